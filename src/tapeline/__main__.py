@@ -1,0 +1,11 @@
+"""`python -m tapeline`: what the stages in `dvc.yaml` call."""
+
+import sys
+
+from tapeline.interpreter import use_project_interpreter
+
+if __name__ == "__main__":
+    use_project_interpreter()
+    from tapeline.cli import main
+
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""The command line: what the stages in `dvc.yaml` and people call.
+
+Nothing here imports TensorFlow, so that `--help` and a mistake in `params.yaml` answer at once.
+"""
+
+import argparse
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from tapeline import __version__, files, processes
+from tapeline.environment import check_versions, library_versions, machine
+from tapeline.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.interpreter import use_tree_code
+from tapeline.params import Params, Pipeline, check_recipe
+from tapeline.project import Project
+from tapeline.report import Progress, Report, write_outcome
+
+
+@dataclass(frozen=True)
+class Call:
+    """One stage called on one name."""
+
+    project: Project
+    params: Params
+    name: str
+    options: argparse.Namespace
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    options = _parser().parse_args(argv)
+    if argv is None:
+        use_tree_code(Path.cwd())
+    try:
+        status: int = options.command(options)
+    except TapelineError as error:
+        return _say(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tapeline", description="Custom TensorFlow training loops: fast, exactly resumable, repeatable, promotable."
+    )
+    parser.add_argument("--version", action="version", version=f"tapeline {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    listing = commands.add_parser("list", help="show datasets and pipelines")
+    listing.set_defaults(command=_list)
+    for stage, what in (
+        ("ingest", "write a dataset's columns to data/NAME/"),
+        ("train", "train a pipeline; goes on from its checkpoint"),
+        ("validate", "measure the test split and give a verdict"),
+        ("export", "write a checked SavedModel to models/NAME/"),
+    ):
+        command = commands.add_parser(stage, help=what, description=what)
+        command.add_argument("name", metavar="NAME", help=f"a {'dataset' if stage == 'ingest' else 'pipeline'} of params.yaml")
+        command.set_defaults(command=_stage, stage=stage)
+        if stage == "train":
+            command.add_argument("--fresh", action="store_true", help="drop the checkpoints and start at step 0")
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int:
+    project = Project.find()
+    params = Params.load(project.folder)
+    width = max(map(len, (*params.datasets, *params.pipelines)))
+    for name, dataset in params.datasets.items():
+        print(f"dataset   {name:{width}}  {dataset.source}: {dataset.needs}")
+    for name, pipeline in params.pipelines.items():
+        print(f"pipeline  {name:{width}}  {_idea(project.folder / pipeline.recipe)}")
+    return 0
+
+
+def _idea(recipe: Path) -> str:
+    """Return the first line of a recipe's module docstring."""
+    import ast
+
+    try:
+        docstring = ast.get_docstring(ast.parse(recipe.read_text(encoding="utf-8")))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        return f"unreadable: {error}"
+    return (docstring or recipe.name).splitlines()[0]
+
+
+def _stage(options: argparse.Namespace) -> int:
+    """Run a stage as a process of its own: dies with DVC, tells its progress, leaves its outcome."""
+    if "DVC_STAGE" in os.environ:
+        processes.die_with_parent()
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    project = Project.find()
+    outcome = project.outcome(options.stage, options.name)
+    try:
+        outcome.unlink(missing_ok=True)
+        with Progress(project.progress(options.stage, options.name)) as report:
+            params = Params.load(project.folder)
+            STAGES[options.stage](Call(project, params, options.name, options), report)
+    except OSError as error:
+        failure: TapelineError = _disk_error(error)
+    except TapelineError as error:
+        failure = error
+    else:
+        write_outcome(outcome, outcome="ok", status=0, message="")
+        return 0
+    try:
+        write_outcome(outcome, outcome=failure.outcome, status=failure.status, message=str(failure))
+    except OSError as error:
+        print(f"tapeline: the outcome could not be left for the flow: {error}", file=sys.stderr)
+    return _say(failure)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    """End at once: before there is state, and outside training, nothing can be lost."""
+    raise Interrupted(f"stopped by {signal.Signals(signum).name}", signum=signum)
+
+
+def _disk_error(error: OSError) -> TapelineError:
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RunError(f"no space left on the disk{where}: make room and run again")
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return InputError(f"not writable or readable{where}: {os.strerror(error.errno)}")
+    raise error
+
+
+def _say(error: TapelineError) -> int:
+    print(f"tapeline: {error}", file=sys.stderr)
+    return error.status
+
+
+def _known_pipeline(call: Call) -> Pipeline:
+    pipeline = call.params.pipeline(call.name)
+    check_versions(call.params.environment.model_dump())
+    check_recipe(call.project.folder, call.name, pipeline)
+    return pipeline
+
+
+def _ingest(call: Call, report: Report) -> None:
+    settings = call.params.dataset(call.name)
+    check_versions(call.params.environment.model_dump())
+    from tapeline.ingest.stage import ingest
+
+    work = call.project.local / "ingest" / call.name
+    ingest(call.name, settings, project=call.project.folder, out=call.project.data(call.name), work=work, report=report)
+
+
+def _train(call: Call, report: Report) -> None:
+    pipeline = _known_pipeline(call)
+    from tapeline.train.stage import train
+
+    train(
+        recipe=call.project.folder / pipeline.recipe,
+        params=pipeline.params,
+        settings=pipeline.train,
+        data=call.project.data(pipeline.dataset),
+        out=call.project.run(call.name, "train"),
+        checkpoints=call.project.checkpoints(call.name),
+        fresh=call.options.fresh,
+        report=report,
+    )
+    described = {"machine": machine(), "libraries": library_versions()}
+    files.write_json(call.project.folder / "runs" / call.name / "environment.json", described)
+
+
+def _validate(call: Call, report: Report) -> None:
+    pipeline = _known_pipeline(call)
+    from tapeline.validate.stage import validate
+
+    validate(
+        recipe=call.project.folder / pipeline.recipe,
+        params=pipeline.params,
+        settings=pipeline.validate_,
+        data=call.project.data(pipeline.dataset),
+        trained=call.project.run(call.name, "train"),
+        out=call.project.run(call.name, "validate"),
+        report=report,
+    )
+
+
+def _export(call: Call, report: Report) -> None:
+    pipeline = _known_pipeline(call)
+    from tapeline.export.stage import export
+
+    export(
+        name=call.name,
+        recipe=call.project.folder / pipeline.recipe,
+        params=pipeline.params,
+        settings=pipeline.export,
+        data=call.project.data(pipeline.dataset),
+        trained=call.project.run(call.name, "train"),
+        validated=call.project.run(call.name, "validate"),
+        out=call.project.model(call.name),
+        report=report,
+    )
+
+
+STAGES: dict[str, Callable[[Call, Report], None]] = {
+    "ingest": _ingest,
+    "train": _train,
+    "validate": _validate,
+    "export": _export,
+}

@@ -1,0 +1,1 @@
+"""Stage 4: a SavedModel, checked in a fresh process."""

@@ -1,0 +1,89 @@
+"""Writing that leaves the old thing or the new thing, never a half; and hashing.
+
+    with files.replacing(Path("models/digits")) as folder:   # write into `folder`; renamed on success
+        ...
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PARTIAL = ".partial"
+
+
+def sha256(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON whose bytes depend on the value only: sorted keys, two spaces, a final newline."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def sync(path: Path) -> None:
+    """Flush one file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush every file and folder below and including `folder`."""
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content` beside `path`, flush it, and rename it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}{PARTIAL}")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write UTF-8 text with `write_bytes`."""
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `canonical_json(value)` with `write_bytes`."""
+    write_text(path, canonical_json(value))
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `folder`; on success it takes its place, on failure it is removed.
+
+    Between the removal of the old folder and the rename neither exists; no half ever does.
+    """
+    partial = folder.with_name(f".{folder.name}{PARTIAL}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        sync_tree(partial)
+        if folder.exists():
+            shutil.rmtree(folder)
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    sync(folder.parent)

@@ -1,0 +1,1 @@
+"""Stage 1: a source's examples become fixed-shape columns in `data/<dataset>/`."""

@@ -1,0 +1,1 @@
+"""Stage 2: the engine. A graph inside, plain Python outside."""

@@ -1,0 +1,82 @@
+"""`pipelines.<name>.train` in `params.yaml`. No TensorFlow here: a wrong value is said in milliseconds."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+Compile = Literal["eager", "graph", "xla"]
+Precision = Literal["float32", "mixed_bfloat16"]
+
+
+class Section(BaseModel):
+    """A part of `params.yaml`: unknown keys and values of another type are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Best(Section):
+    """Which weights are kept: those of the validation at which `metric` was best."""
+
+    metric: str
+    mode: Literal["min", "max"]
+    patience: PositiveInt | None = None
+    """Validations without improvement after which training ends early; never when absent."""
+
+
+class CheckpointPolicy(Section):
+    """When a checkpoint is written and how many stay. None of it changes a bit of the result."""
+
+    every_steps: PositiveInt | None = None
+    every_seconds: PositiveFloat = 30.0
+    keep: PositiveInt = 2
+
+
+class Transforms(Section):
+    """What `update` does to an optimizer's gradients before they are applied, in this order."""
+
+    clip_value: PositiveFloat | None = None
+    clip_norm: PositiveFloat | None = None
+    clip_global_norm: PositiveFloat | None = None
+    weight_decay: PositiveFloat | None = None
+    noise: PositiveFloat | None = None
+
+
+class TrainSettings(Section):
+    """One training run. Where a default is used, `params.yaml` does not mention it."""
+
+    seed: NonNegativeInt = Field(default=0, lt=2**31)
+    epochs: PositiveInt
+    batch_size: PositiveInt
+    steps_per_epoch: PositiveInt | None = None
+    """For recipes that draw their training data themselves; else it follows from the data."""
+    shuffle: bool = True
+    """A new permutation of all examples each epoch; `false` keeps the order on disk."""
+    compile: Compile = "graph"
+    precision: Precision = "float32"
+    data: Literal["auto", "ram", "stream"] = "auto"
+    """Whether columns are held in RAM or streamed from disk; the bits are the same."""
+    validate_every: PositiveInt = 1
+    """Epochs between two validations; the last epoch is always validated when there is a `val` split."""
+    best: Best | None = None
+    """Absent: the weights of the last step are kept."""
+    checkpoint: CheckpointPolicy = CheckpointPolicy()
+    gradients: dict[str, Transforms] = {}
+    """Optimizer attribute of the recipe → transforms."""
+    ema: float | None = Field(default=None, gt=0.0, lt=1.0)
+    """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
+    max_skipped: NonNegativeInt = 0
+    """Non-finite steps that are skipped before training stops."""
+    max_time: PositiveFloat | None = None
+    """Wall-clock limit in seconds; past it the run ends non-zero with a checkpoint."""
+    log_every: PositiveInt | None = None
+    """A plain line every so many steps."""
+
+    @model_validator(mode="after")
+    def _patience_needs_validations(self) -> "TrainSettings":
+        if self.best and self.best.patience and self.validate_every > self.epochs:
+            raise ValueError("best.patience counts validations, and validate_every is longer than the run")
+        return self
+
+    def deciding(self) -> dict[str, object]:
+        """Return what decides the bits of the result: everything but when to save, log, or give up waiting."""
+        return self.model_dump(mode="json", exclude={"checkpoint", "max_time", "log_every", "data"})

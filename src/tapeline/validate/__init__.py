@@ -1,0 +1,1 @@
+"""Stage 3: the test split's metrics and the verdict."""

@@ -1,0 +1,31 @@
+"""`pipelines.<name>.validate` in `params.yaml`."""
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+
+
+class Bound(BaseModel):
+    """The values that a metric may have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    min: float | None = None
+    max: float | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Bound":
+        if self.min is None and self.max is None:
+            raise ValueError("a bound needs `min`, `max` or both")
+        return self
+
+
+class ValidateSettings(BaseModel):
+    """How the test split is judged."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    split: str = "test"
+    batch_size: PositiveInt = 256
+    calibration_bins: PositiveInt = 15
+    """Equal-width confidence bins of the expected calibration error (Guo et al. 2017)."""
+    thresholds: dict[str, Bound] = Field(default={})
+    """Metric → bound. All of them hold: the verdict is yes."""
