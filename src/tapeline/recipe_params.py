@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 
 from tapeline.errors import InputError
-from tapeline.recipe.params import RecipeParams, field
+from tapeline.hyperparameters import RecipeParams, field
 
 
 def declared_params(path: Path) -> type[RecipeParams] | None:

@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from tapeline.hyperparameters import Transforms
+
 Compile = Literal["eager", "graph", "xla"]
 Precision = Literal["float32", "mixed_bfloat16"]
 
@@ -29,16 +31,6 @@ class CheckpointPolicy(Section):
     every_steps: PositiveInt | None = None
     every_seconds: PositiveFloat = 30.0
     keep: PositiveInt = 2
-
-
-class Transforms(Section):
-    """What `update` does to an optimizer's gradients before they are applied, in this order."""
-
-    clip_value: PositiveFloat | None = None
-    clip_norm: PositiveFloat | None = None
-    clip_global_norm: PositiveFloat | None = None
-    weight_decay: PositiveFloat | None = None
-    noise: PositiveFloat | None = None
 
 
 class TrainSettings(Section):

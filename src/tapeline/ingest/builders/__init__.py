@@ -1,0 +1,1 @@
+"""TFDS builders of our own, one file each: what `source: builder` can name."""

@@ -1,0 +1,38 @@
+"""What examples must be, whatever source they come from, before a byte of them is written."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapeline.dataset import Feature
+from tapeline.errors import InputError
+from tapeline.ingest.source import Examples
+
+
+def check(examples: Examples, features: Mapping[str, Feature]) -> None:
+    """Raise `InputError` for a wrong shape or dtype, a label outside its classes, a value that is not finite."""
+    for name, feature in features.items():
+        values = examples.columns[name]
+        if values.shape[1:] != feature.shape or values.dtype != np.dtype(feature.dtype):
+            raise InputError(
+                f"feature {name!r} has {values.dtype}{values.shape[1:]} in {examples.split} example {examples.keys[0]} "
+                f"and is {feature.dtype}{feature.shape} in the dataset: all examples must have one shape and dtype"
+            )
+        if feature.classes:
+            last = len(feature.classes) - 1
+            _refuse_any((values < 0) | (values > last), examples, name, f"a label must be a class id from 0 to {last}")
+        elif values.dtype.kind == "f":
+            _refuse_any(~np.isfinite(values), examples, name, "a feature must be finite")
+
+
+def _refuse_any(wrong: NDArray[np.bool_], examples: Examples, name: str, rule: str) -> None:
+    if not wrong.any():
+        return
+    index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    value: Any = examples.columns[name][index]
+    raise InputError(
+        f"feature {name!r} is {value} in {examples.split} example {examples.keys[index[0]]}: {rule}; "
+        "mend it, or leave out the example or its split"
+    )

@@ -1,0 +1,62 @@
+"""Columns on disk: `.npy` files that are written and read in pieces, so that their size does not matter.
+
+    with ColumnWriter(path, Feature((28, 28, 1), "uint8")) as column:
+        column.append(images)            # uint8, (any number, 28, 28, 1)
+"""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapeline.dataset import Feature
+
+
+class ColumnWriter:
+    """Append pieces of a column to a new `.npy` file, whose header gets the final count at the end."""
+
+    def __init__(self, path: Path, feature: Feature) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._feature = feature
+        self._file = path.open("wb")
+        self.examples = 0
+
+    def __enter__(self) -> "ColumnWriter":
+        self._file.write(_header(self._feature, 0))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with self._file:
+            if kind is None:
+                self._file.seek(0)
+                self._file.write(_header(self._feature, self.examples))
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Write more examples: (any number, *feature shape), of the feature's dtype."""
+        self._file.write(np.ascontiguousarray(values, self._feature.dtype).data)
+        self.examples += len(values)
+
+
+def blocks(path: Path, values: int = 2**20) -> Iterator[NDArray[Any]]:
+    """Yield a column's values, flat and in order, `values` at a time (the last block is shorter).
+
+    Read, not memory-mapped: mapped pages of a large column would count as this process's memory.
+    """
+    with path.open("rb") as file:
+        np.lib.format.read_magic(file)
+        _, _, dtype = np.lib.format.read_array_header_1_0(file)
+        while (block := np.fromfile(file, dtype, values)).size:
+            yield block
+
+
+def _header(feature: Feature, examples: int) -> bytes:
+    """Return the header that `np.save` writes. NumPy pads it, so that its length does not depend on the count."""
+    header = io.BytesIO()
+    descr = np.lib.format.dtype_to_descr(np.dtype(feature.dtype).newbyteorder("<"))
+    shape = (examples, *feature.shape)
+    np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": shape})
+    return header.getvalue()

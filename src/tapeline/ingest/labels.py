@@ -1,0 +1,58 @@
+"""Classes of a table's label column: ids are kept as they are, names are sorted and numbered."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tapeline.errors import InputError
+
+WHOLE = re.compile(r"-?[0-9]+")
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The class names; the class id of a name is its place."""
+
+    names: tuple[str, ...]
+    ids: bool
+    """Whether the column holds the ids themselves, not names."""
+
+    def encode(self, words: pa.Array) -> NDArray[np.int64]:
+        """Return the class ids of a text column of labels."""
+        codes = pc.cast(words, pa.int64()) if self.ids else pc.index_in(words, pa.array(self.names, pa.string()))
+        return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
+
+
+def find_classes(labels: Iterable[str], *, of: str) -> Classes:
+    """Return the classes that a column's distinct values stand for.
+
+    Raises `InputError` for ids that are not 0, 1, 2, ... without a gap, and for a column of numbers that are no ids.
+    """
+    names = sorted(labels)
+    if names and all(WHOLE.fullmatch(name) for name in names):
+        ids = sorted({int(name) for name in names})
+        if ids != list(range(len(ids))):
+            raise InputError(
+                f"{of} has class ids {_some(ids)}: ids are 0, 1, 2, ... without a gap; renumber them or write class names"
+            )
+        return Classes(tuple(map(str, ids)), ids=True)
+    if names and all(map(_is_number, names)):
+        raise InputError(f"{of} has the value {names[0]}: a label is a class name or id; leave `label` out to learn a number")
+    return Classes(tuple(names), ids=False)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _some(ids: list[int]) -> str:
+    return ", ".join(map(str, ids)) if len(ids) <= 6 else f"{', '.join(map(str, ids[:3]))}, ... {ids[-1]}"

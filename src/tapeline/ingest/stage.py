@@ -1,0 +1,139 @@
+"""Stage 1: read a source, check its examples, cut off `val`, write the columns and their index.
+
+    ingest("digits", settings, project=folder, out=folder / "data/digits", work=folder / ".tapeline/ingest/digits")
+
+The bytes written depend on the source and the settings only: no time, host or path of this machine is among them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from tapeline import files
+from tapeline.dataset import INDEX, Feature
+from tapeline.errors import InputError
+from tapeline.ingest.checks import check
+from tapeline.ingest.columns import ColumnWriter
+from tapeline.ingest.progress import ExampleCounter
+from tapeline.ingest.settings import BuilderSource, ImageFolderSource, IngestSettings, TableSource, TfdsSource
+from tapeline.ingest.source import SPLITS, Source
+from tapeline.ingest.split import cut
+from tapeline.ingest.statistics import describe
+from tapeline.report import Report, silent
+
+
+def ingest(
+    name: str, settings: IngestSettings, *, project: Path, out: Path, work: Path, report: Report = silent
+) -> None:
+    """Write `out/<split>/<feature>.npy` and `out/dataset.json`, or leave `out` as it was.
+
+    `project` is the folder that `settings.needs` is relative to; `work` keeps downloads and prepared TFDS data.
+    Raises `InputError` for settings or data that cannot be used. An `OSError` (a full or read-only disk) goes through.
+    """
+    needs = _existing(name, settings.needs, project)
+    with opened(settings, needs, work=work, report=report) as source:
+        _check_splits(name, source, settings.validation)
+        with files.replacing(out) as folder:
+            counts = _write_columns(source, folder, settings.validation, report)
+            _check_counts(name, source, counts, settings.validation)
+            files.write_json(folder / INDEX, _index(name, source, folder, counts))
+
+
+@contextmanager
+def opened(settings: IngestSettings, needs: Path, *, work: Path, report: Report = silent) -> Iterator[Source]:
+    """Yield the source that the settings name. Only the two that read TFDS data import TensorFlow."""
+    if isinstance(settings, TableSource):
+        from tapeline.ingest import table
+
+        yield table.read(settings, needs)
+    elif isinstance(settings, ImageFolderSource):
+        from tapeline.ingest import image_folder
+
+        yield image_folder.read(settings, needs)
+    elif isinstance(settings, BuilderSource):
+        from tapeline.ingest import builder_file
+
+        with builder_file.opened(settings, needs, work=work, report=report) as source:
+            yield source
+    elif isinstance(settings, TfdsSource):
+        from tapeline.ingest import tfds_catalogue
+
+        yield tfds_catalogue.read(settings, work=work, report=report)
+
+
+def _existing(name: str, needs: str, project: Path) -> Path:
+    path = project / needs
+    if path.exists():
+        return path
+    remedy = f"run `dvc pull {needs}.dvc`" if path.with_name(f"{path.name}.dvc").exists() else "bring it, or correct `needs`"
+    raise InputError(f"dataset {name!r} needs {needs}, which does not exist: {remedy}")
+
+
+def _check_splits(name: str, source: Source, validation: float) -> None:
+    if "train" not in source.splits:
+        there = ", ".join(source.splits) or "none"
+        raise InputError(f"dataset {name!r} has no train split (there: {there}): it is the one that is trained on")
+    if validation and "val" in source.splits:
+        raise InputError(f"dataset {name!r} has a val split of its own, and `validation: {validation}` would cut another: drop one")
+
+
+def _check_counts(name: str, source: Source, counts: Mapping[str, int], validation: float) -> None:
+    expected = (*source.splits, "val") if validation else source.splits
+    for split in expected:
+        if not counts.get(split):
+            whole = counts.get("train", 0) + counts.get("val", 0)
+            cause = f" (`validation: {validation}` of {whole} examples)" if validation and split != "test" else ""
+            raise InputError(f"dataset {name!r}: split {split} is empty{cause}; every split needs at least one example")
+
+
+def _write_columns(source: Source, folder: Path, validation: float, report: Report) -> Counter[str]:
+    """Write every column and return the number of examples in each split."""
+    counts: Counter[str] = Counter()
+    counter = ExampleCounter(report, source.total)
+    with ExitStack() as stack:
+        columns: dict[tuple[str, str], ColumnWriter] = {}
+        for piece in source.examples:
+            check(piece, source.features)
+            for examples in cut(piece, validation):
+                for feature, kind in source.features.items():
+                    column = (examples.split, feature)
+                    if column not in columns:
+                        columns[column] = stack.enter_context(ColumnWriter(folder / _file(*column), kind))
+                    columns[column].append(examples.columns[feature])
+                counts[examples.split] += len(examples.keys)
+            counter.add(len(piece.keys))
+    counter.finish()
+    return counts
+
+
+def _index(name: str, source: Source, folder: Path, counts: Mapping[str, int]) -> dict[str, Any]:
+    splits: dict[str, Any] = {}
+    statistics: dict[str, Any] = {}
+    for split in (split for split in SPLITS if split in counts):
+        records = {feature: _record(folder, _file(split, feature)) for feature in source.features}
+        splits[split] = {"examples": counts[split], "columns": records}
+        statistics[split] = {
+            feature: describe(folder / _file(split, feature), kind) for feature, kind in source.features.items()
+        }
+    return {
+        "name": name,
+        "source": dict(source.origin),
+        "features": {feature: _type(kind) for feature, kind in source.features.items()},
+        "splits": splits,
+        "statistics": statistics,
+    }
+
+
+def _file(split: str, feature: str) -> str:
+    return f"{split}/{feature}.npy"
+
+
+def _record(folder: Path, file: str) -> dict[str, Any]:
+    return {"file": file, "bytes": (folder / file).stat().st_size, "sha256": files.sha256(folder / file)}
+
+
+def _type(feature: Feature) -> dict[str, Any]:
+    kind: dict[str, Any] = {"shape": list(feature.shape), "dtype": feature.dtype}
+    return kind | {"classes": list(feature.classes)} if feature.classes else kind

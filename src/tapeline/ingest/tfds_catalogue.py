@@ -1,0 +1,85 @@
+"""A TFDS dataset by name as a source: looked for where it may be prepared already, else downloaded and prepared.
+
+Looked for in `TFDS_DATA_DIR`, `~/tensorflow_datasets` and the work folder. To bring a dataset to a machine without a
+network: copy `<name>/<config>/<version>/` from one of these places on a machine that ran `tfds build <name>`, or put
+the raw files into `<work>/tfds/downloads/manual/`.
+"""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+import tensorflow_datasets as tfds
+
+from tapeline.errors import InputError, RunError, TapelineError
+from tapeline.ingest import tfds_reader
+from tapeline.ingest.prepare import one_line, prepare
+from tapeline.ingest.settings import TfdsSource
+from tapeline.ingest.source import Source
+from tapeline.report import Report
+
+
+def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:
+    """Open a dataset of the catalogue, preparing it first where it is nowhere on this machine.
+
+    Raises `InputError` for an unknown name, config, version or split, for a feature that cannot be a column, and,
+    within seconds, without a network. A slow download is not cut off.
+    """
+    own = work / "tfds"
+    builder = _prepared(settings.name, [*_brought(), own]) or _download(settings.name, own, report)
+    origin = {"kind": "tfds", "name": builder.name, "version": str(builder.version), "splits": dict(settings.splits)}
+    if builder.builder_config is not None:
+        origin["config"] = builder.builder_config.name
+    return tfds_reader.read(builder, origin=origin, splits=settings.splits, columns=settings.columns)
+
+
+def _brought() -> list[Path]:
+    """Return the folders in which a user keeps prepared TFDS data, the one that was asked for first."""
+    asked = os.environ.get("TFDS_DATA_DIR")
+    return [*([Path(asked).expanduser()] if asked else []), Path.home() / "tensorflow_datasets"]
+
+
+def _prepared(name: str, folders: list[Path]) -> Any | None:
+    """Return the builder over the first folder that holds the dataset."""
+    for folder in folders:
+        if folder.is_dir():
+            try:
+                builder = tfds.builder(name, data_dir=str(folder))
+            except tfds.core.DatasetNotFoundError:
+                continue  # data without code is found by its files, and these are not here
+            except Exception as error:
+                raise _unusable(name, error) from None
+            if (Path(builder.data_dir) / "dataset_info.json").is_file():
+                return builder
+    return None
+
+
+def _download(name: str, folder: Path, report: Report) -> Any:
+    try:
+        builder = tfds.builder(name, data_dir=str(folder))
+    except tfds.core.DatasetNotFoundError:
+        near = difflib.get_close_matches(name.partition("/")[0], tfds.list_builders(with_community_datasets=False))
+        hint = f"did you mean {' or '.join(near)}?" if near else "see `tfds.list_builders()`"
+        raise InputError(f"TFDS {tfds.__version__} has no dataset {name!r}: {hint}") from None
+    except Exception as error:
+        raise _unusable(name, error) from None
+    downloads = folder / "downloads"
+    stored = Path(builder.data_dir).relative_to(folder)
+    bring = (
+        f"with a network run `tfds build {name}` and copy ~/tensorflow_datasets/{stored} to the same place here "
+        f"or below TFDS_DATA_DIR, or put the raw files into {downloads / 'manual'}"
+    )
+    try:
+        prepare(builder, downloads=downloads, bring=bring, report=report)
+    except (TapelineError, OSError):
+        raise
+    except AssertionError as error:  # TFDS's way to say that files must be fetched by hand
+        raise InputError(f"TFDS dataset {name!r}: {one_line(error)}") from error
+    except Exception as error:
+        raise RunError(f"TFDS could not prepare {name!r}: {one_line(error)}") from error
+    return builder
+
+
+def _unusable(name: str, error: Exception) -> InputError:
+    return InputError(f"TFDS dataset {name!r} cannot be used: {one_line(error)}")

@@ -1,0 +1,11 @@
+"""What a user writes: the models, losses and optimizers, and one step of each kind.
+
+    from tapeline.recipe import RecipeParams, Supervised, field
+"""
+
+from tapeline.hyperparameters import RecipeParams, field
+from tapeline.recipe.context import Context
+from tapeline.recipe.contract import Batch, Metrics, Recipe
+from tapeline.recipe.supervised import Supervised
+
+__all__ = ["Batch", "Context", "Metrics", "Recipe", "RecipeParams", "Supervised", "field"]

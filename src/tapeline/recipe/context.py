@@ -1,0 +1,29 @@
+"""What a step knows besides its batch: the global step and a seed of its own."""
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+
+@dataclass(frozen=True)
+class Context:
+    """The global step and the run's key, both tensors inside a graph.
+
+    step: int64 scalar, 0 at the first step ever.
+    key: int32, shape (2,), the same for the whole run.
+    """
+
+    step: tf.Tensor
+    key: tf.Tensor
+
+    @property
+    def seed(self) -> tf.Tensor:
+        """A stateless seed, int32 of shape (2,): a pure function of (run seed, step).
+
+        Draw several things by `tf.random.split(context.seed, n)`.
+        """
+        return tf.random.fold_in(self.key, self.step)
+
+    def fold_in(self, number: int) -> "Context":
+        """Return a context whose seeds are unrelated to this one's."""
+        return Context(self.step, tf.random.fold_in(self.key, number))

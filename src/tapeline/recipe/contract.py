@@ -1,0 +1,102 @@
+"""The contract between a recipe and the engine.
+
+A recipe holds models and optimizers in any attribute and says what one step does. The engine finds and
+tracks every variable, compiles the step into its loop, and owns everything around it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tapeline.dataset import Dataset, Feature
+from tapeline.errors import InputError
+from tapeline.hyperparameters import RecipeParams, Transforms
+from tapeline.recipe.context import Context
+from tapeline.recipe.gradients import transform
+
+Batch = Mapping[str, tf.Tensor]
+"""Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""
+Metrics = Mapping[str, tf.Tensor | tuple[tf.Tensor, tf.Tensor]]
+"""Name → per-example tensor of shape (batch,), or a pair of scalars (sum, count). Never a mean."""
+
+
+class Recipe(ABC):
+    """Base of every recipe. Implement `build`, `train_step` and `eval_step`; the rest has defaults."""
+
+    Params: ClassVar[type[RecipeParams]] = RecipeParams
+    """The recipe's hyperparameters; `self.params` is one of these."""
+    modes: ClassVar[Mapping[str, Sequence[str]]] = {
+        "graph": ("float32", "mixed_bfloat16"),
+        "xla": ("float32", "mixed_bfloat16"),
+        "eager": ("float32", "mixed_bfloat16"),
+    }
+    """Compile mode → precisions that the recipe supports. Others are refused in one line."""
+    inputs: ClassVar[Sequence[str]] = ()
+    """The features that `predict` takes, and with them the exported model."""
+    target: ClassVar[str | None] = None
+    """The feature that `predict` foretells."""
+
+    def __init__(self, params: RecipeParams, features: Mapping[str, Feature]) -> None:
+        self.params: Any = params
+        self.features = features
+        self._transforms: Mapping[str, Transforms] = {}
+        self._context: Context | None = None
+
+    @abstractmethod
+    def build(self) -> None:
+        """Create the models and optimizers as attributes. Called once, with all random seeds set."""
+
+    @abstractmethod
+    def train_step(self, batch: Batch, context: Context) -> Metrics:
+        """Change the state by one step and return what to sum up over the epoch. Graph-traceable."""
+
+    @abstractmethod
+    def eval_step(self, batch: Batch, context: Context) -> Metrics:
+        """Measure one batch without changing any state. Graph-traceable."""
+
+    def prepare(self, batch: Batch, context: Context) -> Batch:
+        """Add what belongs outside the compiled step: latent noise, crop offsets, coin flips.
+
+        Runs in the input pipeline, for training only. Random and integer work; floating-point arithmetic on
+        features belongs into the step, where every way of reading the data gives the same bits.
+        """
+        return batch
+
+    def predict(self, inputs: Batch) -> Mapping[str, tf.Tensor]:
+        """Return named outputs of shape (batch, ...) for raw features. What is exported is this function."""
+        raise InputError(f"{type(self).__name__} has no `predict`, which validate and export call: add one, or `signatures`")
+
+    def evaluate(self, data: Dataset) -> Mapping[str, float]:
+        """Return metrics that no per-example figure can say. Plain Python on the host; none by default."""
+        return {}
+
+    def signatures(self) -> Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]:
+        """Return what to export: signature name → `tf.function` with an input signature."""
+        specs = [
+            tf.TensorSpec((None, *self.features[name].shape), self.features[name].dtype, name=name) for name in self.inputs
+        ]
+
+        def serve(*tensors: tf.Tensor) -> Mapping[str, tf.Tensor]:
+            return self.predict(dict(zip(self.inputs, tensors, strict=True)))
+
+        return {"serving_default": tf.function(serve, input_signature=specs)}
+
+    def update(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
+        """Transform the gradients as `params.yaml` says for this optimizer, and apply them.
+
+        Raises `InputError` for a variable that the loss does not depend on.
+        """
+        for variable, gradient in zip(variables, gradients, strict=True):
+            if gradient is None:
+                name = getattr(variable, "path", None) or variable.name
+                raise InputError(f"no gradient for {name}: the loss does not depend on it; leave it out of the update")
+        transforms = self._transforms.get(self._attribute(optimizer))
+        if transforms is not None:
+            assert self._context is not None, "the engine sets the context before each step"
+            gradients = transform(gradients, variables, transforms, self._context.fold_in(1).seed)
+        optimizer.apply(gradients, variables)
+
+    def _attribute(self, optimizer: Any) -> str:
+        return next((name for name, value in vars(self).items() if value is optimizer), "")

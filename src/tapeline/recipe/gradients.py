@@ -1,0 +1,31 @@
+"""Gradient transforms: pure functions from gradients to gradients, in the order in which `Transforms` lists them."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tapeline.hyperparameters import Transforms
+
+
+def transform(
+    gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable], transforms: Transforms, seed: tf.Tensor
+) -> list[tf.Tensor]:
+    """Return the gradients after the chosen transforms; same shapes and dtypes.
+
+    seed: int32, shape (2,), only used by the noise.
+    """
+    result = list(gradients)
+    if transforms.clip_value is not None:
+        result = [tf.clip_by_value(g, -transforms.clip_value, transforms.clip_value) for g in result]
+    if transforms.clip_norm is not None:
+        result = [tf.clip_by_norm(g, transforms.clip_norm) for g in result]
+    if transforms.clip_global_norm is not None:
+        result, _ = tf.clip_by_global_norm(result, transforms.clip_global_norm)
+    if transforms.weight_decay is not None:
+        result = [g + transforms.weight_decay * tf.cast(v, g.dtype) for g, v in zip(result, variables, strict=True)]
+    if transforms.noise is not None:
+        result = [
+            g + tf.random.stateless_normal(g.shape, tf.random.fold_in(seed, i), stddev=transforms.noise, dtype=g.dtype)
+            for i, g in enumerate(result)
+        ]
+    return result

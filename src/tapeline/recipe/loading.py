@@ -1,0 +1,110 @@
+"""From a file to a built recipe; and from an error inside it to the line where it happened."""
+
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+import pydantic
+import tensorflow as tf
+
+from tapeline.dataset import Feature
+from tapeline.errors import InputError, RunError, TapelineError
+from tapeline.recipe.contract import Recipe
+
+
+def load(path: Path) -> type[Recipe]:
+    """Return the one concrete `Recipe` that a file defines.
+
+    Raises `InputError` when the file fails to run, or defines none or several.
+    """
+    name = f"tapeline_recipe_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise InputError(f"recipe {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with blaming(path, InputError, "does not load"):
+        spec.loader.exec_module(module)
+    found = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Recipe) and value.__module__ == name
+    ]
+    if len(found) != 1:
+        names = ", ".join(recipe.__name__ for recipe in found) or "none"
+        raise InputError(f"recipe {path} must define exactly one class derived from Recipe or Supervised; it has {names}")
+    if abstract := sorted(getattr(found[0], "__abstractmethods__", ())):
+        raise InputError(f"recipe {path}: {found[0].__name__} lacks {', '.join(abstract)}")
+    return found[0]
+
+
+def build(
+    path: Path, params: Mapping[str, Any], features: Mapping[str, Feature], *, seed: int = 0, precision: str = "float32"
+) -> Recipe:
+    """Return a recipe with its models and optimizers created; the same initial weights for the same seed.
+
+    Sets the global seeds of Python, NumPy and TensorFlow, and Keras' name counters, on which both depend.
+    """
+    kind = load(path)
+    try:
+        typed = kind.Params.model_validate(dict(params))
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"params of recipe {path}: {key} is {first['input']!r}: {first['msg']}") from None
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(seed)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        recipe = kind(typed, features)
+        with blaming(path, InputError, "does not build"):
+            recipe.build()
+    finally:
+        keras.config.set_dtype_policy(before)
+    return recipe
+
+
+@contextmanager
+def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
+    """Turn any exception into one line that points at the recipe's own line."""
+    try:
+        yield
+    except TapelineError:
+        raise
+    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+        raise RunError(f"recipe {path} {what}: out of memory: {_first_line(error)}") from error
+    except Exception as error:
+        line = _line_in(path, error)
+        raise kind(f"recipe {path}{f', line {line}' if line else ''} {what}: {_describe(error)}") from error
+
+
+def _line_in(path: Path, error: BaseException) -> int | None:
+    """Return the deepest line of `path` in the error's traceback, or in the one that AutoGraph wrote into its text."""
+    if isinstance(error, SyntaxError):
+        return error.lineno
+    own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    written = re.findall(rf'File "{re.escape(str(path))}", line (\d+)', str(error))
+    lines = [int(number) for number in written] or [line for line in own if line]
+    return lines[-1] if lines else None
+
+
+def _describe(error: BaseException) -> str:
+    """Return the exception's type and the line of its text that says what is wrong."""
+    text = str(error)
+    if text.startswith("in user code:"):
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        named = [line for line in lines if re.match(r"[A-Za-z.]*(Error|Exception)\b", line)]
+        return named[-1] if named else lines[-1]
+    return f"{type(error).__name__}: {_first_line(error)}"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

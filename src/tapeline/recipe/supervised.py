@@ -1,0 +1,44 @@
+"""The common case: one loss, one optimizer. Tape → gradients → transforms → update."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tapeline.recipe.context import Context
+from tapeline.recipe.contract import Batch, Metrics, Recipe
+
+
+class Supervised(Recipe):
+    """A recipe with `self.model`, `self.optimizer` and a loss; override `variables` for another layout."""
+
+    model: Any
+    optimizer: Any
+
+    @abstractmethod
+    def loss(self, batch: Batch, *, training: bool) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+        """Return the loss of each example, shape (batch,), and further per-example metrics."""
+
+    @property
+    def variables(self) -> Sequence[Any]:
+        """What the optimizer trains."""
+        trained: Sequence[Any] = self.model.trainable_variables
+        return trained
+
+    def regularization(self) -> tf.Tensor | float:
+        """Return a scalar added to the mean loss; the model's own regularizers by default."""
+        return tf.add_n(self.model.losses) if getattr(self.model, "losses", None) else 0.0
+
+    def train_step(self, batch: Batch, context: Context) -> Metrics:
+        """Minimise the mean loss by one update."""
+        with tf.GradientTape() as tape:
+            losses, metrics = self.loss(batch, training=True)
+            objective = tf.reduce_mean(losses) + self.regularization()
+        self.update(self.optimizer, self.variables, tape.gradient(objective, self.variables))
+        return {"loss": losses, **metrics}
+
+    def eval_step(self, batch: Batch, context: Context) -> Metrics:
+        """Measure without dropout and with the moving statistics."""
+        losses, metrics = self.loss(batch, training=False)
+        return {"loss": losses, **metrics}

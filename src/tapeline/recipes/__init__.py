@@ -1,0 +1,1 @@
+"""One file a recipe: read them, copy them, write your own."""

@@ -1,0 +1,111 @@
+"""The inside: one `tf.while_loop` over steps, compiled once, with a dynamic end.
+
+A loop runs any number of steps of a chunk and returns their metric sums, one row an epoch. Loops of 1, of 50
+and of mixed lengths leave the same bits.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tapeline.evaluation import convert, sums_and_counts
+from tapeline.recipe import Context, Recipe
+from tapeline.train.feed import Feed
+
+EPOCHS_PER_LOOP = 64
+"""Rows of the table of metric sums: a loop may touch so many epochs."""
+
+
+class Loop:
+    """A recipe's `train_step` in a compiled loop over a feed.
+
+    `names` are the metrics' names in the order of the table's rows; known after the first trace.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        feed: Feed,
+        *,
+        key: tf.Tensor,
+        seeds: Mapping[str, tf.Variable],
+        mode: str,
+        steps_per_epoch: int,
+        after_step: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._recipe, self._feed, self._key, self._seeds = recipe, feed, key, seeds
+        self._mode, self._steps_per_epoch, self._after_step = mode, steps_per_epoch, after_step
+        self.names: list[str] = []
+        self.stop = tf.Variable(False, trainable=False, name="stop")
+        self._compiled = tf.function(self._run, jit_compile=mode == "xla", reduce_retracing=False)
+
+    def __call__(self, chunk: Any, start: int, end: int, sums: tf.Tensor) -> tuple[int, tf.Tensor]:
+        """Run the steps from `start` to before `end`, or until `stop` is set (not under XLA).
+
+        sums: float64, shape (metrics, 2), the sums so far of the epoch of `start`.
+        Returns the step reached and the table, float64 of shape (EPOCHS_PER_LOOP, metrics, 2), whose first row
+        belongs to the epoch of `start`.
+        """
+        numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
+        run = self._run_eagerly if self._mode == "eager" else self._compiled
+        step, table = run(self._feed.columns, chunk.rows, *numbers, sums)
+        return int(step), table
+
+    def trace(self) -> Any:
+        """Return the concrete function of one step, for discovery and for the proof of completeness."""
+        rows = {name: tf.TensorSpec((1, *spec.shape), spec.dtype) for name, spec in self._feed.row_specs.items()}
+        columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self._feed.columns.items()}
+
+        def one(columns: Any, rows: Any, step: tf.Tensor) -> tf.Tensor:
+            return self._step(self._feed.batch(rows, columns, tf.constant(0, tf.int64)), step)
+
+        return tf.function(one).get_concrete_function(columns, rows, tf.TensorSpec([], tf.int64))
+
+    def traces(self) -> int:
+        """Return how often the loop was traced; more than one means that something changed its signature."""
+        return int(self._compiled.experimental_get_tracing_count())
+
+    def _run(
+        self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        first_epoch = start // self._steps_per_epoch
+
+        def going(step: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+            within = step < end
+            return within if self._mode == "xla" else tf.logical_and(within, tf.logical_not(self.stop))
+
+        def body(step: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            update = self._step(self._feed.batch(rows, columns, step - first), step)
+            row = tf.cast(step // self._steps_per_epoch - first_epoch, tf.int32)
+            return step + 1, tf.tensor_scatter_nd_add(table, [[row]], update[None])
+
+        empty = tf.zeros([EPOCHS_PER_LOOP - 1, len(self.names), 2], tf.float64)
+        table = tf.concat([sums[None], empty], 0)
+        return tf.while_loop(going, body, (start, table), parallel_iterations=1)
+
+    def _run_eagerly(
+        self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        first_epoch = start // self._steps_per_epoch
+        table = tf.concat([sums[None], tf.zeros([EPOCHS_PER_LOOP - 1, len(self.names), 2], tf.float64)], 0)
+        step = start
+        while step < end and not self.stop:
+            update = self._step(self._feed.batch(rows, columns, step - first), step)
+            row = tf.cast(step // self._steps_per_epoch - first_epoch, tf.int32)
+            table = tf.tensor_scatter_nd_add(table, [[row]], update[None])
+            step = step + 1
+        return step, table
+
+    def _step(self, batch: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
+        """Run one step of the recipe and return its metrics' (sum, count), float64 of shape (metrics, 2)."""
+        context = Context(step, self._key)
+        for number, state in enumerate(self._seeds.values()):
+            state.assign(tf.cast(context.fold_in(3 + number).seed, state.dtype))
+        train_step = self._recipe.train_step if tf.executing_eagerly() else convert(self._recipe.train_step)
+        self._recipe._context = context
+        metrics = train_step(batch, context)
+        self._recipe._context = None
+        self._after_step()
+        self.names, update = sums_and_counts(metrics)
+        return update

@@ -1,0 +1,158 @@
+"""One run: build the recipe, prove that its state is complete, go on from a checkpoint, train, write the outs."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from tapeline import evaluation, files, processes, variables
+from tapeline.dataset import Dataset
+from tapeline.errors import InputError
+from tapeline.recipe import Recipe, loading
+from tapeline.report import Report
+from tapeline.train import checkpoints as saving
+from tapeline.train import completeness, fingerprint, history
+from tapeline.train.batches import Batches
+from tapeline.train.console import Console
+from tapeline.train.engine import Engine, saved_hook
+from tapeline.train.feed import Feed
+from tapeline.train.loop import Loop
+from tapeline.train.memory import fits_in_ram
+from tapeline.train.records import Hook, Note
+from tapeline.train.settings import TrainSettings
+from tapeline.train.state import State
+from tapeline.train.stopping import Stopper
+from tapeline.train.telling import reporting
+
+
+def run(
+    *,
+    recipe: Path,
+    params: Mapping[str, Any],
+    settings: TrainSettings,
+    dataset: Dataset,
+    out: Path,
+    checkpoints: Path,
+    fresh: bool,
+    report: Report,
+    hooks: Sequence[Hook],
+    leave: Callable[[int], None],
+) -> None:
+    """See `tapeline.train.stage.train`; the dataset was opened and verified there."""
+    engine_parts = assemble(recipe, params, settings, dataset)
+    console = Console(steps_per_epoch=engine_parts.batches.steps_per_epoch, log_every=settings.log_every)
+    every_hook = (console, reporting(report), *hooks)
+
+    def say(text: str) -> None:
+        for hook in every_hook:
+            hook(Note(text=text))
+
+    covered = fingerprint.parts(settings=settings.deciding(), params=params, data=dataset.fingerprint(), recipe=recipe)
+    folder = checkpoints / fingerprint.fingerprint(covered)
+    with processes.exclusive(folder / "lock", waiting=say):
+        state = engine_parts.state
+        _resume(state, folder, covered, fresh=fresh, say=say)
+        if dropped := engine_parts.batches.dropped:
+            say(f"the last {dropped} examples of each epoch's permutation are left out: no full batch of {settings.batch_size}")
+        writer = saving.Writer(folder, keep=settings.checkpoint.keep, on_saved=saved_hook(every_hook))
+        engine = Engine(
+            settings=settings,
+            state=state,
+            loop=engine_parts.loop,
+            feed=engine_parts.feed,
+            steps_per_epoch=engine_parts.batches.steps_per_epoch,
+            evaluation=engine_parts.evaluation,
+            writer=writer,
+            hooks=every_hook,
+        )
+        stop = engine_parts.loop.stop
+        with Stopper(ask=lambda: stop.assign(True), save=lambda: writer.write(engine.snapshot), leave=leave) as stopper:
+            with loading.blaming(recipe, InputError, "fails in a step"):
+                engine.run(stopper)
+        writer.close()
+        console.close()
+        _write_outs(out, state)
+        for path in saving.saved(folder):
+            shutil.rmtree(path)
+
+
+class Assembled:
+    """A recipe with its feed, loop, evaluation and state, ready for an engine at step 0."""
+
+    def __init__(self, recipe: Recipe, settings: TrainSettings, dataset: Dataset) -> None:
+        self.recipe = recipe
+        self.batches = Batches.plan(
+            dataset.examples("train"), batch_size=settings.batch_size, seed=settings.seed, shuffle=settings.shuffle
+        )
+        key = tf.constant([settings.seed, 0], tf.int32)
+        columns = {name: dataset.column("train", name) for name in dataset.features}
+        in_ram = settings.data == "ram" or (settings.data == "auto" and fits_in_ram(dataset.nbytes("train")))
+        self.feed = Feed(recipe, columns, self.batches, key=key, in_ram=in_ram)
+        seeds = variables.find(recipe).seeds
+        self.loop = Loop(
+            recipe, self.feed, key=key, seeds=seeds, mode=settings.compile, steps_per_epoch=self.batches.steps_per_epoch
+        )
+        plain = completeness.plain_attributes(recipe)
+        traced = self.loop.trace()
+        completeness.check_unchanged(plain, completeness.plain_attributes(recipe))
+        found = variables.find(recipe)
+        completeness.check(traced, {**found.all(), "stop": self.loop.stop})
+        self.state = State(found.all(), tuple(found.weights), tuple(self.loop.names))
+        self.evaluation = (
+            evaluation.Evaluation(
+                recipe, dataset, "val", batch_size=settings.batch_size * 4, key=key, eager=settings.compile == "eager"
+            )
+            if "val" in dataset.splits
+            else None
+        )
+
+
+def assemble(path: Path, params: Mapping[str, Any], settings: TrainSettings, dataset: Dataset) -> Assembled:
+    """Load and build a recipe and everything that its run needs. Raises `InputError` for what the recipe cannot do."""
+    kind = loading.load(path)
+    if settings.compile not in kind.modes or settings.precision not in kind.modes[settings.compile]:
+        known = "; ".join(f"{mode}: {', '.join(precisions)}" for mode, precisions in kind.modes.items())
+        raise InputError(f"{kind.__name__} does not support {settings.compile} with {settings.precision}; it has {known}")
+    recipe = loading.build(path, params, dataset.features, seed=settings.seed, precision=settings.precision)
+    unknown = settings.gradients.keys() - vars(recipe).keys()
+    if unknown:
+        raise InputError(f"train.gradients names {', '.join(sorted(unknown))}, which is no attribute of {kind.__name__}")
+    recipe._transforms = settings.gradients
+    with loading.blaming(path, InputError, "does not trace"):
+        return Assembled(recipe, settings, dataset)
+
+
+def _resume(state: State, folder: Path, covered: Mapping[str, Any], *, fresh: bool, say: Callable[[str], None]) -> None:
+    """Restore the newest whole checkpoint of this fingerprint, or say why the run starts at step 0."""
+    if fresh:
+        for path in saving.saved(folder):
+            shutil.rmtree(path)
+    snapshot = saving.newest(folder, state.expected, say)
+    if snapshot is not None:
+        state.restore(snapshot)
+        say(f"going on from step {state.step}")
+    elif reason := _why_fresh(folder, covered):
+        say(f"starting at step 0: a checkpoint of another run is there, which differs in {reason}")
+    files.write_json(folder / "fingerprint.json", covered)
+
+
+def _why_fresh(folder: Path, covered: Mapping[str, Any]) -> str:
+    others = sorted(folder.parent.glob("*/fingerprint.json"), key=lambda path: path.stat().st_mtime)
+    others = [path for path in others if path.parent != folder and saving.saved(path.parent)]
+    if not others:
+        return ""
+    changed = fingerprint.difference(json.loads(others[-1].read_bytes()), covered)
+    return ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+
+
+def _write_outs(out: Path, state: State) -> None:
+    weights = state.best_weights or variables.snapshot({name: state.variables[name] for name in state.weights})
+    kept = int(state.best["step"]) if state.best else state.step
+    with files.replacing(out / "weights") as folder:
+        variables.write_bundle(folder / variables.BUNDLE, weights)
+    history.write_history(out / "history.csv", state.history)
+    parameters = sum(int(tf.size(value)) for value in weights.values())
+    history.write_metrics(out / "metrics.json", state.history, kept_step=kept, skipped=state.skipped, parameters=parameters)

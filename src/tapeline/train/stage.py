@@ -1,0 +1,59 @@
+"""Stage 2: its inputs are checked here, before TensorFlow is imported (seconds); `run` does the rest."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tapeline import startup
+from tapeline.dataset import Dataset
+from tapeline.errors import InputError
+from tapeline.report import Report, silent
+from tapeline.train.records import Hook
+from tapeline.train.settings import TrainSettings
+
+
+def train(
+    *,
+    recipe: Path,
+    params: Mapping[str, Any],
+    settings: TrainSettings,
+    data: Path,
+    out: Path,
+    checkpoints: Path,
+    fresh: bool = False,
+    report: Report = silent,
+    hooks: Sequence[Hook] = (),
+    leave: Callable[[int], None] = os._exit,
+) -> None:
+    """Train one pipeline, going on from its newest checkpoint, and replace its outs in `out`.
+
+    leave: called with the exit status when a signal could not be obeyed in time; must not return.
+    Raises `InputError` for what is wrong before the first step, `RunError` for what fails later, `Interrupted` and
+    `LimitReached` with a checkpoint saved. The outs are only touched at the end.
+    """
+    dataset = Dataset.open(data)
+    if "train" not in dataset.splits:
+        raise InputError(f"{data} has no train split; it has {', '.join(dataset.splits)}")
+    examples = dataset.examples("train")
+    if settings.batch_size > examples:
+        raise InputError(f"train.batch_size is {settings.batch_size}: {data} has {examples} training examples, so at most {examples}")
+    if settings.best and "val" not in dataset.splits:
+        raise InputError(f"train.best needs a val split, which {data} has not: remove it, or set datasets.….validation")
+    dataset.verify()
+
+    startup.tensorflow()
+    from tapeline.train.run import run
+
+    run(
+        recipe=recipe,
+        params=params,
+        settings=settings,
+        dataset=dataset,
+        out=out,
+        checkpoints=checkpoints,
+        fresh=fresh,
+        report=report,
+        hooks=hooks,
+        leave=leave,
+    )

@@ -1,0 +1,106 @@
+"""All that a run is besides its data: variables, step, sums, history, best so far. What is not here is a
+function of (seed, step).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tapeline import variables
+from tapeline.evaluation import means
+from tapeline.train.settings import Best
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state at one step; nothing that happens later changes it."""
+
+    step: int
+    tensors: Mapping[str, tf.Tensor]
+    record: Mapping[str, Any]
+    """The host's part, JSON-compatible."""
+
+
+@dataclass
+class State:
+    """The live state of a run."""
+
+    variables: Mapping[str, tf.Variable]
+    weights: tuple[str, ...]
+    """The names among `variables` that are kept when they are the best."""
+    metrics: tuple[str, ...]
+    step: int = 0
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
+    """(sum, count) of each metric over the epoch so far."""
+    history: list[dict[str, float]] = field(default_factory=list)
+    """One row an epoch: step, epoch, training means, and `val_…` where it was validated."""
+    best: dict[str, float] | None = None
+    """`value`, `step` and `stale`, the validations since."""
+    best_weights: Mapping[str, tf.Tensor] = field(default_factory=dict)
+    skipped: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not len(self.sums):
+            self.sums = np.zeros((len(self.metrics), 2))
+
+    def snapshot(self) -> Snapshot:
+        """Return all of it as it is now; the variables' values are copied when they change, not before."""
+        tensors = {f"state/{name}": value for name, value in variables.snapshot(self.variables).items()}
+        tensors |= {f"best/{name}": value for name, value in self.best_weights.items()}
+        record = {
+            "step": self.step,
+            "sums": self.sums.tolist(),
+            "history": [dict(row) for row in self.history],
+            "best": self.best and dict(self.best),
+            "skipped": list(self.skipped),
+        }
+        return Snapshot(self.step, tensors, record)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become what the snapshot was."""
+        tensors = snapshot.tensors
+        variables.assign(self.variables, {name: tensors[f"state/{name}"] for name in self.variables})
+        record = snapshot.record
+        self.step = record["step"]
+        self.sums = np.asarray(record["sums"], np.float64).reshape(-1, 2)
+        self.history = [dict(row) for row in record["history"]]
+        self.best = record["best"] and dict(record["best"])
+        self.best_weights = {name: tensors[f"best/{name}"] for name in self.weights} if self.best else {}
+        self.skipped = list(record["skipped"])
+
+    def expected(self, record: Mapping[str, Any]) -> dict[str, tf.Variable]:
+        """Return the tensors that a checkpoint with this record must hold, as name → variable of the same type."""
+        names = {f"state/{name}": variable for name, variable in self.variables.items()}
+        if record["best"]:
+            names |= {f"best/{name}": self.variables[name] for name in self.weights}
+        return names
+
+    def book(self, reached: int, table: NDArray[np.float64], steps_per_epoch: int) -> None:
+        """Take over a loop's table of metric sums: whole epochs become history, the rest stays in `sums`."""
+        first = self.step // steps_per_epoch
+        self.step = reached
+        for row in range(reached // steps_per_epoch - first):
+            epoch = first + row + 1
+            averages = means(list(self.metrics), table[row])
+            self.history.append({"step": epoch * steps_per_epoch, "epoch": epoch, **averages})
+        self.sums = table[reached // steps_per_epoch - first].copy()
+
+    def judge(self, measured: Mapping[str, float], best: Best | None) -> bool:
+        """Book a validation into the last row of the history; return whether it is the best so far."""
+        self.history[-1] |= {f"val_{name}": value for name, value in measured.items()}
+        if best is None:
+            return False
+        value = measured[best.metric]
+        sign = 1 if best.mode == "max" else -1
+        improved = math.isfinite(value) and (self.best is None or sign * value > sign * self.best["value"])
+        if improved:
+            self.best = {"value": value, "step": self.step, "stale": 0}
+            self.best_weights = variables.snapshot({name: self.variables[name] for name in self.weights})
+        elif self.best:
+            self.best["stale"] += 1
+        return improved

@@ -1,0 +1,83 @@
+"""Stopping on SIGTERM and SIGINT, even while XLA compiles and Python's own handlers do not run.
+
+The kernel's signal reaches C at once, which writes its number to the wake-up descriptor; a watcher thread
+reads it, asks the loop to end, and past a deadline saves the last snapshot itself and leaves.
+"""
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+DEADLINE = 2.5
+"""Seconds that the loop has to end by itself before the watcher saves and leaves."""
+
+
+class Stopper:
+    """Context manager: inside it, a signal becomes `signum`, and `ask` is called from the watcher thread.
+
+    ask: makes the running loop end soon. save: writes the last snapshot. leave: ends the process with a status.
+    A second signal leaves at once. Handlers of the surrounding program are put back at the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        ask: Callable[[], None],
+        save: Callable[[], None],
+        leave: Callable[[int], None] = os._exit,
+        deadline: float = DEADLINE,
+    ) -> None:
+        self._ask, self._save, self._leave, self._deadline = ask, save, leave, deadline
+        self.signum: int | None = None
+        self._done = threading.Event()
+
+    def __enter__(self) -> "Stopper":
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._handlers: dict[signal.Signals, Any] = {number: signal.signal(number, _nothing) for number in SIGNALS}
+        self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._done.set()
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._writer.close()
+        self._thread.join()
+        self._reader.close()
+
+    def _watch(self) -> None:
+        while number := self._next(None):
+            if number in SIGNALS:
+                break
+        else:
+            return
+        self.signum = number
+        self._ask()
+        again = self._next(self._deadline)
+        if self._done.is_set():
+            return
+        if again is None:
+            self._save()
+        self._leave(128 + number)
+
+    def _next(self, timeout: float | None) -> int | None:
+        """Return the next signal's number, 0 when the descriptor was closed, or `None` past the timeout."""
+        self._reader.settimeout(timeout)
+        try:
+            received = self._reader.recv(1)
+        except TimeoutError:
+            return None
+        return received[0] if received else 0
+
+
+def _nothing(signum: int, frame: FrameType | None) -> None:
+    """Stand in as the Python handler, so that the signal does not kill; the watcher does the work."""
