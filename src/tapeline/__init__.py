@@ -1,3 +1,1 @@
 """Custom TensorFlow training loops that are fast, resume to the bit, repeat to the byte, and reach production."""
-
-__version__ = "0.1.0"

@@ -10,10 +10,11 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from types import FrameType
 
-from tapeline import __version__, files, processes
+from tapeline import files, processes
 from tapeline.environment import check_versions, library_versions, machine
 from tapeline.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.interpreter import use_tree_code
@@ -49,9 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="tapeline", description="Custom TensorFlow training loops: fast, exactly resumable, repeatable, promotable."
+        prog="tapeline",
+        description="Custom TensorFlow training loops: fast, exactly resumable, repeatable, promotable.",
     )
-    parser.add_argument("--version", action="version", version=f"tapeline {__version__}")
+    parser.add_argument("--version", action="version", version=f"tapeline {metadata.version('tapeline')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     listing = commands.add_parser("list", help="show datasets and pipelines")
     listing.set_defaults(command=_list)
@@ -62,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
         ("export", "write a checked SavedModel to models/NAME/"),
     ):
         command = commands.add_parser(stage, help=what, description=what)
-        command.add_argument("name", metavar="NAME", help=f"a {'dataset' if stage == 'ingest' else 'pipeline'} of params.yaml")
+        command.add_argument(
+            "name", metavar="NAME", help=f"a {'dataset' if stage == 'ingest' else 'pipeline'} of params.yaml"
+        )
         command.set_defaults(command=_stage, stage=stage)
         if stage == "train":
             command.add_argument("--fresh", action="store_true", help="drop the checkpoints and start at step 0")

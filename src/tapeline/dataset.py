@@ -1,7 +1,9 @@
-"""Reading what ingest wrote: `dataset.json` and one `.npy` per split and feature, memory-mapped.
+"""Reading what ingest wrote: `dataset.json` and one `.npy` per split and feature.
 
     dataset = Dataset.open(Path("data/digits"))
-    dataset.column("train", "image")     # a memory-mapped array, uint8, shape (examples, 8, 8, 1)
+    dataset.column("train", "image")     # uint8, shape (examples, 8, 8, 1)
+
+Columns are memory-mapped: opening costs the same whatever their size.
 """
 
 import json
@@ -49,14 +51,16 @@ class Dataset:
         except ValueError:
             raise InputError(f"{path} is not JSON, so it was cut or altered: {remedy}") from None
         dataset = cls(folder, index)
-        for split in dataset.splits:
-            for name in dataset.features:
-                record = dataset._record(split, name)
-                file = folder / record["file"]
-                if not file.is_file():
-                    raise InputError(f"{file} is missing: {remedy}")
-                if file.stat().st_size != record["bytes"]:
-                    raise InputError(f"{file} has {file.stat().st_size} bytes and {INDEX} says {record['bytes']}: {remedy}")
+        try:
+            columns = [(split, name) for split in dataset.splits for name in dataset.features]
+            sizes = {dataset.path(*column): int(dataset._record(*column)["bytes"]) for column in columns}
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise InputError(f"{path} is no index of columns, so it was altered: {remedy}") from None
+        for file, size in sizes.items():
+            if not file.is_file():
+                raise InputError(f"{file} is missing: {remedy}")
+            if file.stat().st_size != size:
+                raise InputError(f"{file} has {file.stat().st_size} bytes and {INDEX} says {size}: {remedy}")
         return dataset
 
     @property
@@ -78,20 +82,34 @@ class Dataset:
         }
 
     def examples(self, split: str) -> int:
-        """Return how many examples a split has."""
-        return int(self.index["splits"][split]["examples"])
+        """Return how many examples a split has. Raises `InputError` for a split that is not there."""
+        return int(self._split(split)["examples"])
 
     def nbytes(self, split: str) -> int:
         """Return the size of a split's columns in bytes."""
         return sum(int(self._record(split, name)["bytes"]) for name in self.features)
 
+    def path(self, split: str, feature: str) -> Path:
+        """Return a column's file."""
+        file: str = self._record(split, feature)["file"]
+        return self.folder / file
+
     def column(self, split: str, feature: str) -> NDArray[Any]:
-        """Return a column, memory-mapped and read-only: shape (examples, *feature shape)."""
-        path = self.folder / self._record(split, feature)["file"]
+        """Return a column, memory-mapped and read-only: shape (examples, *feature shape).
+
+        Raises `InputError` for a split or feature that is not there and for a file that holds something else.
+        """
+        path = self.path(split, feature)
+        kind = self.features[feature]
+        shape = (self.examples(split), *kind.shape)
+        remedy = f"run `tapeline ingest {self.name}`"
         try:
             array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         except ValueError as error:
-            raise InputError(f"{path} is not an .npy array ({error}): run `tapeline ingest {self.name}`") from None
+            raise InputError(f"{path} is not an .npy array ({error}): {remedy}") from None
+        if array.shape != shape or array.dtype != np.dtype(kind.dtype):
+            found = f"{array.dtype}{array.shape}"
+            raise InputError(f"{path} holds {found} and {INDEX} says {kind.dtype}{shape}: {remedy}")
         return array
 
     def verify(self) -> None:
@@ -109,6 +127,14 @@ class Dataset:
         """Return the SHA-256 of the index, which holds the checksum of every column."""
         return files.sha256(self.folder / INDEX)
 
-    def _record(self, split: str, feature: str) -> dict[str, Any]:
-        record: dict[str, Any] = self.index["splits"][split]["columns"][feature]
+    def _split(self, split: str) -> dict[str, Any]:
+        if split not in self.splits:
+            raise InputError(f"dataset {self.name!r} has no split {split!r}: it has {', '.join(self.splits)}")
+        record: dict[str, Any] = self.index["splits"][split]
         return record
+
+    def _record(self, split: str, feature: str) -> dict[str, Any]:
+        columns: dict[str, dict[str, Any]] = self._split(split)["columns"]
+        if feature not in columns:
+            raise InputError(f"dataset {self.name!r} has no feature {feature!r}: it has {', '.join(columns)}")
+        return columns[feature]

@@ -1,4 +1,4 @@
-"""What the results depend on besides the project: library versions, which are checked, and the machine, which is told."""
+"""What results depend on besides the project: library versions, which are checked, and the machine, which is told."""
 
 import importlib.metadata
 import os
@@ -43,4 +43,6 @@ def _cpu_model() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )

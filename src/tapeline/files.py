@@ -1,7 +1,7 @@
 """Writing that leaves the old thing or the new thing, never a half; and hashing.
 
-    with files.replacing(Path("models/digits")) as folder:   # write into `folder`; renamed on success
-        ...
+with files.replacing(Path("models/digits")) as folder:   # write into `folder`; renamed on success
+    ...
 """
 
 import hashlib

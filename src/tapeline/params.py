@@ -1,7 +1,7 @@
 """`params.yaml`, typed and checked; every mistake is one line that says where, what came and what the rule is.
 
-    params = Params.load(project.folder)
-    params.pipeline("digits").train.batch_size
+params = Params.load(project.folder)
+params.pipeline("digits").train.batch_size
 """
 
 import difflib
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from tapeline.errors import InputError
 from tapeline.export.settings import ExportSettings
@@ -30,7 +31,9 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 def _named(entries: dict[str, Any]) -> dict[str, Any]:
     for name in entries:
         if not NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name: lower-case letters, digits and inner hyphens (it becomes a Git tag)")
+            raise ValueError(
+                f"{name!r} is no name: lower-case letters, digits and inner hyphens (it becomes a Git tag)"
+            )
     return entries
 
 
@@ -85,7 +88,9 @@ class Params(BaseModel):
         for name, pipeline in params.pipelines.items():
             if pipeline.dataset not in params.datasets:
                 known = _known(pipeline.dataset, params.datasets)
-                raise InputError(f"{PARAMS}: pipelines.{name}.dataset is {pipeline.dataset!r}: no such dataset; {known}")
+                raise InputError(
+                    f"{PARAMS}: pipelines.{name}.dataset is {pipeline.dataset!r}: no such dataset; {known}"
+                )
         return params
 
     def dataset(self, name: str) -> IngestSettings:

@@ -4,6 +4,7 @@ Neither is an out: both carry times, and only the flow and people read them.
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,7 +37,9 @@ class Progress:
         self._file = self._path.open("w", buffering=1, encoding="utf-8")
         return self._write
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._file:
             self._file.close()
 
@@ -46,5 +49,8 @@ class Progress:
 
 
 def write_outcome(path: Path, *, outcome: str, status: int, message: str) -> None:
-    """Leave the outcome of a stage: one of ok, input, failed, verdict, limit, interrupted."""
-    files.write_json(path, {"outcome": outcome, "status": status, "message": message})
+    """Leave the outcome of a stage: one of ok, input, failed, verdict, limit, interrupted.
+
+    `session` is the process session it ran in, by which whoever started it knows its own from an earlier one.
+    """
+    files.write_json(path, {"outcome": outcome, "status": status, "message": message, "session": os.getsid(0)})

@@ -4,14 +4,13 @@ It is prepared anew on each call, in a folder that is removed afterwards: TFDS w
 there already, although the file, or what it reads, has changed. Downloads are kept.
 """
 
-import hashlib
-import importlib.util
 import shutil
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
 from tapeline.errors import InputError, TapelineError
@@ -20,6 +19,7 @@ from tapeline.ingest.source import SPLITS, Source, split_name
 from tapeline.report import Report
 
 SUFFIX = "_dataset_builder"
+MODULE = f"_tapeline{SUFFIX}"
 
 
 @contextmanager
@@ -28,50 +28,44 @@ def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -
 
     Raises `InputError` with file and line for a file that does not import or a builder that does not generate.
     """
-    content = _readable(path)
+    code = _compiled(path)
     from tapeline.ingest import tfds_reader
     from tapeline.ingest.prepare import prepare
 
-    digest = hashlib.sha256(content).hexdigest()
-    folder = work / "tfds" / digest[:16]
+    folder = work / "tfds" / "passing"
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with _errors_placed(path):
-            builder = _builder_class(path, f"_tapeline_{digest[:16]}_{path.stem}")(data_dir=str(folder))
+            builder = _builder_class(path, code)(data_dir=str(folder))
             prepare(builder, downloads=work / "tfds" / "downloads", bring="bring the files another way", report=report)
-        origin = {"kind": "builder", "name": builder.name, "version": str(builder.version), "sha256": digest}
+        # No hash of the file: a comment changed in it must not make another dataset.
+        origin = {"kind": "builder", "name": builder.name, "version": str(builder.version)}
         yield tfds_reader.read(builder, origin=origin, splits=_splits(builder), columns=settings.columns)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _readable(path: Path) -> bytes:
-    """Return the file's bytes if they are Python, before TensorFlow is imported to run them."""
+def _compiled(path: Path) -> CodeType:
+    """Compile the file, which needs no TensorFlow and leaves no `__pycache__` beside it."""
     if not path.is_file() or path.suffix != ".py":
         raise InputError(f"{path.name} is no builder: a Python file with one tfds.core.GeneratorBasedBuilder is needed")
-    content = path.read_bytes()
     try:
-        compile(content, path.name, "exec", dont_inherit=True)
+        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path.name}, line {getattr(error, 'lineno', None) or 1}: {error.args[0]}") from None
-    return content
 
 
-def _builder_class(path: Path, module_name: str) -> Any:
-    """Import the file under a name of its own and return its builder, which TFDS's catalogue does not get to know."""
+def _builder_class(path: Path, code: CodeType) -> Any:
+    """Run the file and return its builder, which TFDS's catalogue does not get to know."""
     import tensorflow_datasets as tfds
 
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None, "a .py file has a loader"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # TFDS finds a builder's file through its module
+    module = ModuleType(MODULE)
+    module.__file__ = str(path)
+    sys.modules[MODULE] = module  # TFDS finds a builder's file, and the checksums beside it, through its module
     with tfds.core.registered.skip_registration():
-        spec.loader.exec_module(module)
-    builders = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, tfds.core.GeneratorBasedBuilder) and value.__module__ == module_name
-    ]
+        exec(code, vars(module))
+    classes = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == MODULE]
+    builders: list[Any] = [value for value in classes if issubclass(value, tfds.core.GeneratorBasedBuilder)]
     if len(builders) != 1:
         names = ", ".join(builder.__name__ for builder in builders) or "none"
         raise InputError(f"{path.name} must define exactly one tfds.core.GeneratorBasedBuilder and defines {names}")
@@ -95,22 +89,11 @@ def _errors_placed(path: Path) -> Iterator[None]:
         yield
     except TapelineError:
         raise
-    except OSError as error:
-        if _line(path, error) is None:
-            raise
-        raise _placed(path, error) from error
     except Exception as error:
-        raise _placed(path, error) from error
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        if isinstance(error, OSError) and not lines:
+            raise  # of the disk, not of the file's code
+        from tapeline.ingest.prepare import one_line
 
-
-def _placed(path: Path, error: Exception) -> InputError:
-    from tapeline.ingest.prepare import one_line
-
-    line = _line(path, error)
-    place = path.name if line is None else f"{path.name}, line {line}"
-    return InputError(f"{place}: {type(error).__name__}: {one_line(error)}")
-
-
-def _line(path: Path, error: Exception) -> int | None:
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    return lines[-1] if lines else None
+        place = f"{path.name}, line {lines[-1]}" if lines else path.name
+        raise InputError(f"{place}: {type(error).__name__}: {one_line(error)}") from error

@@ -1,7 +1,6 @@
 """What examples must be, whatever source they come from, before a byte of them is written."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +29,9 @@ def check(examples: Examples, features: Mapping[str, Feature]) -> None:
 def _refuse_any(wrong: NDArray[np.bool_], examples: Examples, name: str, rule: str) -> None:
     if not wrong.any():
         return
-    index = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-    value: Any = examples.columns[name][index]
+    values, place = examples.columns[name], int(np.argmax(wrong))
+    key = examples.keys[place // (wrong.size // len(wrong))]
     raise InputError(
-        f"feature {name!r} is {value} in {examples.split} example {examples.keys[index[0]]}: {rule}; "
+        f"feature {name!r} is {values.flat[place]} in {examples.split} example {key}: {rule}; "
         "mend it, or leave out the example or its split"
     )

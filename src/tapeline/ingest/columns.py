@@ -1,7 +1,9 @@
-"""Columns on disk: `.npy` files that are written and read in pieces, so that their size does not matter.
+"""Columns on disk: `.npy` files that are written and read in pieces.
 
     with ColumnWriter(path, Feature((28, 28, 1), "uint8")) as column:
         column.append(images)            # uint8, (any number, 28, 28, 1)
+
+So a column may be larger than memory.
 """
 
 import io
@@ -29,7 +31,9 @@ class ColumnWriter:
         self._file.write(_header(self._feature, 0))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with self._file:
             if kind is None:
                 self._file.seek(0)

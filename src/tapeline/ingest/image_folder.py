@@ -90,7 +90,9 @@ def _surveyed(folder: Path, entries: Sequence[_File]) -> tuple[int, str]:
         content = (folder / entry.key).read_bytes()
         mode = _decoded(folder, entry, content, lambda image: image.mode)
         if mode not in GREY | COLOUR:
-            raise InputError(f"{_shown(folder / entry.key, folder)} has pixels of type {mode}: save it with 8 bits a channel")
+            raise InputError(
+                f"{_shown(folder / entry.key, folder)} has pixels of type {mode}: save it with 8 bits a channel"
+            )
         grey = grey and mode in GREY
         digest.update(f"{entry.key}\0{hashlib.sha256(content).hexdigest()}\n".encode())
     return 1 if grey else 3, digest.hexdigest()
@@ -138,4 +140,6 @@ def _decoded(folder: Path, entry: _File, content: bytes, use: Callable[[Image.Im
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         # The memory address of the buffer, which Pillow prints, says nothing.
         reason = str(error).split("<_io")[0].strip()
-        raise InputError(f"{_shown(folder / entry.key, folder)} is not an image that can be decoded ({reason}): replace or remove it") from None
+        raise InputError(
+            f"{_shown(folder / entry.key, folder)} is not an image that can be decoded ({reason}): replace or remove it"
+        ) from None

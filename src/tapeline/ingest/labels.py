@@ -38,11 +38,13 @@ def find_classes(labels: Iterable[str], *, of: str) -> Classes:
         ids = sorted({int(name) for name in names})
         if ids != list(range(len(ids))):
             raise InputError(
-                f"{of} has class ids {_some(ids)}: ids are 0, 1, 2, ... without a gap; renumber them or write class names"
+                f"{of} has class ids {_some(ids)}: they must be 0, 1, 2, ... without a gap: renumber, or write names"
             )
         return Classes(tuple(map(str, ids)), ids=True)
     if names and all(map(_is_number, names)):
-        raise InputError(f"{of} has the value {names[0]}: a label is a class name or id; leave `label` out to learn a number")
+        raise InputError(
+            f"{of} has the value {names[0]}: a label is a class name or id; drop `label` to learn a number"
+        )
     return Classes(tuple(names), ids=False)
 
 

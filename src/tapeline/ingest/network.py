@@ -37,5 +37,5 @@ def _answer(url: str, timeout: float) -> str:
     try:
         with requests.get(url, stream=True, timeout=timeout) as response:
             return f"HTTP status {response.status_code}" if response.status_code >= 500 else ""
-    except requests.RequestException as error:
+    except (requests.RequestException, ValueError) as error:  # ValueError: a name that is none
         return type(error).__name__

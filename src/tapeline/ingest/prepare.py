@@ -17,7 +17,7 @@ def prepare(builder: Any, *, downloads: Path, bring: str, report: Report) -> Non
     `bring` says how to do without the network. Raises `InputError` when a host cannot be reached, `RunError` when a
     download fails later. What else goes wrong (the builder's own code, the disk) goes through as it is.
     """
-    tfds.disable_progress_bar()  # a stage's log is no terminal: `report` tells the progress
+    _keep_quiet(builder)
     _ask_hosts_first(builder, bring, report)
     config = tfds.download.DownloadConfig(try_download_gcs=False)
     try:
@@ -39,6 +39,12 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 
+def _keep_quiet(builder: Any) -> None:
+    """Drop TFDS's bars (a stage's log is no terminal) and its two lines that name a folder of this machine."""
+    tfds.disable_progress_bar()
+    builder._log_download_bytes = builder._log_download_done = lambda: None
+
+
 def _ask_hosts_first(builder: Any, bring: str, report: Report) -> None:
     """Have the builder's download manager ask each host once, before the first download from it.
 
@@ -54,7 +60,9 @@ def _ask_hosts_first(builder: Any, bring: str, report: Report) -> None:
         def ask_then_download(resource: Any) -> Any:
             host = urlsplit(resource.url).hostname or ""
             if host not in asked and (reason := unreachable(resource.url)):
-                raise InputError(f"{builder.name} is not on this machine and {host} cannot be reached ({reason}): {bring}")
+                raise InputError(
+                    f"{builder.name} is not on this machine and {host} cannot be reached ({reason}): {bring}"
+                )
             asked.add(host)
             report({"event": "download", "url": resource.url})
             return download(resource)

@@ -73,6 +73,4 @@ class TableSource(Source):
         return self
 
 
-IngestSettings = Annotated[
-    TfdsSource | BuilderSource | ImageFolderSource | TableSource, Field(discriminator="source")
-]
+IngestSettings = Annotated[TfdsSource | BuilderSource | ImageFolderSource | TableSource, Field(discriminator="source")]

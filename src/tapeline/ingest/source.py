@@ -1,8 +1,10 @@
-"""What every kind of source gives: the columns' types and the examples, a piece at a time.
+"""What every kind of source gives: the columns' types and the examples.
 
     source.features                      # {"image": Feature((8, 8, 1), "uint8"), "label": ...}
-    for examples in source.examples:     # in a fixed order, never all of them at once
+    for examples in source.examples:
         examples.columns["image"]        # uint8, (len(examples.keys), 8, 8, 1)
+
+Examples come in a fixed order, a piece at a time.
 """
 
 import math
@@ -67,13 +69,13 @@ def chosen_features(available: Iterable[str], columns: tuple[str, ...] | None, *
     for name in kept:
         if not NAME.fullmatch(name):
             raise InputError(
-                f"{of}: feature {name!r} would become a file of that name: use letters, digits, '_', '-', '.', or leave it out"
+                f"{of}: feature {name!r} becomes a file of that name: use letters, digits, '_', '-', '.', or drop it"
             )
     return kept
 
 
 def split_name(name: str, *, of: str) -> str:
-    """Return `train`, `val` or `test` for a source's own word (`validation` is `val`). Raises `InputError` for another."""
+    """Return `train`, `val` or `test` for a source's own word; `validation` is `val`, any other an `InputError`."""
     if name == "validation":
         return "val"
     if name not in SPLITS:

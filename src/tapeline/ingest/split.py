@@ -13,7 +13,7 @@ from tapeline.ingest.source import Examples
 
 
 def held_out(keys: Sequence[str], fraction: float) -> NDArray[np.bool_]:
-    """Return for each key whether it is in the validation split: its SHA-256, read as a number in [0, 1), is below `fraction`.
+    """Return for each key whether it goes to `val`: its SHA-256, read as a number in [0, 1), is below `fraction`.
 
     >>> held_out(["0", "1", "2", "3"], 0.5).tolist()
     [False, True, False, True]

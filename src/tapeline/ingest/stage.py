@@ -67,7 +67,8 @@ def _existing(name: str, needs: str, project: Path) -> Path:
     path = project / needs
     if path.exists():
         return path
-    remedy = f"run `dvc pull {needs}.dvc`" if path.with_name(f"{path.name}.dvc").exists() else "bring it, or correct `needs`"
+    tracked = path.with_name(f"{path.name}.dvc").exists()
+    remedy = f"run `dvc pull {needs}.dvc`" if tracked else "bring it, or correct `needs`"
     raise InputError(f"dataset {name!r} needs {needs}, which does not exist: {remedy}")
 
 
@@ -76,7 +77,9 @@ def _check_splits(name: str, source: Source, validation: float) -> None:
         there = ", ".join(source.splits) or "none"
         raise InputError(f"dataset {name!r} has no train split (there: {there}): it is the one that is trained on")
     if validation and "val" in source.splits:
-        raise InputError(f"dataset {name!r} has a val split of its own, and `validation: {validation}` would cut another: drop one")
+        raise InputError(
+            f"dataset {name!r} has a val split, and `validation: {validation}` would cut another: drop one"
+        )
 
 
 def _check_counts(name: str, source: Source, counts: Mapping[str, int], validation: float) -> None:

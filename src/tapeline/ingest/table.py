@@ -71,7 +71,7 @@ class _Table:
     """A table file of either format, read as a stream of rows."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._csv = path, path.suffix.lower() == ".csv"
+        self.path, self._csv = path, path.suffix.lower() == ".csv"
         if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
             raise InputError(f"{path.name} is no table: a file that ends in .csv or .parquet is")
         with self._reading():
@@ -82,7 +82,7 @@ class _Table:
         for column in columns:
             if self._names.count(column) != 1:
                 what = "no column" if column not in self._names else "more than one column"
-                raise InputError(f"{self._path.name} has {what} {column!r}: it has {', '.join(self._names)}")
+                raise InputError(f"{self.path.name} has {what} {column!r}: it has {', '.join(self._names)}")
 
     def rows(self, columns: Iterable[str]) -> Iterator[_Rows]:
         """Yield the rows of some columns, from the first to the last."""
@@ -90,12 +90,12 @@ class _Table:
         first = 0
         with self._reading():
             for batch in self._open_csv(chosen) if self._csv else self._open_parquet(chosen):
-                yield _Rows(batch, first, self._path.name)
+                yield _Rows(batch, first, self.path.name)
                 first += batch.num_rows
 
     def _open_csv(self, columns: list[str] | None) -> Any:
         return csv.open_csv(
-            self._path,
+            self.path,
             # One thread: only then does an error say which row is malformed.
             read_options=csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
             convert_options=csv.ConvertOptions(
@@ -108,7 +108,7 @@ class _Table:
 
     def _open_parquet(self, columns: list[str]) -> Any:
         # Without these two a whole row group, which may be the whole file, is read at once.
-        file = parquet.ParquetFile(self._path, pre_buffer=False, buffer_size=2**20)
+        file = parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20)
         return file.iter_batches(PARQUET_ROWS, columns=columns)
 
     @contextmanager
@@ -124,7 +124,7 @@ class _Table:
 
     def _unreadable(self, error: Exception) -> InputError:
         kind, reason = "CSV" if self._csv else "Parquet", " ".join(str(error).split())
-        return InputError(f"{self._path.name} cannot be read as {kind}: {reason}; mend it or bring it anew")
+        return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; mend it or bring it anew")
 
 
 def _columns(feature: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ def _survey(table: _Table, label: str | None, split: str | None) -> _Survey:
         if label is not None:
             labels.update(pc.unique(rows.cells(label).words()).to_pylist())
         splits.update(("train",) if split is None else rows.splits(split))
-    classes = None if label is None else find_classes(labels, of=rows.cells(label).of if count else label)
+    classes = None if label is None else find_classes(labels, of=f"{table.path.name}: column {label!r}")
     return _Survey(count, tuple(name for name in SPLITS if name in splits), classes)
 
 

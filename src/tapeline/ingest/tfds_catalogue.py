@@ -28,10 +28,11 @@ def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:
     """
     own = work / "tfds"
     builder = _prepared(settings.name, [*_brought(), own]) or _download(settings.name, own, report)
-    origin = {"kind": "tfds", "name": builder.name, "version": str(builder.version), "splits": dict(settings.splits)}
+    splits: dict[str, str] = dict(settings.splits.items())
+    origin = {"kind": "tfds", "name": builder.name, "version": str(builder.version), "splits": splits}
     if builder.builder_config is not None:
         origin["config"] = builder.builder_config.name
-    return tfds_reader.read(builder, origin=origin, splits=settings.splits, columns=settings.columns)
+    return tfds_reader.read(builder, origin=origin, splits=splits, columns=settings.columns)
 
 
 def _brought() -> list[Path]:

@@ -15,10 +15,13 @@ from tapeline.errors import InputError
 from tapeline.ingest.prepare import one_line
 from tapeline.ingest.source import Examples, Source, chosen_features, piece
 
-NUMBERS = {"bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32", "float64"}
+INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+NUMBERS = {"bool", *INTEGERS, "float16", "float32", "float64"}
 
 
-def read(builder: Any, *, origin: Mapping[str, Any], splits: Mapping[str, str], columns: tuple[str, ...] | None) -> Source:
+def read(
+    builder: Any, *, origin: Mapping[str, Any], splits: Mapping[str, str], columns: tuple[str, ...] | None
+) -> Source:
     """Open a prepared builder's data; `splits` maps our splits to TFDS split expressions.
 
     Raises `InputError` for a split that is not there and for a chosen feature that is no number of one fixed shape.
@@ -40,7 +43,9 @@ def read(builder: Any, *, origin: Mapping[str, Any], splits: Mapping[str, str], 
 def _flat(features: Any, of: str, prefix: str = "") -> dict[str, Any]:
     """Return the features by name, those of nested dictionaries as `outer/inner`."""
     if not isinstance(features, tfds.features.FeaturesDict):
-        raise InputError(f"{of} has no named features: write a builder of your own that gives a dictionary (`source: builder`)")
+        raise InputError(
+            f"{of} has no named features: write a builder of your own that gives a dictionary (`source: builder`)"
+        )
     flat: dict[str, Any] = {}
     for name, feature in features.items():
         if isinstance(feature, tfds.features.FeaturesDict):
@@ -76,7 +81,9 @@ def _dataset(builder: Any, expression: str, of: str) -> Any:
         ) from None
     except (ValueError, KeyError, AssertionError) as error:
         there = ", ".join(builder.info.splits) or "unknown"
-        raise InputError(f"{of}: split {expression!r} cannot be read ({one_line(error)}); it has {there}: correct `splits`") from None
+        raise InputError(
+            f"{of}: split {expression!r} cannot be read ({one_line(error)}); it has {there}: correct `splits`"
+        ) from None
 
 
 def _examples(datasets: Mapping[str, Any], features: Mapping[str, Feature]) -> Iterator[Examples]:

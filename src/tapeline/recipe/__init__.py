@@ -1,6 +1,6 @@
 """What a user writes: the models, losses and optimizers, and one step of each kind.
 
-    from tapeline.recipe import RecipeParams, Supervised, field
+from tapeline.recipe import RecipeParams, Supervised, field
 """
 
 from tapeline.hyperparameters import RecipeParams, field

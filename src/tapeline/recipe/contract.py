@@ -66,7 +66,9 @@ class Recipe(ABC):
 
     def predict(self, inputs: Batch) -> Mapping[str, tf.Tensor]:
         """Return named outputs of shape (batch, ...) for raw features. What is exported is this function."""
-        raise InputError(f"{type(self).__name__} has no `predict`, which validate and export call: add one, or `signatures`")
+        raise InputError(
+            f"{type(self).__name__} has no `predict`, which validate and export call: add one, or `signatures`"
+        )
 
     def evaluate(self, data: Dataset) -> Mapping[str, float]:
         """Return metrics that no per-example figure can say. Plain Python on the host; none by default."""
@@ -75,7 +77,8 @@ class Recipe(ABC):
     def signatures(self) -> Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]:
         """Return what to export: signature name → `tf.function` with an input signature."""
         specs = [
-            tf.TensorSpec((None, *self.features[name].shape), self.features[name].dtype, name=name) for name in self.inputs
+            tf.TensorSpec((None, *self.features[name].shape), self.features[name].dtype, name=name)
+            for name in self.inputs
         ]
 
         def serve(*tensors: tf.Tensor) -> Mapping[str, tf.Tensor]:

@@ -1,5 +1,6 @@
 """From a file to a built recipe; and from an error inside it to the line where it happened."""
 
+import errno
 import importlib.util
 import re
 import sys
@@ -16,6 +17,9 @@ import tensorflow as tf
 from tapeline.dataset import Feature
 from tapeline.errors import InputError, RunError, TapelineError
 from tapeline.recipe.contract import Recipe
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""Not the recipe's fault, whatever it was doing."""
 
 
 def load(path: Path) -> type[Recipe]:
@@ -38,7 +42,9 @@ def load(path: Path) -> type[Recipe]:
     ]
     if len(found) != 1:
         names = ", ".join(recipe.__name__ for recipe in found) or "none"
-        raise InputError(f"recipe {path} must define exactly one class derived from Recipe or Supervised; it has {names}")
+        raise InputError(
+            f"recipe {path} must define exactly one class derived from Recipe or Supervised; it has {names}"
+        )
     if abstract := sorted(getattr(found[0], "__abstractmethods__", ())):
         raise InputError(f"recipe {path}: {found[0].__name__} lacks {', '.join(abstract)}")
     return found[0]
@@ -78,6 +84,10 @@ def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
         yield
     except TapelineError:
         raise
+    except OSError as error:
+        if error.errno in DISK_ERRORS:
+            raise
+        raise kind(f"recipe {path} {what}: {_describe(error)}") from error
     except (MemoryError, tf.errors.ResourceExhaustedError) as error:
         raise RunError(f"recipe {path} {what}: out of memory: {_first_line(error)}") from error
     except Exception as error:

@@ -21,7 +21,9 @@ class Batches:
     def plan(cls, examples: int, *, batch_size: int, seed: int, shuffle: bool) -> "Batches":
         """Return the plan for stored examples. Raises `InputError` when one batch needs more than there are."""
         if batch_size > examples:
-            raise InputError(f"train.batch_size is {batch_size} and the train split has {examples} examples: at most {examples}")
+            raise InputError(
+                f"train.batch_size is {batch_size} and the train split has {examples} examples: at most {examples}"
+            )
         return cls(examples, batch_size, seed, shuffle, examples // batch_size)
 
     @property
@@ -40,7 +42,9 @@ class Batches:
         position = tf.reshape(within[:, None] * self.batch_size + tf.range(self.batch_size, dtype=tf.int64), [-1])
         if self.shuffle:
             epochs = tf.repeat(tf.cast(epoch, tf.uint32), self.batch_size)
-            seeds = tf.stack([tf.fill(tf.shape(epochs), tf.constant(self.seed, tf.uint32)), epochs, tf.zeros_like(epochs)], 1)
+            seeds = tf.stack(
+                [tf.fill(tf.shape(epochs), tf.constant(self.seed, tf.uint32)), epochs, tf.zeros_like(epochs)], 1
+            )
             position = tf.raw_ops.RandomIndexShuffle(
                 index=position, seed=seeds, max_index=tf.constant(self.examples - 1, tf.int64), rounds=4
             )

@@ -1,8 +1,8 @@
 """Checkpoints: a folder each, written aside and renamed, checksummed; a damaged one is skipped and said.
 
-    <pipeline>/<fingerprint>/lock
-    <pipeline>/<fingerprint>/fingerprint.json      what the fingerprint is made of
-    <pipeline>/<fingerprint>/step-000000001200/    manifest, state.index, state.data-00000-of-00001
+<pipeline>/<fingerprint>/lock
+<pipeline>/<fingerprint>/fingerprint.json      what the fingerprint is made of
+<pipeline>/<fingerprint>/step-000000001200/    manifest, state.index, state.data-00000-of-00001
 """
 
 import json
@@ -17,8 +17,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline import files, variables
+from tapeline import files
 from tapeline.errors import InputError
+from tapeline.recipe import variables
 from tapeline.train.settings import CheckpointPolicy
 from tapeline.train.state import Snapshot
 

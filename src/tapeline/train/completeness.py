@@ -31,8 +31,8 @@ def check(traced: Any, tracked: Mapping[str, tf.Variable]) -> None:
     for operation in _operations(traced.graph):
         if operation.op_def.is_stateful and "seed" in operation.node_def.attr and "seed2" in operation.node_def.attr:
             raise InputError(
-                f"train_step draws from the stateful {operation.type} ({operation.name}), which no checkpoint can repeat: "
-                f"use tf.random.stateless_… with context.seed"
+                f"train_step draws from the stateful {operation.type} ({operation.name}), which no checkpoint can "
+                f"repeat: use tf.random.stateless_… with context.seed"
             )
 
 
@@ -69,8 +69,8 @@ def check_unchanged(before: Mapping[str, Any], after: Mapping[str, Any]) -> None
     """Raise `InputError` naming an attribute that a step changed in Python, where no checkpoint sees it."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, "absent"), after.get(name, "absent")
-        if old != new and not (old != old and new != new):
+        if repr(old) != repr(new):
             raise InputError(
-                f"train_step changes the Python attribute self.{name} ({old!r} → {new!r}), which happens once, when it is "
-                f"traced: make it a tf.Variable, or a function of context.step"
+                f"train_step changes the Python attribute self.{name} ({old!r} → {new!r}), which happens once, when it "
+                f"is traced: make it a tf.Variable, or a function of context.step"
             )

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TextIO
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
@@ -24,14 +24,13 @@ class Console:
     def __init__(
         self,
         *,
-        steps_per_epoch: int,
         log_every: int | None = None,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream or sys.stderr
-        self._steps_per_epoch, self._log_every, self._clock = steps_per_epoch, log_every, clock
-        self._bar: tqdm[None] | None = None
+        self._log_every, self._clock = log_every, clock
+        self._bar: tqdm[Any] | None = None
         self._told_at = clock()
         self._seconds, self._steps, self._examples = 0.0, 0, 0
         self._compiled = False
@@ -65,7 +64,8 @@ class Console:
         if self._log_every and record.step // self._log_every > record.start // self._log_every:
             self._line(f"step {record.step}  {figures(record.metrics)}")
         if self._stream.isatty():
-            self._bar = self._bar or tqdm(total=record.total, initial=record.start, unit="step", file=self._stream, leave=False)
+            if self._bar is None:
+                self._bar = tqdm(total=record.total, initial=record.start, unit="step", file=self._stream, leave=False)
             self._bar.n = record.step
             self._bar.set_description(f"epoch {record.epoch}", refresh=False)
             self._bar.set_postfix_str(f"{figures(record.metrics)}  {self._speed()}")
@@ -73,7 +73,8 @@ class Console:
             self._told_at = self._clock()
             left = (record.total - record.step) * self._seconds / self._steps if self._steps else 0.0
             eta = f"  {left:.0f} s left" if left else ""
-            self._line(f"epoch {record.epoch}  step {record.step}/{record.total}  {figures(record.metrics)}  {self._speed()}{eta}")
+            done = f"epoch {record.epoch}  step {record.step}/{record.total}"
+            self._line(f"{done}  {figures(record.metrics)}  {self._speed()}{eta}")
 
     def _speed(self) -> str:
         return f"{self._examples / self._seconds:,.0f} examples/s" if self._seconds else "compiling"

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tapeline.errors import Interrupted, LimitReached, RunError
-from tapeline.evaluation import Evaluation, means
+from tapeline.recipe.evaluation import Evaluation, means
 from tapeline.train import checkpoints, guard
 from tapeline.train.feed import Chunk, Feed
 from tapeline.train.loop import EPOCHS_PER_LOOP, Loop
@@ -90,16 +90,18 @@ class Engine:
             self.snapshot = self.state.snapshot()
         waited = self.clock() - self._saved_at
         if checkpoints.is_due(self.settings.checkpoint, steps=self.state.step - self._saved_step, seconds=waited):
-            if not self.writer.busy:
-                self._saved_step, self._saved_at = self.state.step, self.clock()
-                self.writer.start(self.snapshot)
+            self._save_soon()
         if stopper.signum is not None:
             self._save_now()
-            raise Interrupted(f"stopped at step {self.state.step} of {self.total}; its checkpoint is saved", signum=stopper.signum)
+            raise Interrupted(
+                f"stopped at step {self.state.step} of {self.total}; its checkpoint is saved", signum=stopper.signum
+            )
         limit = self.settings.max_time
         if limit is not None and self.clock() - self.began > limit and not self.finished:
             self._save_now()
-            raise LimitReached(f"train.max_time of {limit} s is over at step {self.state.step} of {self.total}; run again to go on")
+            raise LimitReached(
+                f"train.max_time of {limit} s is over at step {self.state.step} of {self.total}; run again to go on"
+            )
 
     def _validation_due(self) -> bool:
         if self.evaluation is None or not self.state.history or self.state.step % self.steps_per_epoch:
@@ -139,6 +141,11 @@ class Engine:
             self.state.step = skipped
             table = np.stack([self.state.sums, np.zeros_like(self.state.sums)])
             self.state.book(skipped + 1, table, self.steps_per_epoch)
+
+    def _save_soon(self) -> None:
+        if not self.writer.busy:
+            self._saved_step, self._saved_at = self.state.step, self.clock()
+            self.writer.start(self.snapshot)
 
     def _save_now(self) -> None:
         self.snapshot = self.state.snapshot()

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline.evaluation import convert
 from tapeline.recipe import Batch, Context, Recipe
+from tapeline.recipe.evaluation import convert
 from tapeline.train.batches import Batches
 
 CHUNK_BYTES = 32 << 20
@@ -91,7 +91,9 @@ class Feed:
             passed[:] = [name for name, value in prepared.items() if value is batch.get(name)]
             return {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in passed}
 
-        batch_specs = {n: tf.TensorSpec((self._batches.batch_size, *c.shape[1:]), c.dtype) for n, c in self._stored.items()}
+        batch_specs = {
+            n: tf.TensorSpec((self._batches.batch_size, *c.shape[1:]), c.dtype) for n, c in self._stored.items()
+        }
         specs = tf.function(one).get_concrete_function(
             (
                 tf.TensorSpec([], tf.int64),

@@ -1,16 +1,11 @@
 """What decides the bits of a run, hashed: a checkpoint is only used by a run of the same fingerprint."""
 
-import sys
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tapeline import environment, files
-
-PACKAGE = Path(__file__).resolve().parents[1]
-OUTSIDE = {"cli.py", "params.py", "__main__.py"}
-"""Loaded with a stage and without influence on its bits."""
+from tapeline import closure, environment, files
 
 
 def parts(*, settings: Mapping[str, Any], params: Mapping[str, Any], data: str, recipe: Path) -> dict[str, Any]:
@@ -19,7 +14,7 @@ def parts(*, settings: Mapping[str, Any], params: Mapping[str, Any], data: str, 
         "settings": settings,
         "params": params,
         "data": data,
-        "code": _code(recipe),
+        "code": code(recipe),
         "libraries": environment.library_versions(),
         "machine": environment.machine(),
     }
@@ -42,9 +37,10 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
     return changed
 
 
-def _code(recipe: Path) -> dict[str, str]:
-    """Return the hash of the recipe and of every loaded module of this package or beside the recipe."""
-    loaded = {Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
-    own = {path for path in loaded if path.is_relative_to(PACKAGE) and path.name not in OUTSIDE}
-    beside = {path for path in loaded if path.is_relative_to(recipe.parent)}
-    return {path.name if path in beside else str(path.relative_to(PACKAGE)): files.sha256(path) for path in own | beside | {recipe}}
+def code(recipe: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file that training this recipe runs, by its path in the package or its name."""
+    used = closure.of_module("tapeline.train.stage") | closure.of_file(recipe)
+    inside = {path for path in used if path.is_relative_to(closure.PACKAGE)}
+    return {
+        str(path.relative_to(closure.PACKAGE)) if path in inside else path.name: files.sha256(path) for path in used
+    }

@@ -17,7 +17,9 @@ def write_history(path: Path, rows: Sequence[Row]) -> None:
     text = io.StringIO()
     table = csv.DictWriter(text, ["step", "epoch", *names], restval="", lineterminator="\n")
     table.writeheader()
-    table.writerows({name: repr(value) if isinstance(value, float) else value for name, value in row.items()} for row in rows)
+    table.writerows(
+        {name: repr(value) if isinstance(value, float) else value for name, value in row.items()} for row in rows
+    )
     files.write_text(path, text.getvalue())
 
 
@@ -30,7 +32,9 @@ def write_metrics(path: Path, rows: Sequence[Row], *, kept_step: int, skipped: S
         "epochs": last["epoch"],
         "parameters": parameters,
         "skipped_steps": len(skipped),
-        "train": {name: value for name, value in last.items() if not name.startswith("val_") and name not in ("step", "epoch")},
+        "train": {
+            name: value for name, value in last.items() if not name.startswith("val_") and name not in ("step", "epoch")
+        },
     }
     if val := {name.removeprefix("val_"): value for name, value in kept.items() if name.startswith("val_")}:
         summary["val"] = val

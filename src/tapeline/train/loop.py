@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.evaluation import convert, sums_and_counts
 from tapeline.recipe import Context, Recipe
+from tapeline.recipe.evaluation import convert, sums_and_counts
 from tapeline.train.feed import Feed
 
 EPOCHS_PER_LOOP = 64
@@ -48,7 +48,7 @@ class Loop:
         belongs to the epoch of `start`.
         """
         numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
-        run = self._run_eagerly if self._mode == "eager" else self._compiled
+        run: Any = self._run_eagerly if self._mode == "eager" else self._compiled
         step, table = run(self._feed.columns, chunk.rows, *numbers, sums)
         return int(step), table
 
@@ -82,7 +82,8 @@ class Loop:
 
         empty = tf.zeros([EPOCHS_PER_LOOP - 1, len(self.names), 2], tf.float64)
         table = tf.concat([sums[None], empty], 0)
-        return tf.while_loop(going, body, (start, table), parallel_iterations=1)
+        reached, table = tf.while_loop(going, body, (start, table), parallel_iterations=1)
+        return reached, table
 
     def _run_eagerly(
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor

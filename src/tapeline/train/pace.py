@@ -1,4 +1,4 @@
-"""How long the next loop is: long enough that the host costs nothing, short enough that it wakes a few times a second."""
+"""How long the next loop is: the host shall cost nothing, and yet wake a few times a second."""
 
 from collections.abc import Iterable
 

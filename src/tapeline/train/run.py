@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline import evaluation, files, processes, variables
+from tapeline import files, processes
 from tapeline.dataset import Dataset
-from tapeline.errors import InputError
-from tapeline.recipe import Recipe, loading
+from tapeline.errors import InputError, RunError
+from tapeline.recipe import Recipe, evaluation, loading, variables
 from tapeline.report import Report
 from tapeline.train import checkpoints as saving
 from tapeline.train import completeness, fingerprint, history
@@ -42,9 +42,9 @@ def run(
     leave: Callable[[int], None],
 ) -> None:
     """See `tapeline.train.stage.train`; the dataset was opened and verified there."""
-    engine_parts = assemble(recipe, params, settings, dataset)
-    console = Console(steps_per_epoch=engine_parts.batches.steps_per_epoch, log_every=settings.log_every)
-    every_hook = (console, reporting(report), *hooks)
+    parts = assemble(recipe, params, settings, dataset)
+    console = Console(log_every=settings.log_every)
+    every_hook: Sequence[Hook] = (console, reporting(report), *hooks)
 
     def say(text: str) -> None:
         for hook in every_hook:
@@ -53,28 +53,32 @@ def run(
     covered = fingerprint.parts(settings=settings.deciding(), params=params, data=dataset.fingerprint(), recipe=recipe)
     folder = checkpoints / fingerprint.fingerprint(covered)
     with processes.exclusive(folder / "lock", waiting=say):
-        state = engine_parts.state
-        _resume(state, folder, covered, fresh=fresh, say=say)
-        if dropped := engine_parts.batches.dropped:
-            say(f"the last {dropped} examples of each epoch's permutation are left out: no full batch of {settings.batch_size}")
+        _resume(parts.state, folder, covered, fresh=fresh, say=say)
+        if dropped := parts.batches.dropped:
+            say(
+                f"{dropped} examples of each epoch's permutation are left out: too few for a batch of {settings.batch_size}"
+            )
         writer = saving.Writer(folder, keep=settings.checkpoint.keep, on_saved=saved_hook(every_hook))
         engine = Engine(
             settings=settings,
-            state=state,
-            loop=engine_parts.loop,
-            feed=engine_parts.feed,
-            steps_per_epoch=engine_parts.batches.steps_per_epoch,
-            evaluation=engine_parts.evaluation,
+            state=parts.state,
+            loop=parts.loop,
+            feed=parts.feed,
+            steps_per_epoch=parts.batches.steps_per_epoch,
+            evaluation=parts.evaluation,
             writer=writer,
             hooks=every_hook,
         )
-        stop = engine_parts.loop.stop
-        with Stopper(ask=lambda: stop.assign(True), save=lambda: writer.write(engine.snapshot), leave=leave) as stopper:
-            with loading.blaming(recipe, InputError, "fails in a step"):
+        stopper = Stopper(
+            ask=lambda: parts.loop.stop.assign(True), save=lambda: writer.write(engine.snapshot), leave=leave
+        )
+        try:
+            with stopper, loading.blaming(recipe, RunError, "fails in a step"):
                 engine.run(stopper)
-        writer.close()
-        console.close()
-        _write_outs(out, state)
+        finally:
+            writer.close()
+            console.close()
+        _write_outs(out, parts.state, covered)
         for path in saving.saved(folder):
             shutil.rmtree(path)
 
@@ -115,11 +119,15 @@ def assemble(path: Path, params: Mapping[str, Any], settings: TrainSettings, dat
     kind = loading.load(path)
     if settings.compile not in kind.modes or settings.precision not in kind.modes[settings.compile]:
         known = "; ".join(f"{mode}: {', '.join(precisions)}" for mode, precisions in kind.modes.items())
-        raise InputError(f"{kind.__name__} does not support {settings.compile} with {settings.precision}; it has {known}")
+        raise InputError(
+            f"{kind.__name__} does not support {settings.compile} with {settings.precision}; it has {known}"
+        )
     recipe = loading.build(path, params, dataset.features, seed=settings.seed, precision=settings.precision)
     unknown = settings.gradients.keys() - vars(recipe).keys()
     if unknown:
-        raise InputError(f"train.gradients names {', '.join(sorted(unknown))}, which is no attribute of {kind.__name__}")
+        raise InputError(
+            f"train.gradients names {', '.join(sorted(unknown))}, which is no attribute of {kind.__name__}"
+        )
     recipe._transforms = settings.gradients
     with loading.blaming(path, InputError, "does not trace"):
         return Assembled(recipe, settings, dataset)
@@ -148,11 +156,14 @@ def _why_fresh(folder: Path, covered: Mapping[str, Any]) -> str:
     return ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
 
 
-def _write_outs(out: Path, state: State) -> None:
+def _write_outs(out: Path, state: State, covered: Mapping[str, Any]) -> None:
     weights = state.best_weights or variables.snapshot({name: state.variables[name] for name in state.weights})
     kept = int(state.best["step"]) if state.best else state.step
     with files.replacing(out / "weights") as folder:
         variables.write_bundle(folder / variables.BUNDLE, weights)
     history.write_history(out / "history.csv", state.history)
     parameters = sum(int(tf.size(value)) for value in weights.values())
-    history.write_metrics(out / "metrics.json", state.history, kept_step=kept, skipped=state.skipped, parameters=parameters)
+    history.write_metrics(
+        out / "metrics.json", state.history, kept_step=kept, skipped=state.skipped, parameters=parameters
+    )
+    files.write_json(out / "run.json", {name: part for name, part in covered.items() if name != "machine"})

@@ -37,7 +37,9 @@ def train(
         raise InputError(f"{data} has no train split; it has {', '.join(dataset.splits)}")
     examples = dataset.examples("train")
     if settings.batch_size > examples:
-        raise InputError(f"train.batch_size is {settings.batch_size}: {data} has {examples} training examples, so at most {examples}")
+        raise InputError(
+            f"train.batch_size is {settings.batch_size}: {data} has {examples} training examples, so at most {examples}"
+        )
     if settings.best and "val" not in dataset.splits:
         raise InputError(f"train.best needs a val split, which {data} has not: remove it, or set datasets.….validation")
     dataset.verify()

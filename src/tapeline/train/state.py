@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline import variables
-from tapeline.evaluation import means
+from tapeline.recipe import variables
+from tapeline.recipe.evaluation import means
 from tapeline.train.settings import Best
 
 

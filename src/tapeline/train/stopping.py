@@ -45,7 +45,9 @@ class Stopper:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._done.set()
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._handlers.items():

@@ -19,7 +19,6 @@ class Optdigits(tfds.core.GeneratorBasedBuilder):
     """Images with values from 0 to 16 (how many of a pixel's 4×4 dots are inked) and the digit they show."""
 
     VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "As scikit-learn 1.x ships it."}
 
     def _info(self) -> Any:
         features = {

@@ -36,7 +36,9 @@ def sums_and_counts(metrics: Metrics) -> tuple[list[str], tf.Tensor]:
             value = tf.convert_to_tensor(value)
             if value.shape.rank != 1:
                 shape = tuple(value.shape)
-                raise RunError(f"metric {name!r} has shape {shape}: return one value per example, or a pair (sum, count)")
+                raise RunError(
+                    f"metric {name!r} has shape {shape}: return one value per example, or a pair (sum, count)"
+                )
             if value.dtype == tf.bool:
                 value = tf.cast(value, tf.float32)
             total, count = tf.reduce_sum(value), tf.size(value)

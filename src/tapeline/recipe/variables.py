@@ -110,7 +110,10 @@ def write_bundle(prefix: Path, values: Mapping[str, tf.Tensor]) -> None:
     prefix.parent.mkdir(parents=True, exist_ok=True)
     try:
         tf.raw_ops.SaveV2(
-            prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names), tensors=[values[n] for n in names]
+            prefix=str(prefix),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[values[n] for n in names],
         )
     except (tf.errors.ResourceExhaustedError, tf.errors.OpError) as error:
         raise RunError(f"{prefix} could not be written: {error.message.splitlines()[0]}") from None

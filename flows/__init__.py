@@ -1,0 +1,1 @@
+"""Orchestration: Prefect schedules and watches what DVC repeats. Nothing here imports TensorFlow."""

@@ -1,0 +1,97 @@
+"""How a stage went, read from the traces that it left: its outcome file, DVC's lines, and DVC's exit status.
+
+DVC exits with 255 whatever the stage's status was, so the stage leaves an outcome file; none there means that it was
+killed, or ended before any code of ours ran.
+"""
+
+import json
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ERROR = "ERROR: "
+STATUS = re.compile(r"exited with (-?\d+)$")
+BUSY = re.compile(r"is busy, it is being blocked by|Unable to acquire lock")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How a stage went.
+
+    `word` is one of unchanged, restored, recorded, ran; or input, failed, verdict, limit, interrupted, killed.
+    `status` is the exit status that it deserves, `message` the stage's own last word.
+    """
+
+    word: str
+    message: str = ""
+    status: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the next stage may go on."""
+        return self.status == 0
+
+
+UNCHANGED = Outcome(word="unchanged", message="nothing that it depends on has changed")
+
+
+def was_busy(lines: Sequence[str]) -> bool:
+    """Return whether DVC gave up because another process uses the stage's files."""
+    return any(BUSY.search(line) for line in lines)
+
+
+def judge(stage: str, *, returncode: int, lines: Sequence[str], left: dict[str, Any] | None) -> Outcome:
+    """Return the outcome of a `dvc repro` of one stage.
+
+    `lines` is the end of its output, `left` the outcome file's content if this run wrote one.
+    """
+    if returncode == 0:
+        return _succeeded(lines)
+    if returncode < 0:
+        return _killed(f"dvc, which ran {stage},", -returncode)
+    if left:
+        return Outcome(word=left["outcome"], message=left["message"], status=left["status"])
+    at = next((index for index in reversed(range(len(lines))) if lines[index].startswith(ERROR)), len(lines))
+    error = " ".join(lines[at : at + 1]).removeprefix(ERROR)
+    status = STATUS.search(error)
+    if status is None:
+        return Outcome(word="failed", message=f"DVC: {error or f'exit status {returncode}'}", status=1)
+    signum = _signal_number(int(status[1]))
+    if signum:
+        return _killed(stage, signum)
+    own = [line for line in lines[:at] if not line.startswith(("> ", "Running stage "))]
+    return Outcome(word="failed", message=own[-1] if own else error, status=1)
+
+
+def read_outcome(path: Path, *, session: int) -> dict[str, Any] | None:
+    """Return the outcome file that a stage of this process session left, or None."""
+    try:
+        left: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    return left if left.get("session") == session else None
+
+
+def _succeeded(lines: Sequence[str]) -> Outcome:
+    text = "\n".join(lines)
+    if "Running stage " in text:
+        return Outcome(word="ran")
+    if "is cached - skipping run" in text:
+        return Outcome(word="restored", message="DVC's cache had the outs of these inputs")
+    if "didn't change, skipping" in text:
+        return UNCHANGED
+    return Outcome(word="recorded", message="DVC has taken the files as they are")
+
+
+def _signal_number(status: int) -> int:
+    """Return the signal of DVC's `exited with STATUS`: -9, or 137 when a shell stands between; 0 for none."""
+    return -status if status < 0 else status - 128 if 128 < status < 160 else 0
+
+
+def _killed(what: str, signum: int) -> Outcome:
+    name = signal.Signals(signum).name if signum in set(signal.Signals) else f"signal {signum}"
+    hint = " (out of memory?)" if signum == signal.SIGKILL else ""
+    return Outcome(word="killed", message=f"{what} was killed by {name}{hint}: run again", status=128 + signum)

@@ -1,0 +1,48 @@
+"""A program: load a SavedModel with TensorFlow alone and compare its answers with recorded ones.
+
+Reads one JSON object from the standard input: `model`, `inputs` (name → `.npy`), `predictions` (`.npz`) and
+`tolerance`. Exits with status 1 and one line on the standard error when an answer differs.
+"""
+
+import json
+import sys
+
+import numpy as np
+
+BATCH = 256
+
+
+def main() -> str:
+    """Return what differs, or nothing."""
+    import tensorflow as tf
+
+    asked = json.load(sys.stdin)
+    signature = tf.saved_model.load(asked["model"]).signatures["serving_default"]
+    columns = {name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in asked["inputs"].items()}
+    recorded = np.load(asked["predictions"], allow_pickle=False)
+    examples = len(next(iter(columns.values())))
+    parts: dict[str, list[np.ndarray]] = {}
+    for start in range(0, examples, BATCH):
+        answers = signature(**{name: tf.constant(column[start : start + BATCH]) for name, column in columns.items()})
+        for name, value in answers.items():
+            parts.setdefault(name, []).append(value.numpy())
+    if parts.keys() != set(recorded.files):
+        return f"outputs are {sorted(parts)}, validate recorded {sorted(recorded.files)}"
+    for name in sorted(parts):
+        answer, expected = np.concatenate(parts[name]), recorded[name]
+        if answer.shape != expected.shape or answer.dtype != expected.dtype:
+            return f"{name} is {answer.dtype}{answer.shape}, validate recorded {expected.dtype}{expected.shape}"
+        if np.issubdtype(answer.dtype, np.floating):
+            difference = float(np.max(np.abs(answer - expected), initial=0.0))
+            if not difference <= asked["tolerance"]:
+                return f"{name} differs by {difference:g} from what validate recorded, tolerance {asked['tolerance']:g}"
+        elif not np.array_equal(answer, expected):
+            wrong = int(np.sum(answer != expected))
+            return f"{name} differs from what validate recorded in {wrong} of {answer.size} values"
+    return ""
+
+
+if __name__ == "__main__":
+    if difference := main():
+        print(difference, file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,63 @@
+"""Stage 4: its inputs and the verdict are checked here, before TensorFlow is imported; `save` does the rest."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tapeline import startup
+from tapeline.dataset import Dataset
+from tapeline.errors import InputError, VerdictNo
+from tapeline.export.settings import ExportSettings
+from tapeline.report import Report, silent
+
+
+def export(
+    *,
+    name: str,
+    recipe: Path,
+    params: Mapping[str, Any],
+    settings: ExportSettings,
+    data: Path,
+    trained: Path,
+    validated: Path,
+    out: Path,
+    report: Report = silent,
+) -> None:
+    """Write `out` (a SavedModel and `model.json`), after a fresh process has reproduced validate's predictions.
+
+    Raises `VerdictNo` when validate's verdict is no, `InputError` for missing inputs, `RunError` when the check
+    fails; the old `out` then stays as it is.
+    """
+    verdict = _read(validated / "verdict.json", remedy=f"run `tapeline validate {name}`")
+    if verdict["verdict"] != "yes":
+        raise VerdictNo(f"{name} is not exported: {verdict['reason']}")
+    dataset = Dataset.open(data)
+    metrics = _read(validated / "metrics.json", remedy=f"run `tapeline validate {name}`")
+    run = _read(trained / "run.json", remedy=f"run `tapeline train {name}`")
+    dataset.verify()
+
+    startup.tensorflow()
+    from tapeline.export.save import save
+
+    save(
+        name=name,
+        recipe=recipe,
+        params=params,
+        settings=settings,
+        dataset=dataset,
+        trained=trained,
+        validated=validated,
+        described={"metrics": metrics, "run": run, "verdict": verdict},
+        out=out,
+        report=report,
+    )
+
+
+def _read(path: Path, *, remedy: str) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing: {remedy}") from None
+    except ValueError:
+        raise InputError(f"{path} is not JSON, so it was cut or altered: {remedy}") from None

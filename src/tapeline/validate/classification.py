@@ -1,0 +1,65 @@
+"""What is not a mean of per-example values: precision, recall, confusion and calibration of a classifier."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+
+def per_class(labels: NDArray[Any], predicted: NDArray[Any], classes: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return precision, recall, F1 and support of each class; 0 where a class was never predicted or is absent."""
+    everything = range(len(classes))
+    columns = precision_recall_fscore_support(labels, predicted, labels=everything, zero_division=0.0)
+    names = ("precision", "recall", "f1", "support")
+    return {
+        label: {name: float(column[number]) for name, column in zip(names, columns, strict=True)}
+        for number, label in enumerate(classes)
+    }
+
+
+def confusion(labels: NDArray[Any], predicted: NDArray[Any], classes: int) -> NDArray[np.int64]:
+    """Return counts of shape (actual, predicted)."""
+    counts: NDArray[np.int64] = confusion_matrix(labels, predicted, labels=range(classes))
+    return counts
+
+
+def calibration(labels: NDArray[Any], probabilities: NDArray[Any], bins: int) -> tuple[float, list[dict[str, float]]]:
+    """Return the expected calibration error and its reliability diagram (Guo et al. 2017).
+
+    probabilities: shape (examples, classes). The error is the mean over examples of |accuracy - confidence| of
+    their bin; bins are of equal width in the confidence of the predicted class, empty ones left out.
+    """
+    confidence = probabilities.max(axis=1).astype(np.float64)
+    correct = (probabilities.argmax(axis=1) == labels).astype(np.float64)
+    number = np.minimum((confidence * bins).astype(int), bins - 1)
+    diagram, error = [], 0.0
+    for index in range(bins):
+        inside = number == index
+        if inside.any():
+            mean, accuracy = float(confidence[inside].mean()), float(correct[inside].mean())
+            error += float(inside.mean()) * abs(accuracy - mean)
+            diagram.append({"confidence": mean, "accuracy": accuracy, "examples": int(inside.sum())})
+    return error, diagram
+
+
+def confusion_csv(labels: NDArray[Any], predicted: NDArray[Any], classes: Sequence[str]) -> str:
+    """Return one line an example, `actual,predicted`, as DVC's confusion template counts them."""
+    return _csv(["actual", "predicted"], ([classes[a], classes[p]] for a, p in zip(labels, predicted, strict=True)))
+
+
+def calibration_csv(diagram: Sequence[dict[str, float]]) -> str:
+    """Return the reliability diagram, one line a bin."""
+    names = ["confidence", "accuracy", "examples"]
+    return _csv(names, ([repr(row[name]) for name in names] for row in diagram))
+
+
+def _csv(header: Sequence[str], rows: Any) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(header)
+    table.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,39 @@
+"""Stage 3: its inputs are checked here, before TensorFlow is imported; `measure` does the rest."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tapeline import startup
+from tapeline.dataset import Dataset
+from tapeline.errors import InputError
+from tapeline.report import Report, silent
+from tapeline.validate.settings import ValidateSettings
+
+
+def validate(
+    *,
+    recipe: Path,
+    params: Mapping[str, Any],
+    settings: ValidateSettings,
+    data: Path,
+    trained: Path,
+    out: Path,
+    report: Report = silent,
+) -> None:
+    """Measure the weights in `trained` on the test split and write metrics, plots, predictions and the verdict.
+
+    A verdict of "no" is a result like any other: it is written, and export refuses to go on from it.
+    Raises `InputError` for missing inputs and for a threshold on a metric that there is not.
+    """
+    dataset = Dataset.open(data)
+    if settings.split not in dataset.splits:
+        raise InputError(f"validate.split is {settings.split!r}: {data} has {', '.join(dataset.splits)}")
+    if not (trained / "weights").is_dir():
+        raise InputError(f"{trained} has no weights: run `tapeline train {trained.parent.name}`")
+    dataset.verify()
+
+    startup.tensorflow()
+    from tapeline.validate.measure import measure
+
+    measure(recipe=recipe, params=params, settings=settings, dataset=dataset, trained=trained, out=out, report=report)

@@ -1,0 +1,33 @@
+"""Metrics against bounds: a small pure function, and the sentence that says which bound was missed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tapeline.errors import InputError
+from tapeline.validate.settings import Bound
+
+
+def judge(metrics: Mapping[str, float], thresholds: Mapping[str, Bound]) -> dict[str, Any]:
+    """Return `{"verdict": "yes" | "no", "reason", "checks"}` with every number in it.
+
+    Raises `InputError` for a threshold on a metric that was not measured. A metric that is not a number misses
+    every bound.
+    """
+    checks = []
+    for name, bound in sorted(thresholds.items()):
+        if name not in metrics:
+            raise InputError(
+                f"validate.thresholds names {name!r}, which was not measured; there are {', '.join(sorted(metrics))}"
+            )
+        value = metrics[name]
+        holds = (bound.min is None or value >= bound.min) and (bound.max is None or value <= bound.max)
+        checks.append({"metric": name, "value": value, "min": bound.min, "max": bound.max, "holds": holds})
+    missed = [check for check in checks if not check["holds"]]
+    reason = "; ".join(_sentence(check) for check in missed)
+    return {"verdict": "no" if missed else "yes", "reason": reason, "checks": checks}
+
+
+def _sentence(check: Mapping[str, Any]) -> str:
+    low = check["min"] is not None and not check["value"] >= check["min"]
+    bound = f"below its minimum {check['min']:g}" if low else f"above its maximum {check['max']:g}"
+    return f"{check['metric']} is {check['value']:.6g}, {bound}"
