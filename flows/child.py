@@ -7,7 +7,8 @@
 
 A child leads a session of its own, so that a terminal's Ctrl-C reaches the flow alone, which then ends its children
 in order. The kernel signals a child when the thread that started it ends, however it ends (`tapeline.processes`);
-leaving the `with` block leaves no process of the session behind, not even one whose parent was killed.
+leaving the `with` block leaves no process of the session behind, not even one whose parent was killed. What it
+still says while it is ended (where its checkpoint is) goes to `last_words`.
 """
 
 import codecs
@@ -17,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -43,8 +44,10 @@ class Child:
         cwd: Path,
         env: Mapping[str, str],
         output: int | IO[bytes] = subprocess.PIPE,
+        pass_fds: Sequence[int] = (),
         at_our_death: signal.Signals = signal.SIGTERM,
         grace: float = GRACE,
+        last_words: Callable[[str], None] | None = None,
     ) -> None:
         # `-I -S`: a bare interpreter takes 15 ms until it becomes the command.
         leash = [sys.executable, "-I", "-S", processes.__file__, str(int(at_our_death)), str(os.getpid())]
@@ -55,12 +58,16 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            pass_fds=pass_fds,
             start_new_session=True,
         )
         if self._process.stdout:
             os.set_blocking(self._process.stdout.fileno(), False)
         self.session = self._process.pid
         self._grace = grace
+        self._last_words = last_words
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._rest = ""
 
     @property
     def returncode(self) -> int | None:
@@ -74,10 +81,8 @@ class Child:
         """
         pipe = self._process.stdout
         assert pipe is not None, "lines are read from a child whose output is a pipe"
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         ready = select.poll()
         ready.register(pipe, select.POLLIN | select.POLLHUP)
-        rest = ""
         while True:
             ended = self.returncode is not None
             if not ready.poll(0 if ended else quiet * 1000):
@@ -88,15 +93,19 @@ class Child:
             content = os.read(pipe.fileno(), 1 << 16)
             if not content:
                 break
-            *complete, rest = (rest + decoder.decode(content)).split("\n")
-            rest = rest[rest.rfind("\r", 0, -1) + 1 :]
-            yield from map(_last_state, complete)
-        if rest:
-            yield _last_state(rest)
+            yield from self._complete(content)
+        if self._rest:
+            yield _last_state(self._rest)
         self._process.wait()
 
+    def _complete(self, content: bytes) -> Iterator[str]:
+        """Yield the lines that `content` ends, and keep what is left for the next one."""
+        *complete, rest = (self._rest + self._decoder.decode(content)).split("\n")
+        self._rest = rest[rest.rfind("\r", 0, -1) + 1 :]
+        yield from map(_last_state, complete)
+
     def end(self, signum: signal.Signals = signal.SIGINT) -> None:
-        """Signal the session, wait for it, and kill what is left after the grace; a second interruption kills at once."""
+        """Signal the session, wait for it, kill what is left after the grace. A second interruption kills at once."""
         self._signal(signum)
         self._leave()
 
@@ -134,14 +143,19 @@ class Child:
         while (self.returncode is None or _members(self.session)) and time.monotonic() < deadline:
             self._drain()
             time.sleep(POLL)
+        self._drain()
 
     def _drain(self) -> None:
         """Take what is in the pipe: who writes into a full one would wait for us, and we for it."""
-        if self._process.stdout:
-            try:
-                os.read(self._process.stdout.fileno(), 1 << 20)
-            except BlockingIOError:
-                pass
+        if not self._process.stdout:
+            return
+        try:
+            content = os.read(self._process.stdout.fileno(), 1 << 20)
+        except BlockingIOError:
+            return
+        for line in self._complete(content):
+            if self._last_words and line.strip():
+                self._last_words(line)
 
 
 def _last_state(line: str) -> str:

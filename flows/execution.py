@@ -1,6 +1,7 @@
 """Bring one stage up to date: nothing when DVC finds it so, else a `dvc repro` as a child."""
 
 import os
+import re
 import sys
 import time
 from collections import deque
@@ -19,11 +20,16 @@ POLL = 1.0
 
 LAST_LINES = 100
 
+HINT = re.compile(r"To track the changes|\tgit add |To enable auto staging|\tdvc config core.autostage|Use `dvc push`")
+"""What DVC advises at the end of every `dvc repro`: eight lines that a log of several stages does not need."""
+
 Answer = TypeVar("Answer")
 Say = Callable[[str], None]
 
 
-def bring_up_to_date(dvc: DvcProject, stage: DvcStage, *, say: Say, follow: Callable[[dict[str, Any]], None]) -> Outcome:
+def bring_up_to_date(
+    dvc: DvcProject, stage: DvcStage, *, say: Say, follow: Callable[[dict[str, Any]], None]
+) -> Outcome:
     """Run `stage` if it is stale, and return how it went.
 
     `say` gets each line of its output, `follow` each progress record. Waits for another process that uses the
@@ -53,17 +59,18 @@ def when_free(ask: Callable[[], Answer], *, say: Say) -> Answer:
 
 def _repro(stage: DvcStage, say: Say, follow: Callable[[dict[str, Any]], None]) -> Outcome | None:
     """Return the outcome of `dvc repro`, or None when DVC found the files in use."""
-    project = Project.find(stage.file.parent)
     kind, _, name = stage.name.partition("@")
+    project = Project.find(stage.file.parent)
     progress = ProgressFile(project.progress(kind, name))
     lines: deque[str] = deque(maxlen=LAST_LINES)
     # `-P`: a folder of the project must not hide a module that DVC imports.
     command = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage.name]
-    with Child(command, cwd=stage.file.parent, env=_environment()) as child:
+    with Child(command, cwd=stage.file.parent, env=_environment(), last_words=say) as child:
         for line in child.lines():
             if line and line.strip():
                 lines.append(line)
-                say(line)
+                if not HINT.match(line):
+                    say(line)
             for record in progress.records():
                 follow(record)
     for record in progress.records():

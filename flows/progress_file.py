@@ -1,7 +1,6 @@
 """Follow the JSON-lines file in which a stage tells its progress."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ class ProgressFile:
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:
-            status = os.stat(self._path)
+            status = self._path.stat()
         except FileNotFoundError:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns

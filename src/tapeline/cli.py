@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         use_tree_code(Path.cwd())
     try:
         status: int = options.command(options)
-    except TapelineError as error:
+    except (TapelineError, Interrupted) as error:
         return _say(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,8 +109,8 @@ def _stage(options: argparse.Namespace) -> int:
             params = Params.load(project.folder)
             STAGES[options.stage](Call(project, params, options.name, options), report)
     except OSError as error:
-        failure: TapelineError = _disk_error(error)
-    except TapelineError as error:
+        failure: TapelineError | Interrupted = _disk_error(error)
+    except (TapelineError, Interrupted) as error:
         failure = error
     else:
         write_outcome(outcome, outcome="ok", status=0, message="")
@@ -136,7 +136,7 @@ def _disk_error(error: OSError) -> TapelineError:
     raise error
 
 
-def _say(error: TapelineError) -> int:
+def _say(error: TapelineError | Interrupted) -> int:
     print(f"tapeline: {error}", file=sys.stderr)
     return error.status
 

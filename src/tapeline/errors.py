@@ -35,8 +35,12 @@ class LimitReached(TapelineError):
     outcome = "limit"
 
 
-class Interrupted(TapelineError):
-    """A signal ended the run. `status` is 128 + the signal's number, as a shell reports it."""
+class Interrupted(BaseException):
+    """A signal ended the run. `status` is 128 + the signal's number, as a shell reports it.
+
+    No `Exception`, so that nothing on its way takes it for a failure of its own: AutoGraph and Keras re-raise what a
+    traced function raises as something else.
+    """
 
     outcome = "interrupted"
 

@@ -151,41 +151,29 @@ def _is_union_tag(part: int | str) -> bool:
 
 def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterable[str]:
     """Return the settings that stand beside an unknown one, following the models down its path."""
-    fields: Any = model
+    models = [model]
     for part in location[:-1]:
-        fields = _step_into(fields, part)
-        if fields is None:
-            return ()
-    if not (isinstance(fields, type) and issubclass(fields, BaseModel)):
-        return ()
-    return [info.alias or name for name, info in fields.model_fields.items()]
+        inner = [
+            found
+            for outer in models
+            for name, info in outer.model_fields.items()
+            if part in (name, info.alias)
+            for found in _models(info.annotation)
+        ]
+        tagged = [outer for outer in models if part in getattr(_annotation(outer, "source"), "__args__", ())]
+        models = inner or tagged or models  # else `part` is a name that the user gave
+    return [info.alias or name for found in models for name, info in found.model_fields.items()]
 
 
-def _step_into(annotation: Any, part: int | str) -> Any:
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models in an annotation such as `dict[str, X]`, `X | None` or `X | Y`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        for name, info in annotation.model_fields.items():
-            if part in (name, info.alias):
-                return _strip(info.annotation, part)
-        return None
-    return _strip(annotation, part)
+        return [annotation]
+    return [model for inner in getattr(annotation, "__args__", ()) for model in _models(inner)]
 
 
-def _strip(annotation: Any, part: int | str) -> Any:
-    """Return the model inside `X | None`, `dict[str, X]` or a union tagged by `source`."""
-    found: list[Any] = []
-
-    def collect(node: Any) -> None:
-        if isinstance(node, type) and issubclass(node, BaseModel):
-            found.append(node)
-        for child in getattr(node, "__args__", ()):
-            collect(child)
-
-    collect(annotation)
-    for model in found:
-        tag = model.model_fields.get("source")
-        if tag is not None and part in getattr(tag.annotation, "__args__", ()):
-            return model
-    return annotation if len(found) > 1 else (found[0] if found else None)
+def _annotation(model: type[BaseModel], name: str) -> Any:
+    return model.model_fields[name].annotation if name in model.model_fields else None
 
 
 def _known(name: str, known: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from tapeline import startup
 from tapeline.errors import InputError, TapelineError
 from tapeline.ingest.settings import BuilderSource
 from tapeline.ingest.source import SPLITS, Source, split_name
@@ -29,20 +30,28 @@ def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -
     Raises `InputError` with file and line for a file that does not import or a builder that does not generate.
     """
     code = _compiled(path)
+    startup.tensorflow()
     from tapeline.ingest import tfds_reader
     from tapeline.ingest.prepare import prepare
 
-    folder = work / "tfds" / "passing"
+    folder, downloads = work / "tfds" / "passing", work / "tfds" / "downloads"
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with _errors_placed(path):
             builder = _builder_class(path, code)(data_dir=str(folder))
-            prepare(builder, downloads=work / "tfds" / "downloads", bring="bring the files another way", report=report)
+            prepare(builder, downloads=downloads, bring=_bring(downloads), report=report)
         # No hash of the file: a comment changed in it must not make another dataset.
         origin = {"kind": "builder", "name": builder.name, "version": str(builder.version)}
         yield tfds_reader.read(builder, origin=origin, splits=_splits(builder), columns=settings.columns)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _bring(downloads: Path) -> str:
+    return (
+        f"copy {downloads} from a machine that has downloaded them, "
+        "or bring the files with `dvc add` and have the builder read them from there"
+    )
 
 
 def _compiled(path: Path) -> CodeType:

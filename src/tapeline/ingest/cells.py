@@ -29,14 +29,17 @@ class Cells:
         if not (_is_text(values.type) or pa.types.is_integer(values.type)):
             raise InputError(f"{self.of} is {values.type}: names or whole numbers are needed here")
         self._refuse_missing()
-        return pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
+        words = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
+        if (blank := pc.index(words, "").as_py()) >= 0:
+            raise self._wrong(blank, "is blank")
+        return words
 
     def numbers(self) -> NDArray[np.float32]:
         """Return float32. Raises `InputError` for a value that is missing, no number, or not finite as float32."""
         self._refuse_missing()
         values = pc.utf8_trim_whitespace(self.values) if _is_text(self.values.type) else self.values
         try:
-            numbers = pc.cast(values, pa.float64()).to_numpy(zero_copy_only=False)
+            numbers = _as_float64(values).to_numpy(zero_copy_only=False)
         except pa.ArrowNotImplementedError:
             raise InputError(f"{self.of} is {values.type}: a feature needs numbers") from None
         except pa.ArrowInvalid:
@@ -64,9 +67,14 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
+def _as_float64(values: Any) -> Any:
+    """Cast an array or scalar; an integer that float64 cannot hold is rounded, as float32 will round it anyway."""
+    return pc.cast(values, pa.float64(), safe=False)
+
+
 def _is_number(value: pa.Scalar) -> bool:
     try:
-        pc.cast(value, pa.float64())
+        _as_float64(value)
     except pa.ArrowInvalid:
         return False
     return True

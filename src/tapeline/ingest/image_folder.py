@@ -7,6 +7,7 @@ An example's key is the image's path in the folder.
 
 import hashlib
 import io
+import struct
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,24 +58,29 @@ def read(settings: ImageFolderSource, folder: Path) -> Source:
 def _listed(folder: Path) -> Sequence[_File]:
     """Return the images of every split, ordered by split and path. Names that begin with a dot are passed over."""
     entries = []
-    for split in _inside(folder, folders=True):
+    for split in _inside(folder, folder, folders=True):
         name = split_name(split.name, of=f"image folder {folder.name} (<split>/<class>/<image>)")
-        for label in _inside(split, folders=True):
-            keys = [path.relative_to(folder).as_posix() for path in _inside(label, folders=False)]
+        labels = _inside(split, folder, folders=True)
+        if not labels:
+            raise InputError(f"{_shown(split, folder)} is an empty split folder: put its classes there or remove it")
+        for label in labels:
+            keys = [path.relative_to(folder).as_posix() for path in _inside(label, folder, folders=False)]
             if not keys:
                 raise InputError(f"{_shown(label, folder)} is an empty class folder: put its images there or remove it")
             entries += [_File(key, name, label.name) for key in keys]
     return sorted(entries, key=lambda entry: (SPLITS.index(entry.split), entry.key))
 
 
-def _inside(folder: Path, *, folders: bool) -> list[Path]:
+def _inside(folder: Path, root: Path, *, folders: bool) -> list[Path]:
     if not folder.is_dir():
         raise InputError(f"{folder.name} is no folder: an image folder is <split>/<class>/<image>")
     paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for path in paths:
+        if not path.name.isprintable():
+            raise InputError(f"{path.name!a} in {folder.name} is no printable name in UTF-8: rename it")
         if path.is_dir() != folders:
             what = "a folder where images are" if path.is_dir() else "a file where folders are"
-            raise InputError(f"{_shown(path, folder)} is {what} expected: an image folder is <split>/<class>/<image>")
+            raise InputError(f"{_shown(path, root)} is {what} expected: an image folder is <split>/<class>/<image>")
     return paths
 
 
@@ -137,7 +143,7 @@ def _decoded(folder: Path, entry: _File, content: bytes, use: Callable[[Image.Im
             warnings.simplefilter("ignore")  # damaged metadata and large images: what matters is whether it decodes
             with Image.open(io.BytesIO(content)) as image:
                 return use(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
         # The memory address of the buffer, which Pillow prints, says nothing.
         reason = str(error).split("<_io")[0].strip()
         raise InputError(

@@ -64,6 +64,7 @@ def _ask_hosts_first(builder: Any, bring: str, report: Report) -> None:
                     f"{builder.name} is not on this machine and {host} cannot be reached ({reason}): {bring}"
                 )
             asked.add(host)
+            print(f"downloading {resource.url}", flush=True)
             report({"event": "download", "url": resource.url})
             return download(resource)
 

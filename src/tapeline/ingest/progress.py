@@ -1,26 +1,36 @@
-"""Telling how many examples are done, a few times per second at most."""
+"""Telling how many examples are done: to the flow a few times a second, to people every few seconds."""
 
+import sys
 import time
 from collections.abc import Callable
 
 from tapeline.report import Report
 
-INTERVAL = 0.3
+REPORTED = 0.3
+"""Seconds between two reports."""
+PRINTED = 10.0
+"""Seconds between two lines. A dataset that is read sooner needs none."""
 
 
 class ExampleCounter:
-    """Count examples and report them at most every `INTERVAL` seconds, and at the end."""
+    """Count examples, report them and, when reading takes long, print a line now and then."""
 
     def __init__(self, report: Report, total: int | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._report, self._total, self._clock = report, total, clock
-        self._done, self._last = 0, clock()
+        self._done = 0
+        self._reported = self._printed = clock()
 
     def add(self, examples: int) -> None:
         """Count more examples."""
         self._done += examples
-        if self._clock() - self._last >= INTERVAL:
-            self._last = self._clock()
+        now = self._clock()
+        if now - self._reported >= REPORTED:
+            self._reported = now
             self._tell()
+        if now - self._printed >= PRINTED:
+            self._printed = now
+            of = "" if self._total is None else f" of {self._total:,}"
+            print(f"{self._done:,}{of} examples", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """Report the final count, which is then the total."""

@@ -8,7 +8,7 @@ Positive = Annotated[int, Field(gt=0)]
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class Source(BaseModel):
+class DatasetSettings(BaseModel):
     """What every dataset entry has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -21,7 +21,7 @@ class Source(BaseModel):
     """Features to keep; all when absent."""
 
 
-class TfdsSource(Source):
+class TfdsSource(DatasetSettings):
     """A dataset of the TFDS catalogue, by name: `mnist`, `imagenette/320px`, `cifar10:3.0.2`."""
 
     source: Literal["tfds"]
@@ -38,7 +38,7 @@ class TfdsSource(Source):
         return self
 
 
-class BuilderSource(Source):
+class BuilderSource(DatasetSettings):
     """A TFDS `GeneratorBasedBuilder` of one's own, the only one in the file `needs`.
 
     An example's key is its place in its split: the order of generation with `disable_shuffling`, else TFDS's own.
@@ -47,7 +47,7 @@ class BuilderSource(Source):
     source: Literal["builder"]
 
 
-class ImageFolderSource(Source):
+class ImageFolderSource(DatasetSettings):
     """A folder `needs/<split>/<class>/<image>`, as TFDS's `ImageFolder` reads it; every image becomes `size`."""
 
     source: Literal["images"]
@@ -55,7 +55,7 @@ class ImageFolderSource(Source):
     """Height and width in pixels."""
 
 
-class TableSource(Source):
+class TableSource(DatasetSettings):
     """A CSV or Parquet file `needs`. Several table columns can make one feature."""
 
     source: Literal["table"]

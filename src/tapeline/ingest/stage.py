@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tapeline import files
+from tapeline import files, startup
 from tapeline.dataset import INDEX, Feature
 from tapeline.errors import InputError
 from tapeline.ingest.checks import check
@@ -30,15 +30,20 @@ def ingest(
     """Write `out/<split>/<feature>.npy` and `out/dataset.json`, or leave `out` as it was.
 
     `project` is the folder that `settings.needs` is relative to; `work` keeps downloads and prepared TFDS data.
+    Prints what is read, how many examples there are, and where they are written.
     Raises `InputError` for settings or data that cannot be used. An `OSError` (a full or read-only disk) goes through.
     """
     needs = _existing(name, settings.needs, project)
+    what = settings.name if isinstance(settings, TfdsSource) else settings.needs
+    print(f"{name}: reading {what} (source: {settings.source})", flush=True)
     with opened(settings, needs, work=work, report=report) as source:
         _check_splits(name, source, settings.validation)
         with files.replacing(out) as folder:
             counts = _write_columns(source, folder, settings.validation, report)
             _check_counts(name, source, counts, settings.validation)
             files.write_json(folder / INDEX, _index(name, source, folder, counts))
+    print(f"{name}: {_summary(source, counts)}")
+    print(f"{name}: written to {out.relative_to(project) if out.is_relative_to(project) else out}", flush=True)
 
 
 @contextmanager
@@ -58,6 +63,7 @@ def opened(settings: IngestSettings, needs: Path, *, work: Path, report: Report 
         with builder_file.opened(settings, needs, work=work, report=report) as source:
             yield source
     elif isinstance(settings, TfdsSource):
+        startup.tensorflow()
         from tapeline.ingest import tfds_catalogue
 
         yield tfds_catalogue.read(settings, work=work, report=report)
@@ -127,6 +133,16 @@ def _index(name: str, source: Source, folder: Path, counts: Mapping[str, int]) -
         "splits": splits,
         "statistics": statistics,
     }
+
+
+def _summary(source: Source, counts: Mapping[str, int]) -> str:
+    """Return `train 795, val 103 examples of image (uint8 8x8x1), label (int64)`."""
+    sizes = ", ".join(f"{split} {counts[split]:,}" for split in SPLITS if split in counts)
+    columns = (
+        f"{name} ({' '.join(filter(None, (kind.dtype, 'x'.join(map(str, kind.shape)))))})"
+        for name, kind in source.features.items()
+    )
+    return f"{sizes} examples of {', '.join(columns)}"
 
 
 def _file(split: str, feature: str) -> str:

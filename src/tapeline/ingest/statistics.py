@@ -26,8 +26,8 @@ def describe(path: Path, feature: Feature) -> dict[str, Any]:
     for block in _numbers(path):
         values += block.size
         total += float(np.sum(block, dtype=np.float64))
-        lowest.append(block.min().item())
-        highest.append(block.max().item())
+        lowest.append(block.min().item() + 0)  # which of -0.0 and 0.0 is less depends on the machine: +0 makes them one
+        highest.append(block.max().item() + 0)
     mean = total / values
     squares = sum(float(np.sum(np.square(block.astype(np.float64) - mean))) for block in _numbers(path))
     return {"min": min(lowest), "max": max(highest), "mean": mean, "std": math.sqrt(squares / values)}

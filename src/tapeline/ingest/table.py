@@ -79,10 +79,11 @@ class _Table:
 
     def require(self, columns: Iterable[str]) -> None:
         """Raise `InputError` for a column that the table has not got, or has got twice."""
+        known = ", ".join(" ".join(name.split()) for name in self._names)
         for column in columns:
             if self._names.count(column) != 1:
                 what = "no column" if column not in self._names else "more than one column"
-                raise InputError(f"{self.path.name} has {what} {column!r}: it has {', '.join(self._names)}")
+                raise InputError(f"{self.path.name} has {what} {column!r}: it has {known}")
 
     def rows(self, columns: Iterable[str]) -> Iterator[_Rows]:
         """Yield the rows of some columns, from the first to the last."""

@@ -24,6 +24,7 @@ from tapeline.train.settings import CheckpointPolicy
 from tapeline.train.state import Snapshot
 
 PREFIX = "step-"
+DAMAGED = "damaged-"
 MANIFEST = "manifest"
 BUNDLE = "state"
 
@@ -35,6 +36,8 @@ class Damaged(Exception):
 def write(folder: Path, snapshot: Snapshot) -> Path:
     """Write one checkpoint and return its folder. Safe to call from any thread; the same step is written once."""
     final = folder / f"{PREFIX}{snapshot.step:012d}"
+    if final.exists():
+        return final
     partial = folder / f".{final.name}.{threading.get_ident()}{files.PARTIAL}"
     partial.mkdir(parents=True)
     try:
@@ -43,8 +46,6 @@ def write(folder: Path, snapshot: Snapshot) -> Path:
         body = files.canonical_json({"files": sums, "record": snapshot.record})
         (partial / MANIFEST).write_text(f"{sha256(body.encode()).hexdigest()}\n{body}", encoding="utf-8")
         files.sync_tree(partial)
-        if final.exists():
-            shutil.rmtree(final)
         partial.rename(final)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
@@ -77,13 +78,25 @@ def saved(folder: Path) -> list[Path]:
 def newest(
     folder: Path, expected: Callable[[Mapping[str, Any]], dict[str, tf.Variable]], say: Callable[[str], None]
 ) -> Snapshot | None:
-    """Return the newest whole checkpoint, saying which damaged ones were passed over; `None` when there is none."""
+    """Return the newest whole checkpoint, or `None`. A damaged one is said and put aside, out of the count."""
     for path in saved(folder):
         try:
             return read(path, expected)
         except (Damaged, InputError) as error:
             say(f"checkpoint is damaged and not used: {error}")
+            path.rename(_free(path.with_name(f"{DAMAGED}{path.name}")))
     return None
+
+
+def _free(path: Path) -> Path:
+    taken = (path.with_name(f"{path.name}.{number}") for number in range(2, 1 << 20))
+    return path if not path.exists() else next(other for other in taken if not other.exists())
+
+
+def remove_all(folder: Path) -> None:
+    """Remove every checkpoint in a folder, damaged ones too."""
+    for path in [*saved(folder), *folder.glob(f"{DAMAGED}*")]:
+        shutil.rmtree(path)
 
 
 def superseded(paths: list[Path], keep: int) -> Iterator[Path]:
@@ -91,9 +104,10 @@ def superseded(paths: list[Path], keep: int) -> Iterator[Path]:
     yield from sorted(paths, reverse=True)[keep:]
 
 
-def is_due(policy: CheckpointPolicy, *, steps: int, seconds: float) -> bool:
-    """Return whether a checkpoint is due, given the steps and seconds since the last."""
-    return steps > 0 and (seconds >= policy.every_seconds or bool(policy.every_steps and steps >= policy.every_steps))
+def is_due(policy: CheckpointPolicy, *, last: int, step: int, seconds: float) -> bool:
+    """Return whether a checkpoint is due at `step`, so many seconds after the one at step `last`."""
+    every = policy.every_steps
+    return step > last and (seconds >= policy.every_seconds or bool(every and step // every > last // every))
 
 
 class Writer:
@@ -104,15 +118,13 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
         self._lock = threading.Lock()
-
-    @property
-    def busy(self) -> bool:
-        """Whether the last snapshot is still being written."""
-        return self._pending is not None and not self._pending.done()
+        self.busy = False
+        """Whether a snapshot is being written."""
 
     def start(self, snapshot: Snapshot) -> None:
         """Begin to write, after whatever was begun before."""
         self.wait()
+        self.busy = True
         self._pending = self._thread.submit(self.write, snapshot)
 
     def write(self, snapshot: Snapshot) -> None:
@@ -122,6 +134,7 @@ class Writer:
             path = write(self._folder, snapshot)
             for old in superseded(saved(self._folder), self._keep):
                 shutil.rmtree(old)
+            self.busy = False
             self._on_saved(snapshot.step, path, time.monotonic() - began)
 
     def wait(self) -> None:
@@ -132,5 +145,7 @@ class Writer:
 
     def close(self) -> None:
         """Finish what was begun."""
-        self.wait()
-        self._thread.shutdown()
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()

@@ -44,7 +44,7 @@ class Console:
                 mark = " (best)" if record.improved else ""
                 self._line(f"epoch {record.epoch}  step {record.step}  validation: {figures(record.metrics)}{mark}")
             case Skipped():
-                self._line(f"step {record.step} skipped: {record.reason}")
+                self._line(f"step {record.start} skipped: {record.reason}")
             case Saved() if self._bar is None:
                 self._line(f"checkpoint at step {record.step}")
             case Note():

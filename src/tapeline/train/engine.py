@@ -1,27 +1,32 @@
-"""The outside: plain Python that wakes a few times a second to report, validate, save and stop."""
+"""The outside: plain Python that wakes a few times a second.
 
-import threading
+What happens then (validation, checkpoints, limits, progress) are hooks: callables that take a frozen record.
+"""
+
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
-from tapeline.errors import Interrupted, LimitReached, RunError
-from tapeline.recipe.evaluation import Evaluation, means
-from tapeline.train import checkpoints, guard
+from tapeline.errors import Interrupted, RunError, TapelineError
+from tapeline.recipe.evaluation import means
+from tapeline.train import guard
 from tapeline.train.feed import Chunk, Feed
-from tapeline.train.loop import EPOCHS_PER_LOOP, Loop
+from tapeline.train.loop import Loop
 from tapeline.train.pace import Pace
-from tapeline.train.records import Hook, LoopEnded, Record, Saved, Skipped, Validated
+from tapeline.train.records import Hook, LoopEnded, Record, Skipped, Started
 from tapeline.train.settings import TrainSettings
-from tapeline.train.state import State
+from tapeline.train.state import Snapshot, State
 from tapeline.train.stopping import Stopper
+
+Stops = Callable[[int], int]
+"""A step → the next step at which a loop must end, because something is due there."""
 
 
 class Engine:
-    """Runs a loop over a feed until the last epoch, early stopping, a limit or a signal."""
+    """Runs a loop over a feed until the last epoch, early stopping, an error or a signal."""
 
     def __init__(
         self,
@@ -31,38 +36,33 @@ class Engine:
         loop: Loop,
         feed: Feed,
         steps_per_epoch: int,
-        evaluation: Evaluation | None,
-        writer: checkpoints.Writer,
+        stops: Sequence[Stops],
         hooks: Sequence[Hook],
+        save: Callable[[Snapshot], None],
+        pace: Pace,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings, self.state, self.loop, self.feed = settings, state, loop, feed
         self.steps_per_epoch, self.total = steps_per_epoch, settings.epochs * steps_per_epoch
-        self.evaluation, self.writer, self.hooks, self.clock = evaluation, writer, hooks, clock
-        self.pace, self.began = Pace(), clock()
+        self.stops, self.hooks, self.save, self.pace, self.clock = stops, hooks, save, pace, clock
         self.snapshot = state.snapshot()
-        self._saved_step, self._saved_at = state.step, clock()
 
     def run(self, stopper: Stopper) -> None:
-        """Train to the end. Raises `Interrupted`, `LimitReached` or `RunError`, with the checkpoint saved."""
-        self._settle(stopper)
-        for chunk in self._chunks():
-            while self.state.step < chunk.end and not self.finished:
-                start = self.state.step
-                end = self.pace.end(start, (chunk.end, *self._stops(start)))
-                began = self.clock()
-                reached, table = self.loop(chunk, start, end, tf.constant(self.state.sums))
-                seconds, sums = self.clock() - began, table.numpy()
-                if not guard.is_finite(self.state.variables, sums):
-                    self._go_back(start, end, sums)
-                else:
-                    self.state.book(reached, sums, self.steps_per_epoch)
-                    self.pace.took(reached - start, seconds)
-                    self._tell(self._loop_record(start, seconds))
-                self._settle(stopper)
-            if self.finished:
-                break
-        self.writer.wait()
+        """Train to the end. An expected failure, a limit or a signal leaves a checkpoint and is raised."""
+        try:
+            self.tell(Started(step=self.state.step, total=self.total, steps_per_epoch=self.steps_per_epoch))
+            for chunk in self.feed.chunks(self.state.step, self.total):
+                while self.state.step < chunk.end and not self.finished:
+                    self._check_signal(stopper)
+                    self.snapshot = self.state.snapshot()
+                    self.tell(self._advance(chunk))
+                if self.finished:
+                    break
+            self._check_signal(stopper)
+        except (TapelineError, Interrupted):
+            self.snapshot = self.state.snapshot()
+            self.save(self.snapshot)
+            raise
 
     @property
     def finished(self) -> bool:
@@ -70,89 +70,52 @@ class Engine:
         best, patience = self.state.best, self.settings.best and self.settings.best.patience
         return self.state.step >= self.total or bool(best and patience and best["stale"] >= patience)
 
-    def _chunks(self) -> Iterator[Chunk]:
-        yield from self.feed.chunks(self.state.step, self.total)
+    def tell(self, record: Record) -> None:
+        """Give a record to every hook, in their order."""
+        for hook in self.hooks:
+            hook(record)
 
-    def _stops(self, step: int) -> Iterator[int]:
-        """Yield the steps at which a loop that begins at `step` must end."""
-        epoch = step // self.steps_per_epoch
-        yield (epoch + EPOCHS_PER_LOOP) * self.steps_per_epoch
-        if self.evaluation:
-            yield (epoch // self.settings.validate_every + 1) * self.settings.validate_every * self.steps_per_epoch
-        if every := self.settings.checkpoint.every_steps:
-            yield self._saved_step + every if self._saved_step + every > step else step + every
+    def _check_signal(self, stopper: Stopper) -> None:
+        if stopper.signum is not None and not self.finished:
+            where = f"step {self.state.step} of {self.total}"
+            raise Interrupted(f"stopped at {where}; its checkpoint is saved", signum=stopper.signum)
 
-    def _settle(self, stopper: Stopper) -> None:
-        """Do what is due between two loops: a snapshot, validation, a checkpoint, the end."""
-        self.snapshot = self.state.snapshot()
-        if self._validation_due() and stopper.signum is None:
-            self._validate()
-            self.snapshot = self.state.snapshot()
-        waited = self.clock() - self._saved_at
-        if checkpoints.is_due(self.settings.checkpoint, steps=self.state.step - self._saved_step, seconds=waited):
-            self._save_soon()
-        if stopper.signum is not None:
-            self._save_now()
-            raise Interrupted(
-                f"stopped at step {self.state.step} of {self.total}; its checkpoint is saved", signum=stopper.signum
-            )
-        limit = self.settings.max_time
-        if limit is not None and self.clock() - self.began > limit and not self.finished:
-            self._save_now()
-            raise LimitReached(
-                f"train.max_time of {limit} s is over at step {self.state.step} of {self.total}; run again to go on"
-            )
+    def _advance(self, chunk: Chunk) -> LoopEnded | Skipped:
+        """Run one loop, and go back if it left anything that is not finite."""
+        start = self.state.step
+        if start in self.settings.skip:
+            return self._skip("train.skip names it")
+        told = (step for step in self.settings.skip if step > start)
+        end = self.pace.end(start, (chunk.end, *told, *(stop(start) for stop in self.stops)))
+        began = self.clock()
+        reached, table = self.loop(chunk, start, end, tf.constant(self.state.sums))
+        seconds, sums = self.clock() - began, table.numpy()
+        if not guard.is_finite(self.state.variables, sums):
+            return self._go_back(chunk, start, end, sums)
+        self.state.book(reached, sums, self.steps_per_epoch)
+        self.pace.took(reached - start, seconds)
+        return self._record(start, seconds)
 
-    def _validation_due(self) -> bool:
-        if self.evaluation is None or not self.state.history or self.state.step % self.steps_per_epoch:
-            return False
-        row, epoch = self.state.history[-1], self.state.step // self.steps_per_epoch
-        asked = epoch % self.settings.validate_every == 0 or epoch == self.settings.epochs
-        return asked and row["step"] == self.state.step and not any(name.startswith("val_") for name in row)
-
-    def _validate(self) -> None:
-        assert self.evaluation is not None
-        measured = self.evaluation()
-        improved = self.state.judge(measured, self.settings.best)
-        epoch = self.state.step // self.steps_per_epoch
-        self._tell(Validated(step=self.state.step, epoch=epoch, metrics=measured, improved=improved))
-
-    def _go_back(self, start: int, end: int, sums: np.ndarray) -> None:
-        """Return to the state at `start`, to replay it in shorter loops, or to skip it when it is the step."""
+    def _go_back(self, chunk: Chunk, start: int, end: int, sums: NDArray[np.float64]) -> LoopEnded | Skipped:
+        """Return to the state at `start` and replay it in shorter loops, or skip it when it is the step."""
         reason = guard.describe(self.state.variables, self.state.metrics, sums)
         self.state.restore(self.snapshot)
         if end - start > 1:
             self.pace.shorten(end - start)
-            return
-        if len(self.state.skipped) >= self.settings.max_skipped:
-            self._save_now()
+            return self._advance(chunk)
+        if len(set(self.state.skipped) - set(self.settings.skip)) >= self.settings.max_skipped:
             raise RunError(
                 f"step {start}: {reason}, and train.max_skipped is {self.settings.max_skipped}; "
                 f"the state before it is saved: lower the learning rate, clip the gradients, or allow more skips"
             )
-        self.state.skipped.append(start)
-        self.state.step = start + 1
-        self._close_skipped_epoch(start)
-        self._tell(Skipped(step=start, reason=reason))
+        return self._skip(reason)
 
-    def _close_skipped_epoch(self, skipped: int) -> None:
-        """Book the epoch's end when the step that was skipped is its last."""
-        if self.state.step % self.steps_per_epoch == 0:
-            self.state.step = skipped
-            table = np.stack([self.state.sums, np.zeros_like(self.state.sums)])
-            self.state.book(skipped + 1, table, self.steps_per_epoch)
+    def _skip(self, reason: str) -> Skipped:
+        start = self.state.step
+        self.state.skip(self.steps_per_epoch)
+        return Skipped(start=start, step=self.state.step, epoch=self.state.step // self.steps_per_epoch, reason=reason)
 
-    def _save_soon(self) -> None:
-        if not self.writer.busy:
-            self._saved_step, self._saved_at = self.state.step, self.clock()
-            self.writer.start(self.snapshot)
-
-    def _save_now(self) -> None:
-        self.snapshot = self.state.snapshot()
-        self.writer.wait()
-        self.writer.write(self.snapshot)
-
-    def _loop_record(self, start: int, seconds: float) -> LoopEnded:
+    def _record(self, start: int, seconds: float) -> LoopEnded:
         state, at_end = self.state, self.state.step % self.steps_per_epoch == 0
         row = state.history[-1] if at_end and state.history else None
         running = {n: row[n] for n in state.metrics if n in row} if row else means(list(state.metrics), state.sums)
@@ -165,19 +128,3 @@ class Engine:
             seconds=seconds,
             examples=(state.step - start) * self.settings.batch_size,
         )
-
-    def _tell(self, record: Record) -> None:
-        for hook in self.hooks:
-            hook(record)
-
-
-def saved_hook(hooks: Sequence[Hook]) -> Callable[[int, Path, float], None]:
-    """Return what a writer calls after each checkpoint: it tells the hooks, one thread at a time."""
-    lock = threading.Lock()
-
-    def tell(step: int, path: Path, seconds: float) -> None:
-        with lock:
-            for hook in hooks:
-                hook(Saved(step=step, path=path, seconds=seconds))
-
-    return tell

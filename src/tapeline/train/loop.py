@@ -14,7 +14,7 @@ from tapeline.recipe.evaluation import convert, sums_and_counts
 from tapeline.train.feed import Feed
 
 EPOCHS_PER_LOOP = 64
-"""Rows of the table of metric sums: a loop may touch so many epochs."""
+"""Rows of the table of metric sums: how many epochs a loop may touch."""
 
 
 class Loop:
@@ -51,6 +51,10 @@ class Loop:
         run: Any = self._run_eagerly if self._mode == "eager" else self._compiled
         step, table = run(self._feed.columns, chunk.rows, *numbers, sums)
         return int(step), table
+
+    def next_stop(self, step: int) -> int:
+        """Return the step at which a loop that begins at `step` has filled its table."""
+        return (step // self._steps_per_epoch + EPOCHS_PER_LOOP) * self._steps_per_epoch
 
     def trace(self) -> Any:
         """Return the concrete function of one step, for discovery and for the proof of completeness."""

@@ -14,7 +14,7 @@ class Pace:
 
     def end(self, start: int, stops: Iterable[int]) -> int:
         """Return where a loop that begins at `start` ends: after `length` steps or at the first stop."""
-        return min(start + self.length, *stops)
+        return min([start + self.length, *stops])
 
     def took(self, steps: int, seconds: float) -> None:
         """Adapt to a loop that ran."""

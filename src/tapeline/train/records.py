@@ -6,6 +6,15 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
+class Started:
+    """Training begins or goes on at `step`."""
+
+    step: int
+    total: int
+    steps_per_epoch: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class LoopEnded:
     """The host woke up: the steps from `start` to before `step` are done."""
 
@@ -17,8 +26,18 @@ class LoopEnded:
     metrics: Mapping[str, float]
     """Means of the epoch so far, or of the last one when it has just ended."""
     seconds: float
-    """Of the loop alone: no tracing, validation or checkpoint."""
+    """Of the loop alone: no validation and no checkpoint; the first one includes compiling."""
     examples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skipped:
+    """The step `start`, whose loss or state was not finite, was left out."""
+
+    start: int
+    step: int
+    epoch: int
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +51,8 @@ class Validated:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skipped:
-    """A step whose loss or state was not finite was left out."""
-
-    step: int
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Saved:
-    """A checkpoint is on the disk."""
+    """A checkpoint is on the disk. Told from the thread that wrote it."""
 
     step: int
     path: Path
@@ -55,5 +66,5 @@ class Note:
     text: str
 
 
-Record = LoopEnded | Validated | Skipped | Saved | Note
+Record = Started | LoopEnded | Skipped | Validated | Saved | Note
 Hook = Callable[[Record], None]

@@ -1,7 +1,6 @@
 """One run: build the recipe, prove that its state is complete, go on from a checkpoint, train, write the outs."""
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,19 +12,23 @@ from tapeline.dataset import Dataset
 from tapeline.errors import InputError, RunError
 from tapeline.recipe import Recipe, evaluation, loading, variables
 from tapeline.report import Report
-from tapeline.train import checkpoints as saving
+from tapeline.train import checkpoints as stored
 from tapeline.train import completeness, fingerprint, history
 from tapeline.train.batches import Batches
 from tapeline.train.console import Console
-from tapeline.train.engine import Engine, saved_hook
+from tapeline.train.engine import Engine, Stops
 from tapeline.train.feed import Feed
+from tapeline.train.limit import TimeLimit
 from tapeline.train.loop import Loop
 from tapeline.train.memory import fits_in_ram
-from tapeline.train.records import Hook, Note
+from tapeline.train.pace import Pace
+from tapeline.train.records import Hook, Note, Record, Saved
+from tapeline.train.saving import Saving
 from tapeline.train.settings import TrainSettings
 from tapeline.train.state import State
 from tapeline.train.stopping import Stopper
 from tapeline.train.telling import reporting
+from tapeline.train.validation import Validation
 
 
 def run(
@@ -39,35 +42,54 @@ def run(
     fresh: bool,
     report: Report,
     hooks: Sequence[Hook],
+    pace: Pace,
     leave: Callable[[int], None],
 ) -> None:
     """See `tapeline.train.stage.train`; the dataset was opened and verified there."""
     parts = assemble(recipe, params, settings, dataset)
     console = Console(log_every=settings.log_every)
-    every_hook: Sequence[Hook] = (console, reporting(report), *hooks)
+    every_hook: list[Hook] = [console, reporting(report), *hooks]
+
+    def tell(record: Record) -> None:
+        for hook in every_hook:
+            hook(record)
 
     def say(text: str) -> None:
-        for hook in every_hook:
-            hook(Note(text=text))
+        tell(Note(text=text))
 
     covered = fingerprint.parts(settings=settings.deciding(), params=params, data=dataset.fingerprint(), recipe=recipe)
     folder = checkpoints / fingerprint.fingerprint(covered)
     with processes.exclusive(folder / "lock", waiting=say):
         _resume(parts.state, folder, covered, fresh=fresh, say=say)
         if dropped := parts.batches.dropped:
-            say(
-                f"{dropped} examples of each epoch's permutation are left out: too few for a batch of {settings.batch_size}"
+            say(f"each epoch leaves out {dropped} examples of its permutation: they fill no batch")
+        writer = stored.Writer(
+            folder,
+            keep=settings.checkpoint.keep,
+            on_saved=lambda step, path, seconds: tell(Saved(step=step, path=path, seconds=seconds)),
+        )
+        stops: list[Stops] = [parts.loop.next_stop]
+        if settings.max_time:
+            every_hook.insert(0, TimeLimit(settings.max_time))
+        saving = Saving(settings.checkpoint, parts.state, writer)
+        every_hook.insert(0, saving)
+        stops.append(saving.next_stop)
+        if parts.evaluation:
+            validation = Validation(
+                parts.evaluation, parts.state, settings, steps_per_epoch=parts.batches.steps_per_epoch, tell=tell
             )
-        writer = saving.Writer(folder, keep=settings.checkpoint.keep, on_saved=saved_hook(every_hook))
+            every_hook.insert(0, validation)
+            stops.append(validation.next_stop)
         engine = Engine(
             settings=settings,
             state=parts.state,
             loop=parts.loop,
             feed=parts.feed,
             steps_per_epoch=parts.batches.steps_per_epoch,
-            evaluation=parts.evaluation,
-            writer=writer,
+            stops=stops,
             hooks=every_hook,
+            save=writer.write,
+            pace=pace,
         )
         stopper = Stopper(
             ask=lambda: parts.loop.stop.assign(True), save=lambda: writer.write(engine.snapshot), leave=leave
@@ -79,8 +101,7 @@ def run(
             writer.close()
             console.close()
         _write_outs(out, parts.state, covered)
-        for path in saving.saved(folder):
-            shutil.rmtree(path)
+        stored.remove_all(folder)
 
 
 class Assembled:
@@ -136,9 +157,8 @@ def assemble(path: Path, params: Mapping[str, Any], settings: TrainSettings, dat
 def _resume(state: State, folder: Path, covered: Mapping[str, Any], *, fresh: bool, say: Callable[[str], None]) -> None:
     """Restore the newest whole checkpoint of this fingerprint, or say why the run starts at step 0."""
     if fresh:
-        for path in saving.saved(folder):
-            shutil.rmtree(path)
-    snapshot = saving.newest(folder, state.expected, say)
+        stored.remove_all(folder)
+    snapshot = stored.newest(folder, state.expected, say)
     if snapshot is not None:
         state.restore(snapshot)
         say(f"going on from step {state.step}")
@@ -149,7 +169,7 @@ def _resume(state: State, folder: Path, covered: Mapping[str, Any], *, fresh: bo
 
 def _why_fresh(folder: Path, covered: Mapping[str, Any]) -> str:
     others = sorted(folder.parent.glob("*/fingerprint.json"), key=lambda path: path.stat().st_mtime)
-    others = [path for path in others if path.parent != folder and saving.saved(path.parent)]
+    others = [path for path in others if path.parent != folder and stored.saved(path.parent)]
     if not others:
         return ""
     changed = fingerprint.difference(json.loads(others[-1].read_bytes()), covered)

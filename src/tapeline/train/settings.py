@@ -58,6 +58,8 @@ class TrainSettings(Section):
     """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
     max_skipped: NonNegativeInt = 0
     """Non-finite steps that are skipped before training stops."""
+    skip: tuple[NonNegativeInt, ...] = ()
+    """Steps to leave out in any case, those of a batch that is known to be bad."""
     max_time: PositiveFloat | None = None
     """Wall-clock limit in seconds; past it the run ends non-zero with a checkpoint."""
     log_every: PositiveInt | None = None

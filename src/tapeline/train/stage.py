@@ -9,6 +9,7 @@ from tapeline import startup
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError
 from tapeline.report import Report, silent
+from tapeline.train.pace import Pace
 from tapeline.train.records import Hook
 from tapeline.train.settings import TrainSettings
 
@@ -24,10 +25,12 @@ def train(
     fresh: bool = False,
     report: Report = silent,
     hooks: Sequence[Hook] = (),
+    pace: Pace | None = None,
     leave: Callable[[int], None] = os._exit,
 ) -> None:
     """Train one pipeline, going on from its newest checkpoint, and replace its outs in `out`.
 
+    hooks: called with each record, after the engine's own. pace: chooses how many steps a loop has.
     leave: called with the exit status when a signal could not be obeyed in time; must not return.
     Raises `InputError` for what is wrong before the first step, `RunError` for what fails later, `Interrupted` and
     `LimitReached` with a checkpoint saved. The outs are only touched at the end.
@@ -57,5 +60,6 @@ def train(
         fresh=fresh,
         report=report,
         hooks=hooks,
+        pace=pace or Pace(),
         leave=leave,
     )

@@ -90,6 +90,12 @@ class State:
             self.history.append({"step": epoch * steps_per_epoch, "epoch": epoch, **averages})
         self.sums = table[reached // steps_per_epoch - first].copy()
 
+    def skip(self, steps_per_epoch: int) -> None:
+        """Leave out the next step: it is noted, it counts in no metric, and its epoch ends if it was the last."""
+        self.skipped.append(self.step)
+        table = np.stack([self.sums, np.zeros_like(self.sums)])
+        self.book(self.step + 1, table, steps_per_epoch)
+
     def judge(self, measured: Mapping[str, float], best: Best | None) -> bool:
         """Book a validation into the last row of the history; return whether it is the best so far."""
         self.history[-1] |= {f"val_{name}": value for name, value in measured.items()}

@@ -24,7 +24,7 @@ def reporting(report: Report) -> Hook:
                 metrics = dict(record.metrics)
                 report({"event": "validated", "step": record.step, "epoch": record.epoch, "metrics": metrics})
             case Skipped():
-                report({"event": "skipped", "step": record.step, "reason": record.reason})
+                report({"event": "skipped", "step": record.start, "reason": record.reason})
             case Saved():
                 report({"event": "saved", "step": record.step})
             case Note():

@@ -1,0 +1,44 @@
+# `make run` and `make test` set up everything from nothing; all they need is Python 3.11, 3.12 or 3.13 and Git.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: run test test-all check format lock
+
+# Real handwritten digits through ingest, train, validate and export.
+run: $(READY)
+	$(BIN)/python -m flows.training --pipeline digits
+
+test: $(READY)
+	$(BIN)/pytest -m "not slow"
+
+# The slow tests too: kills at random moments, fresh clones, larger-than-RAM data.
+test-all: $(READY)
+	$(BIN)/pytest
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@plan=$$($(BIN)/dvc repro --dry --allow-missing); ! grep '^Running stage' <<< "$$plan" || \
+	  { echo "dvc.lock is stale against the code or params.yaml: run \`dvc repro\` and commit it"; exit 1; }
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13) and "tapeline needs Python 3.11, 3.12 or 3.13; %s is %s: make PYTHON=python3.12 ..." % (sys.executable, sys.version.split()[0]))'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Resolve the newest versions that pyproject.toml allows, with hashes and without an index address.
+lock: $(READY)
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --upgrade --output-file requirements.lock

@@ -1,0 +1,23 @@
+"""Which pipeline a flow is about, checked before anything starts."""
+
+from pathlib import Path
+
+from tapeline.environment import check_versions
+from tapeline.errors import InputError
+from tapeline.params import Params, check_recipe
+from tapeline.project import PARAMS, Project
+
+
+def checked(name: str | None, *, start: Path | None = None) -> Project:
+    """Return the project of the working directory (or of `start`) if `name` is a pipeline that can be run there.
+
+    Raises `InputError` for every mistake that can be found without running a stage.
+    """
+    project = Project.find(start)
+    params = Params.load(project.folder)
+    if name is None:
+        raise InputError(f"--pipeline is missing: {PARAMS} has {', '.join(sorted(params.pipelines))}")
+    pipeline = params.pipeline(name)
+    check_versions(params.environment.model_dump())
+    check_recipe(project.folder, name, pipeline)
+    return project

@@ -1,0 +1,62 @@
+"""A stage's progress as a bar in Prefect's UI.
+
+bar = ProgressArtifact("train-digits")
+bar.follow({"event": "progress", "done": 10, "total": 100, "unit": "steps", "metrics": {"loss": 0.5}})
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+from uuid import UUID
+
+import httpx
+from prefect import get_run_logger
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+INTERVAL = 1.0
+"""Seconds between two updates; the last one is always made."""
+
+
+class ProgressArtifact:
+    """One bar, made at the first record that says how much there is to do; `key` is its name in the UI."""
+
+    def __init__(self, key: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._key, self._clock = key, clock
+        self._id: UUID | None = None
+        self._shown = -INTERVAL
+        self._waiting: Mapping[str, Any] | None = None
+
+    def follow(self, record: Mapping[str, Any]) -> None:
+        """Take one progress record; most of them are not shown, but the last one is."""
+        if record["event"] != "progress" or not record.get("total"):
+            return
+        self._waiting = record
+        if self._clock() - self._shown >= INTERVAL or record["done"] >= record["total"]:
+            self.show()
+
+    def show(self) -> None:
+        """Bring the bar to the newest record. A server that does not answer must not end a training."""
+        if self._waiting is None:
+            return
+        record, self._waiting, self._shown = self._waiting, None, self._clock()
+        percent, text = 100 * record["done"] / record["total"], describe(record)
+        try:
+            if self._id is None:
+                self._id = cast(UUID, create_progress_artifact(percent, key=self._key, description=text))
+            else:
+                update_progress_artifact(self._id, percent, description=text)
+        except httpx.HTTPError as error:
+            get_run_logger().warning(f"progress is not shown: Prefect's server: {error!r}")
+
+
+def describe(record: Mapping[str, Any]) -> str:
+    """Return a progress record as one line.
+
+    >>> describe({"done": 10, "total": 100, "unit": "steps", "epoch": 2, "metrics": {"loss": 0.5}})
+    '10 of 100 steps, epoch 2, loss 0.5'
+    """
+    parts = [f"{record['done']} of {record['total']} {record['unit']}"]
+    if "epoch" in record:
+        parts.append(f"epoch {record['epoch']}")
+    parts += [f"{name} {value:.4g}" for name, value in record.get("metrics", {}).items()]
+    return ", ".join(parts)

@@ -1,0 +1,163 @@
+"""What a flow run leaves to be read: as a Markdown artifact on the server, and as a few lines in the terminal."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flows.outcome import Outcome
+from tapeline.errors import TapelineError
+from tapeline.project import Project
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """How one stage went, and how long bringing it up to date took."""
+
+    outcome: Outcome
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric: its value on each split, the tested one first, and what the verdict asks of it."""
+
+    name: str
+    values: dict[str, float]
+    bound: str = ""
+    holds: bool = True
+
+
+@dataclass
+class Report:
+    """One run of the training flow, stage by stage in the order in which they ran."""
+
+    pipeline: str
+    project: Project
+    stages: dict[str, StageResult] = field(default_factory=dict)
+
+    def current(self, kind: str) -> bool:
+        """Return whether the pipeline's stage is up to date, so that its outs are what this run is about."""
+        result = self.stages.get(f"{kind}@{self.pipeline}")
+        return bool(result and result.outcome.ok)
+
+    def check(self) -> None:
+        """Raise `PipelineFailed` if a stage failed."""
+        for name, result in self.stages.items():
+            if not result.outcome.ok:
+                raise PipelineFailed(name, result.outcome, self)
+
+    def headline(self) -> str:
+        """Return what happened in a few words: `ran train@digits, validate@digits`."""
+        words: dict[str, list[str]] = {}
+        for name, result in self.stages.items():
+            words.setdefault(result.outcome.word, []).append(name)
+        unchanged = words.pop("unchanged", [])
+        return "; ".join(f"{word} {', '.join(names)}" for word, names in words.items()) or (
+            "nothing to do" if unchanged else "no stages"
+        )
+
+    def model(self) -> str | None:
+        """Return where the exported model is, as seen from the project's folder."""
+        folder = self.project.model(self.pipeline)
+        return str(folder.relative_to(self.project.folder)) if self.current("export") else None
+
+    def verdict(self) -> str | None:
+        """Return validate's verdict as one phrase."""
+        verdict = self._read("validate", "verdict.json")
+        return f"{verdict['verdict']}: {verdict['reason']}".removesuffix(": ") if verdict else None
+
+    def figures(self) -> list[Figure]:
+        """Return every metric of the stages that are up to date."""
+        verdict, tested = self._read("validate", "verdict.json"), self._read("validate", "metrics.json")
+        trained = self._read("train", "metrics.json")
+        splits = {"val": trained.get("val", {}), "train": trained.get("train", {})}
+        splits = {verdict.get("split", "test"): tested} | splits
+        checks = {check["metric"]: check for check in verdict.get("checks", ())}
+        names = dict.fromkeys(name for metrics in splits.values() for name in metrics)
+        return [
+            Figure(name, values, **_check(checks.get(name)))
+            for name in names
+            if (values := {split: of[name] for split, of in splits.items() if isinstance(of.get(name), int | float)})
+        ]
+
+    def _read(self, kind: str, file: str) -> dict[str, Any]:
+        if not self.current(kind):
+            return {}
+        path: Path = self.project.run(self.pipeline, kind) / file
+        content: dict[str, Any] = json.loads(path.read_bytes())
+        return content
+
+
+class PipelineFailed(TapelineError):
+    """A stage failed, and the flow with it; `outcome` says how, `report` what came before."""
+
+    def __init__(self, stage: str, outcome: Outcome, report: Report) -> None:
+        super().__init__(outcome.message)
+        self.stage, self.status, self.outcome, self.report = stage, outcome.status, outcome.word, report
+
+
+def _check(check: dict[str, Any] | None) -> dict[str, Any]:
+    if check is None:
+        return {}
+    bounds = [f"{sign} {check[side]:g}" for sign, side in (("≥", "min"), ("≤", "max")) if check[side] is not None]
+    return {"bound": ", ".join(bounds), "holds": check["holds"]}
+
+
+def markdown(report: Report) -> str:
+    """Return the report as a page."""
+    return "\n".join(_page(report)) + "\n"
+
+
+def _page(report: Report) -> Iterator[str]:
+    yield f"# {report.pipeline}"
+    yield ""
+    if verdict := report.verdict():
+        yield f"Verdict: **{_cell(verdict)}**"
+        yield ""
+    if model := report.model():
+        yield f"Model: `{model}`"
+        yield ""
+    yield "| stage | result | seconds | |"
+    yield "|---|---|---:|---|"
+    for name, result in report.stages.items():
+        yield f"| {name} | {result.outcome.word} | {result.seconds:.1f} | {_cell(result.outcome.message)} |"
+    figures = report.figures()
+    if not figures:
+        return
+    splits = list(dict.fromkeys(split for figure in figures for split in figure.values))
+    yield ""
+    yield f"| metric | {' | '.join(splits)} | bound |"
+    yield f"|---|{'---:|' * len(splits)}---|"
+    for figure in figures:
+        values = " | ".join(f"{figure.values[split]:.6g}" if split in figure.values else "" for split in splits)
+        yield f"| {figure.name} | {values} | {figure.bound}{'' if figure.holds else ' **missed**'} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def summary(report: Report) -> str:
+    """Return the report as a few lines for a terminal."""
+    width = max(map(len, report.stages), default=0)
+    lines = [f"{name:{width}}  {_how(result)}" for name, result in report.stages.items()]
+    if verdict := report.verdict():
+        figures = [f"{figure.name} {next(iter(figure.values.values())):.4g}" for figure in _tested(report)]
+        lines.append("  ".join([f"verdict {verdict}", *figures]))
+    if model := report.model():
+        lines.append(f"model {model}")
+    return "\n".join(lines)
+
+
+def _how(result: StageResult) -> str:
+    if result.outcome.word == "unchanged":
+        return "unchanged"
+    return f"{result.outcome.word:9}  {result.seconds:7.1f} s"
+
+
+def _tested(report: Report) -> list[Figure]:
+    """Return the figures that the verdict is about, or else the first few."""
+    figures = report.figures()
+    return [figure for figure in figures if figure.bound] or figures[:3]

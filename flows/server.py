@@ -1,0 +1,112 @@
+"""A Prefect server for one flow, where none is configured: up in 3 s, gone when the flow is, however it ended.
+
+    with TemporaryServer(project.shared) as server:    # it starts; meanwhile Prefect can be imported
+        os.environ["PREFECT_API_URL"] = server.ready()
+
+Prefect's own temporary server takes several times as long, and outlives a flow that was killed. This one gets a
+listening socket, so that no port can be lost and nobody has to ask whether it is up: the first request waits.
+
+Its database stays in `.tapeline/prefect/<version>/`, where later runs find it made (making one takes 5 s) and people
+find their history: `PREFECT_HOME=.tapeline/prefect/3.8.8 prefect server start`. Several flows at once have a server
+each over the one file: SQLite's write-ahead log is made for that, and Prefect waits for a minute at its lock. Only
+the making of the database is not safe against another or against being cut off, so a lock is held meanwhile, and a
+database without the mark of completion is made anew.
+"""
+
+import http.client
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from importlib import metadata
+from pathlib import Path
+from types import TracebackType
+
+from flows.child import Child
+from tapeline import processes
+from tapeline.errors import RunError
+
+LOOPBACK = "127.0.0.1"
+
+PATIENCE = 120.0
+"""Seconds until a server that does not answer is given up."""
+
+
+class TemporaryServer:
+    """A server process; `state` is the project's folder for what is not an out, `say` hears for whom it waits."""
+
+    def __init__(self, state: Path, *, say: Callable[[str], None]) -> None:
+        self._home = state / "prefect" / metadata.version("prefect")
+        self._made = self._home / "made"
+        self._say = say
+
+    def __enter__(self) -> "TemporaryServer":
+        with ExitStack() as stack:
+            self._home.mkdir(parents=True, exist_ok=True)
+            self._making = stack.enter_context(ExitStack())
+            if not self._made.exists():
+                self._making.enter_context(processes.exclusive(self._home / "making.lock", waiting=self._say))
+            if not self._made.exists():
+                for file in self._home.glob("prefect.db*"):
+                    file.unlink()
+            self._output = stack.enter_context(tempfile.TemporaryFile())
+            self._child = stack.enter_context(self._start())
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def ready(self) -> str:
+        """Return the API's address as soon as it answers. Raises `RunError` with the server's last line."""
+        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE)  # knows no proxy
+        try:
+            connection.request("GET", "/api/health")
+            status = connection.getresponse().status
+        except OSError as error:
+            raise RunError(self._failure(str(error))) from None
+        finally:
+            connection.close()
+        if status != http.client.OK:
+            raise RunError(self._failure(f"status {status}"))
+        self._made.touch()
+        self._making.close()
+        return f"http://{LOOPBACK}:{self._port}/api"
+
+    def _start(self) -> Child:
+        with socket.create_server((LOOPBACK, 0), backlog=128) as listener:
+            self._port = listener.getsockname()[1]
+            uvicorn = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+            return Child(
+                [*uvicorn, "--fd", str(listener.fileno()), "--log-level", "warning", "--lifespan", "on"],
+                cwd=self._home,
+                env=self._environment(),
+                output=self._output,
+                pass_fds=[listener.fileno()],
+                at_our_death=signal.SIGKILL,
+                grace=5,
+            )
+
+    def _environment(self) -> dict[str, str]:
+        """Return an environment in which no setting of the user's own servers counts."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+        return {
+            **inherited,
+            "DO_NOT_TRACK": "1",
+            "PREFECT_HOME": str(self._home),
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            # What Prefect sets for its own: no user interface, no scheduler and no other service for later.
+            "PREFECT__SERVER_EPHEMERAL": "1",
+            "PREFECT__SERVER_FINAL": "1",
+        }
+
+    def _failure(self, reason: str) -> str:
+        self._output.seek(0)
+        lines = [line for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
+        last = lines[-1].strip() if lines else reason
+        return f"the temporary Prefect server did not start: {last} (if its database is damaged: rm -r {self._home})"

@@ -1,0 +1,28 @@
+"""A hook that ends a run whose time is over."""
+
+import time
+from collections.abc import Callable
+
+from tapeline.errors import LimitReached
+from tapeline.train.records import LoopEnded, Record, Started
+
+
+class TimeLimit:
+    """Raises `LimitReached` after `seconds` from the first step on; compiling counts."""
+
+    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._began = clock()
+
+    def __call__(self, record: Record) -> None:
+        """Look at the clock after each loop."""
+        if isinstance(record, Started):
+            self._began = self._clock()
+        elif isinstance(record, LoopEnded) and record.step < record.total and self._is_over():
+            raise LimitReached(
+                f"train.max_time of {self._seconds:g} s is over at step {record.step} of {record.total}; "
+                f"its checkpoint is saved: run again to go on"
+            )
+
+    def _is_over(self) -> bool:
+        return self._clock() - self._began > self._seconds

@@ -1,0 +1,45 @@
+"""A hook that measures the `val` split between two loops and keeps the best weights."""
+
+from collections.abc import Callable
+
+from tapeline.recipe.evaluation import Evaluation
+from tapeline.train.records import LoopEnded, Record, Skipped, Started, Validated
+from tapeline.train.settings import TrainSettings
+from tapeline.train.state import State
+
+
+class Validation:
+    """Validates every `validate_every` epochs and after the last one."""
+
+    def __init__(
+        self,
+        evaluation: Evaluation,
+        state: State,
+        settings: TrainSettings,
+        *,
+        steps_per_epoch: int,
+        tell: Callable[[Record], None],
+    ) -> None:
+        self._evaluation, self._state, self._settings, self._tell = evaluation, state, settings, tell
+        self._steps_per_epoch = steps_per_epoch
+
+    def next_stop(self, step: int) -> int:
+        """Return the next step after which a validation is due; a loop must end there."""
+        every = self._settings.validate_every * self._steps_per_epoch
+        return (step // every + 1) * every
+
+    def __call__(self, record: Record) -> None:
+        """Validate where a loop ended, or where a checkpoint was written just before it was due."""
+        if isinstance(record, Started | LoopEnded | Skipped) and self._is_due():
+            measured = self._evaluation()
+            improved = self._state.judge(measured, self._settings.best)
+            epoch = self._state.step // self._steps_per_epoch
+            self._tell(Validated(step=self._state.step, epoch=epoch, metrics=measured, improved=improved))
+
+    def _is_due(self) -> bool:
+        epoch, within = divmod(self._state.step, self._steps_per_epoch)
+        if within or not self._state.history:
+            return False
+        asked = epoch % self._settings.validate_every == 0 or epoch == self._settings.epochs
+        row = self._state.history[-1]
+        return asked and row["step"] == self._state.step and not any(name.startswith("val_") for name in row)

@@ -1,0 +1,1 @@
+"""No recipe: the stages of this project do not train."""

@@ -1,0 +1,98 @@
+"""The four stages without TensorFlow: as processes and in what they report they behave like `python -m tapeline`.
+
+What train does stands in the file `behaviour`: well, refuses (its input), waits (until a signal; then it leaves a
+checkpoint, and the next one goes on from there) or crawls (reports its progress in steps of 0.3 s).
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from tapeline import processes
+from tapeline.errors import InputError, Interrupted, TapelineError
+from tapeline.project import Project
+from tapeline.report import Progress, write_outcome
+
+
+def interrupt(signum, frame):
+    raise Interrupted(f"stopped by signal {signum}", signum=signum)
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def ingest(project, name, report):
+    write(project.data(name) / "x.txt", (project.folder / "points.csv").read_text())
+
+
+def train(project, name, report):
+    behaviour = (project.folder / "behaviour").read_text().strip()
+    checkpoint = project.checkpoints(name) / "step"
+    if behaviour == "refuses":
+        raise InputError("the batch is larger than the data: make it smaller")
+    print("first line", flush=True)
+    if checkpoint.exists():
+        print(f"going on from step {checkpoint.read_text()}", flush=True)
+    elif behaviour == "waits":
+        wait(checkpoint)
+    for done in range(5):
+        metrics = {"loss": 1.0 / (done + 1)}
+        report({"event": "progress", "done": done + 1, "total": 5, "unit": "steps", "epoch": done, "metrics": metrics})
+        time.sleep(0.3 if behaviour == "crawls" else 0)
+    print("last | line", flush=True)
+    run = project.run(name, "train")
+    write(run / "weights", "7")
+    write(run / "metrics.json", {"step": 5, "train": {"loss": 0.2}, "val": {"loss": 0.25}})
+
+
+def wait(checkpoint):
+    report_to = checkpoint.parent / "waiting"
+    write(report_to, str(os.getpid()))
+    try:
+        while True:
+            time.sleep(0.05)
+    except Interrupted:
+        write(checkpoint, "17")
+        print("checkpoint at step 17", flush=True)
+        raise
+
+
+def validate(project, name, report):
+    run = project.run(name, "validate")
+    write(run / "metrics.json", {"accuracy": 0.975, "loss": 0.3, "classes": {"one": {"precision": 1.0}}})
+    check = {"metric": "accuracy", "value": 0.975, "min": 0.9, "max": None, "holds": True}
+    write(run / "verdict.json", {"split": "test", "verdict": "yes", "reason": "", "checks": [check]})
+
+
+def export(project, name, report):
+    write(project.model(name) / "model.json", "{}")
+
+
+def main(stage, name):
+    if "DVC_STAGE" in os.environ:
+        processes.die_with_parent()
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
+    project = Project.find()
+    outcome = project.outcome(stage, name)
+    outcome.unlink(missing_ok=True)
+    with Path("ran.log").open("a") as file:
+        print(f"{stage}@{name}", file=file)
+    try:
+        with Progress(project.progress(stage, name)) as report:
+            globals()[stage](project, name, report)
+    except TapelineError as error:
+        write_outcome(outcome, outcome=error.outcome, status=error.status, message=str(error))
+        print(f"tapeline: {error}", file=sys.stderr)
+        return error.status
+    write_outcome(outcome, outcome="ok", status=0, message="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,207 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tapeline.dataset import Dataset
+from tapeline.ingest.split import held_out
+
+SETTINGS: dict[str, Any] = {"source": "images", "needs": "pictures", "size": [4, 6]}
+Ingested = Callable[..., Path]
+Refused = Callable[[dict[str, Any], str], None]
+
+
+def image(height: int = 4, width: int = 6, seed: int = 0) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
+
+
+def save(project: Path, name: str, picture: Image.Image | None = None, **options: Any) -> Path:
+    path = project / "pictures" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (picture or image()).save(path, **options)
+    return path
+
+
+def test_a_folder_becomes_images_and_labels_in_the_order_of_the_paths(project: Path, ingested: Ingested) -> None:
+    names = ["train/dog/b.png", "train/cat/z.png", "train/cat/A.png", "test/dog/x.bmp", "validation/cat/y.png"]
+    pictures = {name: image(seed=seed) for seed, name in enumerate(names)}
+    for name, picture in pictures.items():
+        save(project, name, picture)
+    (project / "pictures" / ".DS_Store").touch()
+    (project / "pictures" / "train" / "cat" / ".hidden").touch()
+    dataset = Dataset.open(ingested(SETTINGS))
+    assert dataset.splits == ("test", "train", "val")
+    assert dataset.features["image"].shape == (4, 6, 3)
+    assert dataset.features["label"].classes == ("cat", "dog")
+    expected = [np.asarray(pictures[name]) for name in ("train/cat/A.png", "train/cat/z.png", "train/dog/b.png")]
+    assert np.array_equal(dataset.column("train", "image"), expected)
+    assert dataset.column("train", "label").tolist() == [0, 0, 1]
+    assert np.array_equal(dataset.column("test", "image")[0], np.asarray(pictures["test/dog/x.bmp"]))
+    assert dataset.column("test", "label").tolist() == [1]
+    assert np.array_equal(dataset.column("val", "image")[0], np.asarray(pictures["validation/cat/y.png"]))
+
+
+def test_all_grey_images_have_one_channel_and_one_of_colour_makes_it_three(project: Path, ingested: Ingested) -> None:
+    grey = image().convert("L")
+    save(project, "train/a/1.png", grey)
+    save(project, "train/a/2.png", grey.convert("1"))
+    dataset = Dataset.open(ingested(SETTINGS))
+    assert np.array_equal(dataset.column("train", "image")[0, :, :, 0], np.asarray(grey))
+    assert set(np.unique(dataset.column("train", "image")[1])) <= {0, 255}
+    save(project, "train/b/3.png")
+    dataset = Dataset.open(ingested(SETTINGS))
+    assert np.array_equal(dataset.column("train", "image")[0], np.asarray(grey.convert("RGB")))
+
+
+def test_images_are_turned_as_their_exif_says(project: Path, ingested: Ingested) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90° clockwise
+    save(project, "train/a/1.png", image(6, 4), exif=exif)
+    dataset = Dataset.open(ingested(SETTINGS))
+    assert np.array_equal(dataset.column("train", "image")[0], np.rot90(np.asarray(image(6, 4)), -1))
+
+
+def test_transparency_is_dropped_and_a_palette_resolved(project: Path, ingested: Ingested) -> None:
+    opaque = image()
+    opaque.putalpha(7)
+    save(project, "train/a/1.png", opaque)
+    few = image().quantize(8)
+    save(project, "train/a/2.png", few, transparency=0)
+    columns = Dataset.open(ingested(SETTINGS)).column("train", "image")
+    assert np.array_equal(columns[0], np.asarray(image()))
+    assert np.array_equal(columns[1], np.asarray(few.convert("RGB")))
+
+
+def test_other_sizes_are_resized_by_pillow(project: Path, ingested: Ingested) -> None:
+    save(project, "train/a/1.png", image(9, 17))
+    expected = image(9, 17).resize((6, 4), Image.Resampling.BILINEAR)
+    column = Dataset.open(ingested(SETTINGS)).column("train", "image")
+    assert np.array_equal(column[0], np.asarray(expected))
+
+
+def test_an_image_stays_on_its_side_of_the_cut_whatever_is_added(project: Path, ingested: Ingested) -> None:
+    names = [f"train/a/{number:03}.png" for number in range(60)]
+    before: dict[bytes, str] = {}
+    for count in (40, 60):
+        for seed, name in enumerate(names[:count]):
+            save(project, name, image(seed=seed))
+        dataset = Dataset.open(ingested({**SETTINGS, "validation": 0.3}))
+        sides = {row.tobytes(): split for split in dataset.splits for row in dataset.column(split, "image")}
+        assert sides.items() >= before.items()
+        assert dataset.examples("val") == held_out(names[:count], 0.3).sum()
+        before = sides
+
+
+def test_the_order_of_creation_changes_no_byte(
+    project: Path, ingested: Ingested, hashes: Callable[[Path], dict[str, str]]
+) -> None:
+    names = [f"{split}/{label}/{number}.jpg" for split in ("train", "test") for label in "ba" for number in (10, 9, 1)]
+    for name in names:
+        save(project, name)
+    first = hashes(ingested(SETTINGS))
+    (project / "pictures").rename(project / "old")
+    for name in reversed(names):
+        save(project, name)
+    assert hashes(ingested(SETTINGS, out="data/again")) == first
+
+
+def test_one_column_can_be_kept(project: Path, ingested: Ingested) -> None:
+    save(project, "train/a/1.png")
+    folder = ingested({**SETTINGS, "columns": ["label"]})
+    assert sorted(path.name for path in (folder / "train").iterdir()) == ["label.npy"]
+
+
+def test_the_index_tells_a_changed_image(project: Path, ingested: Ingested) -> None:
+    save(project, "train/a/1.png")
+    first = json.loads((ingested(SETTINGS) / "dataset.json").read_bytes())["source"]
+    save(project, "train/a/1.png", image(seed=1))
+    second = json.loads((ingested(SETTINGS) / "dataset.json").read_bytes())["source"]
+    assert first["name"] == second["name"] == "pictures"
+    assert first["sha256"] != second["sha256"]
+
+
+def truncated(project: Path) -> None:
+    path = save(project, "train/a/1.png", image(50, 50))
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def text(project: Path) -> None:
+    path = save(project, "train/a/1.png")
+    path.write_text("hello\n\nworld")
+
+
+def sixteen_bit(project: Path) -> None:
+    save(project, "train/a/1.png", Image.fromarray(np.ones((4, 6), np.uint16)))
+
+
+def file_for_split(project: Path) -> None:
+    save(project, "train/a/1.png")
+    (project / "pictures" / "README.md").touch()
+
+
+def file_for_class(project: Path) -> None:
+    save(project, "train/1.png")
+
+
+def too_deep(project: Path) -> None:
+    save(project, "train/a/b/1.png")
+
+
+def empty_class(project: Path) -> None:
+    save(project, "train/a/1.png")
+    (project / "pictures" / "train" / "b").mkdir()
+
+
+def empty_split(project: Path) -> None:
+    save(project, "train/a/1.png")
+    (project / "pictures" / "test").mkdir()
+
+
+def other_split(project: Path) -> None:
+    save(project, "training/a/1.png")
+
+
+def no_train(project: Path) -> None:
+    save(project, "test/a/1.png")
+
+
+def two_lines(project: Path) -> None:
+    save(project, "train/a\nb/1.png")
+
+
+def empty(project: Path) -> None:
+    (project / "pictures").mkdir()
+
+
+def no_folder(project: Path) -> None:
+    (project / "pictures").touch()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (truncated, "pictures/train/a/1.png is not an image that can be decoded ("),
+        (text, "pictures/train/a/1.png is not an image that can be decoded (cannot identify image file): replace or"),
+        (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
+        (
+            file_for_split,
+            "pictures/README.md is a file where folders are expected: an image folder is <split>/<class>/",
+        ),
+        (file_for_class, "pictures/train/1.png is a file where folders are expected"),
+        (too_deep, "pictures/train/a/b is a folder where images are expected"),
+        (empty_class, "pictures/train/b is an empty class folder: put its images there or remove it"),
+        (empty_split, "pictures/test is an empty split folder: put its classes there or remove it"),
+        (other_split, "has a split 'training': splits are called train, val (or validation) and test"),
+        (no_train, "dataset 'set' has no train split (there: test)"),
+        (two_lines, r"'a\nb' in train is no printable name in UTF-8: rename it"),
+        (empty, "dataset 'set' has no train split (there: none)"),
+        (no_folder, "pictures is no folder: an image folder is <split>/<class>/<image>"),
+    ],
+)
+def test_a_bad_folder_is_refused(project: Path, refused: Refused, make: Callable[[Path], None], message: str) -> None:
+    make(project)
+    refused(SETTINGS, message)

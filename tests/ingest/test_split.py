@@ -1,0 +1,49 @@
+import hashlib
+
+import numpy as np
+import pytest
+
+from tapeline.ingest.source import Examples
+from tapeline.ingest.split import cut, held_out
+
+KEYS = [f"train/cat/{number}.png" for number in range(2000)]
+
+
+def examples(split: str, keys: list[str]) -> Examples:
+    return Examples(split, keys, {"x": np.arange(len(keys))})
+
+
+def test_the_rule_is_the_keys_sha256_as_a_fraction() -> None:
+    fractions = [int(hashlib.sha256(key.encode()).hexdigest(), 16) / 2**256 for key in KEYS]
+    assert held_out(KEYS, 0.3).tolist() == [fraction < 0.3 for fraction in fractions]
+
+
+def test_a_key_stays_on_its_side_under_any_order_and_in_any_company() -> None:
+    order = np.random.default_rng(0).permutation(len(KEYS))
+    shuffled = [KEYS[place] for place in order]
+    assert np.array_equal(held_out(shuffled, 0.2), held_out(KEYS, 0.2)[order])
+    assert np.array_equal(held_out(KEYS[::7], 0.2), held_out(KEYS, 0.2)[::7])
+
+
+def test_a_larger_fraction_only_adds() -> None:
+    assert not (held_out(KEYS, 0.1) & ~held_out(KEYS, 0.2)).any()
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5])
+def test_the_cut_has_about_the_size_that_was_asked_for(fraction: float) -> None:
+    assert held_out(KEYS, fraction).mean() == pytest.approx(fraction, abs=0.03)
+
+
+def test_the_cut_keeps_order_and_loses_nothing() -> None:
+    train, val = cut(examples("train", KEYS), 0.25)
+    assert (train.split, val.split) == ("train", "val")
+    assert sorted([*train.columns["x"], *val.columns["x"]]) == list(range(len(KEYS)))
+    assert np.all(np.diff(train.columns["x"]) > 0)
+    assert [KEYS[place] for place in val.columns["x"]] == val.keys
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_only_train_is_cut(split: str) -> None:
+    whole = examples(split, KEYS)
+    assert list(cut(whole, 0.5)) == [whole]
+    assert list(cut(examples("train", KEYS), 0.0))[0].keys == KEYS

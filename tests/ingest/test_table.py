@@ -1,0 +1,224 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from tapeline.dataset import Dataset
+from tapeline.ingest.split import held_out
+
+FLOWERS = (
+    "species,length,width,part\nrose,1,2.5,train\nlily,-3,0.5,test\nrose,1e2, 7 ,train\ndaisy,0,-0.25,validation\n"
+)
+SETTINGS: dict[str, Any] = {
+    "source": "table",
+    "needs": "flowers.csv",
+    "features": {"size": ["length", "width"], "length": "length", "species": "species"},
+    "label": "species",
+    "split": "part",
+}
+Ingested = Callable[..., Path]
+Refused = Callable[[dict[str, Any], str], None]
+
+
+def table(content: str | bytes, project: Path, **settings: Any) -> dict[str, Any]:
+    (project / "t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    return {"source": "table", "needs": "t.csv", "features": {"x": "x"}, **settings}
+
+
+def parquet_table(columns: dict[str, pa.Array], project: Path, **settings: Any) -> dict[str, Any]:
+    parquet.write_table(pa.table(columns), project / "t.parquet")
+    return {"source": "table", "needs": "t.parquet", "features": {"x": "x"}, **settings}
+
+
+def test_a_csv_becomes_scalar_and_vector_features_and_a_label_by_split(project: Path, ingested: Ingested) -> None:
+    (project / "flowers.csv").write_text(FLOWERS)
+    dataset = Dataset.open(ingested(SETTINGS))
+    assert dataset.splits == ("test", "train", "val")
+    assert dataset.column("train", "size").tolist() == [[1, 2.5], [100, 7]]
+    assert dataset.column("train", "size").dtype == np.float32
+    assert dataset.column("train", "length").tolist() == [1, 100]
+    assert dataset.column("val", "size").tolist() == [[0, -0.25]]
+    assert dataset.features["species"].classes == ("daisy", "lily", "rose")
+    assert [dataset.column(split, "species").tolist() for split in ("train", "val", "test")] == [[2, 2], [0], [1]]
+
+
+def test_parquet_gives_the_bytes_that_csv_gives(
+    project: Path, ingested: Ingested, hashes: Callable[[Path], dict[str, str]]
+) -> None:
+    (project / "flowers.csv").write_text(FLOWERS.replace(" 7 ", "7"))
+    parquet.write_table(csv.read_csv(project / "flowers.csv"), project / "flowers.parquet", row_group_size=2)
+    of_csv = hashes(ingested(SETTINGS))
+    of_parquet = hashes(ingested({**SETTINGS, "needs": "flowers.parquet"}, out="data/parquet"))
+    assert of_csv.pop("dataset.json") != of_parquet.pop("dataset.json")
+    assert of_csv == of_parquet
+    assert len(of_csv) == 9
+
+
+def test_what_spreadsheets_add_is_no_mistake(project: Path, ingested: Ingested) -> None:
+    settings = table('\ufeffx,y\r\n 1 ,"2"\r\n\r\n3,4\r\n', project, features={"x": "x", "y": "y"})
+    dataset = Dataset.open(ingested(settings))
+    assert dataset.column("train", "x").tolist() == [1, 3]
+    assert dataset.column("train", "y").tolist() == [2, 4]
+
+
+def test_class_ids_are_kept(project: Path, ingested: Ingested) -> None:
+    settings = table("x,y\n1,2\n1,0\n1,10\n" + "".join(f"1,{n}\n" for n in range(10)), project)
+    dataset = Dataset.open(ingested({**settings, "features": {"x": "x", "y": "y"}, "label": "y"}))
+    assert dataset.column("train", "y")[:3].tolist() == [2, 0, 10]
+    assert dataset.features["y"].classes == tuple(map(str, range(11)))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([True, False]), [1, 0]),
+        (pa.array([2**63 - 1, -5]), [2.0**63, -5]),
+        (pa.array([1, 2], pa.uint8()), [1, 2]),
+        (pa.array([0.5, 1], pa.float32()), [0.5, 1]),
+        (pa.array(["1", "2e0"], pa.large_string()), [1, 2]),
+        (pa.array(["1", "2"]).dictionary_encode(), [1, 2]),
+    ],
+)
+def test_every_number_of_parquet_is_a_feature(
+    project: Path, ingested: Ingested, values: pa.Array, expected: list[float]
+) -> None:
+    dataset = Dataset.open(ingested(parquet_table({"x": values}, project)))
+    assert dataset.column("train", "x").tolist() == expected
+
+
+def test_columns_that_are_not_kept_are_not_even_read(project: Path, ingested: Ingested) -> None:
+    settings = table("x,y,z\n1,,a\n", project, features={"x": "x", "y": "y", "z": "z"}, label="z", columns=["x"])
+    assert list(Dataset.open(ingested(settings)).features) == ["x"]
+
+
+def test_the_validation_cut_is_by_row_number_and_appended_rows_leave_it(project: Path, ingested: Ingested) -> None:
+    rows = [f"{value}\n" for value in range(200)]
+    for count in (100, 200):
+        settings = table("x\n" + "".join(rows[:count]), project, validation=0.25)
+        dataset = Dataset.open(ingested(settings))
+        moved = held_out([str(row) for row in range(count)], 0.25)
+        assert dataset.column("val", "x").tolist() == np.arange(count)[moved].tolist()
+        assert dataset.column("train", "x").tolist() == np.arange(count)[~moved].tolist()
+
+
+def test_a_table_of_many_blocks_keeps_its_order(project: Path, ingested: Ingested) -> None:
+    rows = 200_000
+    values = np.arange(rows) / 8
+    settings = table("x,y\n" + "".join(f"{value},{row % 3}\n" for row, value in enumerate(values)), project)
+    assert (project / "t.csv").stat().st_size > 2 * 2**20
+    dataset = Dataset.open(ingested({**settings, "features": {"x": "x", "y": "y"}, "label": "y"}))
+    assert np.array_equal(dataset.column("train", "x"), values.astype(np.float32))
+    assert np.array_equal(dataset.column("train", "y"), np.arange(rows) % 3)
+    parquet.write_table(csv.read_csv(project / "t.csv"), project / "t.parquet")
+    dataset = Dataset.open(ingested({**settings, "needs": "t.parquet"}))
+    assert np.array_equal(dataset.column("train", "x"), values.astype(np.float32))
+
+
+def test_a_mistake_far_down_is_named_by_its_row(project: Path, refused: Refused) -> None:
+    rows = ["1.2345678\n"] * 300_000
+    rows[250_000] = "1.2.3\n"
+    refused(
+        table("x\n" + "".join(rows), project), "t.csv: column 'x', row 250001 below the header: '1.2.3' is no number"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "message"),
+    [
+        ("", {}, "t.csv cannot be read as CSV: Empty CSV file; mend it or bring it anew"),
+        ("x\n", {}, "split train is empty; every split needs at least one example"),
+        ("x\n1\nnan\n", {}, "row 2 below the header: 'nan' is not finite as float32; mend the row or drop it"),
+        ("x\n-inf\n", {}, "row 1 below the header: '-inf' is not finite"),
+        ("x\n1e39\n", {}, "'1e39' is not finite as float32"),
+        ("x,y\n1,2\n,2\n", {}, "column 'x', row 2 below the header: the value is missing; mend the row or drop it"),
+        ("x\n0x10\n", {}, "'0x10' is no number"),
+        ('x\n"a\nb"\n', {}, r"'a\nb' is no number"),
+        ("x\n1,2\n", {}, "CSV parse error: Row #2: Expected 1 columns, got 2: 1,2"),
+        (b"x\n\xff\n", {}, "invalid UTF8 data"),
+        ("x;y\n1;2\n", {}, "t.csv has no column 'x': it has x;y"),
+        ('"x\ny",z\n1,2\n', {}, "t.csv has no column 'x': it has x y, z"),
+        ("x,x\n1,2\n", {}, "t.csv has more than one column 'x'"),
+        ("x,s\n1,trian\n", {"split": "s"}, "column 's' has a split 'trian': splits are called train, val (or"),
+        ("x,s\n1,train\n1,\n", {"split": "s"}, "column 's', row 2 below the header: the value is missing"),
+        ("x,s\n1,test\n", {"split": "s"}, "dataset 'set' has no train split (there: test)"),
+        ("x,s\n1,train\n", {"split": "part"}, "t.csv has no column 'part'"),
+        ("x,s\n1,val\n1,train\n", {"split": "s", "validation": 0.5}, "dataset 'set' has a val split, and `validation:"),
+        ("x\n1\n", {"validation": 0.001}, "split val is empty (`validation: 0.001` of 1 examples)"),
+        ("x\n1\n", {"validation": 0.999}, "split train is empty (`validation: 0.999` of 1 examples)"),
+        ("x\n1\n", {"columns": ["z"]}, "table t.csv has no feature 'z' to keep as `columns` says: it has x"),
+        ("x\n1\n", {"features": {"../x": "x"}}, "feature '../x' becomes a file of that name"),
+    ],
+)
+def test_a_bad_csv_is_refused(
+    project: Path, refused: Refused, content: str | bytes, settings: dict[str, Any], message: str
+) -> None:
+    refused(table(content, project, **settings), message)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (
+            ["0", "2"],
+            "column 'y' has class ids 0, 2: they must be 0, 1, 2, ... without a gap: renumber, or write names",
+        ),
+        (["1", "2"], "has class ids 1, 2"),
+        (["-1", "0", "1"], "has class ids -1, 0, 1"),
+        ([str(10 * n) for n in range(9)], "has class ids 0, 10, 20, ... 80"),
+        (["0.5", "1"], "has the value 0.5: a label is a class name or id; drop `label` to learn a number"),
+        (["a", ""], "row 2 below the header: the value is missing"),
+        (["a", "  "], "row 2 below the header: '  ' is blank"),
+    ],
+)
+def test_bad_labels_are_refused(project: Path, refused: Refused, labels: list[str], message: str) -> None:
+    content = "x,y\n" + "".join(f"1,{label}\n" for label in labels)
+    refused(table(content, project, features={"x": "x", "y": "y"}, label="y"), message)
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "message"),
+    [
+        ({"x": pa.array([None, None])}, {}, "row 1 below the header: the value is missing"),
+        ({"x": pa.array([1.0, float("nan")])}, {}, "row 2 below the header: nan is not finite as float32"),
+        ({"x": pa.array([[1.0], [2.0]])}, {}, "column 'x' is list<element: double>: a feature needs numbers"),
+        ({"x": pa.array([0], pa.timestamp("ms"))}, {}, "column 'x' is timestamp[ms]: a feature needs numbers"),
+        ({"y": pa.array([1])}, {}, "t.parquet has no column 'x': it has y"),
+        (
+            {"x": pa.array([1.0]), "y": pa.array([0.0])},
+            {"features": {"x": "x", "y": "y"}, "label": "y"},
+            "column 'y' is double: names or whole numbers are needed here",
+        ),
+    ],
+)
+def test_a_bad_parquet_is_refused(
+    project: Path, refused: Refused, columns: dict[str, pa.Array], settings: dict[str, Any], message: str
+) -> None:
+    refused(parquet_table(columns, project, **settings), message)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 40, -1])
+def test_a_cut_parquet_is_refused(project: Path, refused: Refused, keep: int) -> None:
+    settings = parquet_table({"x": pa.array(range(1000))}, project)
+    path = project / "t.parquet"
+    path.write_bytes(path.read_bytes()[:keep])
+    refused(settings, "t.parquet cannot be read as Parquet")
+
+
+def test_a_parquet_that_is_damaged_inside_is_refused(project: Path, refused: Refused) -> None:
+    settings = parquet_table({"x": pa.array(np.random.default_rng(0).random(10_000))}, project)
+    path = project / "t.parquet"
+    content = bytearray(path.read_bytes())
+    content[4:200] = bytes(196)
+    path.write_bytes(content)
+    refused(settings, "t.parquet cannot be read as Parquet")
+
+
+def test_a_file_of_another_kind_is_refused(project: Path, refused: Refused) -> None:
+    (project / "t.json").write_text(json.dumps([{"x": 1}]))
+    settings = {"source": "table", "needs": "t.json", "features": {"x": "x"}}
+    refused(settings, "t.json is no table: a file that ends in .csv or .parquet is")

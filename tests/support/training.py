@@ -1,0 +1,96 @@
+"""Call the train stage as the command line does, on small data, and crash it on purpose."""
+
+import json
+import queue
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from tapeline.train.pace import Pace
+from tapeline.train.records import LoopEnded, Note, Saved
+from tapeline.train.settings import TrainSettings
+from tapeline.train.stage import train
+
+
+class Lengths(Pace):
+    """Loops of given lengths in turn, whatever their time."""
+
+    def __init__(self, *lengths: int) -> None:
+        super().__init__()
+        self.lengths, self.length = lengths, lengths[0]
+        self.loops = 0
+
+    def took(self, steps, seconds):
+        self.loops += 1
+        self.length = self.lengths[self.loops % len(self.lengths)]
+
+
+class Crash(BaseException):
+    """Ends a run as SIGKILL does, but in this process: nothing of the engine handles it."""
+
+
+def crash_after(step: int):
+    """Return a hook that crashes as soon as a checkpoint of `step` or later is on the disk.
+
+    It waits for the checkpoint's thread, which leaves out a checkpoint while the one before is being written.
+    """
+    arrived = threading.Event()
+
+    def hook(record):
+        if isinstance(record, Saved) and record.step >= step:
+            arrived.set()
+        if isinstance(record, LoopEnded) and record.step >= step and arrived.wait(2):
+            raise Crash(f"at step {record.step}")
+
+    return hook
+
+
+def waiting_for_saves(every: int):
+    """Return a hook that waits for the checkpoint of every so many steps, so that none is left out."""
+    saved: queue.Queue[int] = queue.Queue()
+
+    def hook(record):
+        if isinstance(record, Saved):
+            saved.put(record.step)
+        elif isinstance(record, LoopEnded) and record.step % every == 0:
+            while saved.get(timeout=20) != record.step:
+                pass
+
+    return hook
+
+
+class Run:
+    """One recipe on one dataset, trained into folders of its own."""
+
+    def __init__(self, folder: Path, recipe: Path, dataset: Path, params: dict | None = None, **settings) -> None:
+        self.folder, self.recipe, self.dataset, self.params = folder, recipe, dataset, params or {}
+        self.settings = TrainSettings.model_validate_json(json.dumps(settings))
+        self.out, self.checkpoints = folder / "out", folder / "checkpoints"
+        self.notes: list[str] = []
+
+    def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, fresh: bool = False, leave=None) -> "Run":
+        """Train, and keep what was said."""
+        self.notes = []
+        listen = [lambda record: self.notes.append(record.text) if isinstance(record, Note) else None]
+        extra = {"leave": leave} if leave else {}
+        train(
+            recipe=self.recipe,
+            params=self.params,
+            settings=self.settings,
+            data=self.dataset,
+            out=self.out,
+            checkpoints=self.checkpoints,
+            fresh=fresh,
+            hooks=[*listen, *hooks],
+            pace=pace,
+            **extra,
+        )
+        return self
+
+    def outs(self) -> dict[str, bytes]:
+        """Return every out's bytes."""
+        return {p.relative_to(self.out).as_posix(): p.read_bytes() for p in sorted(self.out.rglob("*")) if p.is_file()}
+
+    def saved(self) -> list[Path]:
+        """Return the checkpoints on the disk."""
+        return sorted(self.checkpoints.rglob("step-*"))

@@ -1,0 +1,81 @@
+"""`dvc.yaml` says the truth: a stage's dependencies are exactly the code that it imports."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tapeline import closure
+
+ENTRIES = {"ingest": "ingest.stage", "train": "train.stage", "validate": "validate.stage", "export": "export.stage"}
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECTS = [folder for folder in (Path(), Path("gallery")) if (ROOT / folder / "dvc.yaml").exists()]
+
+
+def yaml(path):
+    return YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+
+
+def covered(dependencies, root):
+    """Return the Python files of the package that the listed files and folders hold."""
+    files = set()
+    for dependency in dependencies:
+        path = root / dependency
+        files |= set(path.rglob("*.py")) if path.is_dir() else {path}
+    return files
+
+
+@pytest.mark.parametrize("folder", PROJECTS)
+@pytest.mark.parametrize("stage", list(ENTRIES))
+def test_dependencies_are_the_import_closure(root, folder, stage):
+    listed = [d for d in yaml(root / folder / "dvc.yaml")["stages"][stage]["do"]["deps"] if "src/tapeline" in d]
+    imported = closure.of_module(f"tapeline.{ENTRIES[stage]}", root / "src" / "tapeline")
+    if stage == "ingest":  # builders are not imported: `needs` names the one that a dataset uses
+        listed, imported = [d for d in listed if "builders" not in d], {f for f in imported if "builders" not in str(f)}
+    files = {file.resolve() for file in covered([folder / d for d in listed], root)}
+    files = {file for file in files if stage != "ingest" or "builders" not in file.parts}
+    assert files == imported
+
+
+def test_the_closure_sees_imports_inside_functions_and_of_packages(tmp_path):
+    package = tmp_path / "tapeline"
+    (package / "inner").mkdir(parents=True)
+    for name, text in {
+        "__init__.py": "",
+        "start.py": "def f():\n    from tapeline.inner import leaf\n",
+        "inner/__init__.py": "import tapeline.other\n",
+        "inner/leaf.py": "import numpy\n",
+        "other.py": "",
+        "unused.py": "",
+    }.items():
+        (package / name).write_text(text)
+    names = {file.relative_to(package).as_posix() for file in closure.of_module("tapeline.start", package)}
+    assert names == {"__init__.py", "start.py", "inner/__init__.py", "inner/leaf.py", "other.py"}
+
+
+def test_no_stage_depends_on_the_command_line_or_on_a_recipe(root):
+    for entry in ENTRIES.values():
+        names = {file.name for file in closure.of_module(f"tapeline.{entry}", root / "src" / "tapeline")}
+        assert not names & {"cli.py", "params.py", "project.py", "digits_cnn.py", "linear_regression.py"}
+
+
+@pytest.mark.parametrize("folder", PROJECTS)
+def test_every_pipeline_can_be_registered(root, folder):
+    artifacts = yaml(root / folder / "dvc.yaml")["artifacts"]
+    pipelines = yaml(root / folder / "params.yaml")["pipelines"]
+    assert {name: f"models/{name}" for name in pipelines} == {name: entry["path"] for name, entry in artifacts.items()}
+
+
+def test_nothing_reads_a_clock_or_a_random_source_into_an_out(root):
+    """No stage imports what would make two runs differ; `random` belongs to nobody."""
+    for entry in ("ingest.stage", "validate.stage", "export.stage"):
+        for file in closure.of_module(f"tapeline.{entry}", root / "src" / "tapeline"):
+            imported = {
+                alias.name
+                for node in ast.walk(ast.parse(file.read_text()))
+                if isinstance(node, ast.Import)
+                for alias in node.names
+            }
+            assert not imported & {"random", "uuid", "datetime", "socket", "getpass"}, file
