@@ -1,4 +1,10 @@
-"""Which Prefect server a flow talks to: the configured one, else a temporary one."""
+"""Which Prefect server a flow talks to: the configured one, else a temporary one.
+
+with prefect_api(project, say=print) as connect:
+    from flows.training import training     # takes half as long as the server's start: both go on at once
+    connect()
+    training("digits")
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -12,39 +18,41 @@ API = "PREFECT_API_URL"
 
 
 @contextmanager
-def connected(project: Project, *, say: Callable[[str], None]) -> Iterator[None]:
-    """Let Prefect, which is imported here, talk to a server; end it afterwards if it is a temporary one.
+def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+    """Yield a function that lets Prefect talk to a server, and end the server afterwards if it is a temporary one.
 
     A server can be configured in the environment, a profile or one of Prefect's files, which only Prefect can
-    tell. Its import takes half as long as a server's start, so both go on at once. Raises `RunError`.
+    tell; so one that nobody has named in the environment is started before Prefect is asked. The function raises
+    `RunError` when it did not start.
     """
     if os.environ.get(API):
-        yield
+        yield lambda: None
         return
     with TemporaryServer(project.shared, say=say) as server:
-        from prefect.settings import get_current_settings
-
-        if not get_current_settings().api.url:
-            with _using(server.ready()):
-                yield
-            return
-    yield
+        try:
+            yield lambda: _connect(server)
+        finally:
+            if os.environ.get(API):
+                _send_the_rest()
 
 
-@contextmanager
-def _using(url: str) -> Iterator[None]:
+def _connect(server: TemporaryServer) -> None:
     from prefect.context import refresh_global_settings_context
+    from prefect.settings import get_current_settings
+
+    if get_current_settings().api.url:
+        return
+    os.environ[API] = server.ready()
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+    log.drop_address()
+    refresh_global_settings_context()
+
+
+def _send_the_rest() -> None:
+    """Wait for the threads that send states and lines: they would end later than the server."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
-    os.environ[API] = url
-    for name in ("NO_PROXY", "no_proxy"):
-        os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
-    refresh_global_settings_context()
-    log.drop_address()
-    try:
-        yield
-    finally:
-        # The states of tasks and the last lines are on their way in threads that would end after the server.
-        EventsWorker.drain_all(timeout=5)
-        APILogWorker.drain_all(timeout=5)
+    EventsWorker.drain_all(timeout=5)
+    APILogWorker.drain_all(timeout=5)

@@ -4,13 +4,12 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
-from flows.api import connected
+from flows.api import prefect_api
 from flows.pipeline import checked
 from tapeline.errors import Interrupted, TapelineError
-from tapeline.project import Project
 
 READABLE = {
     "PREFECT_LOGGING_FORMATTERS_STANDARD_FLOW_RUN_FMT": "%(asctime)s  %(message)s",
@@ -36,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         project = checked(options.pipeline)
         for name, value in READABLE.items():
             os.environ.setdefault(name, value)
-        with connected(project, say=_say):
-            return _train(project, options.pipeline)
+        with prefect_api(project, say=_say) as connect:
+            return _train(options.pipeline, connect)
     except TapelineError as error:
         _say(str(error))
         return error.status
@@ -46,10 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGINT
 
 
-def _train(project: Project, pipeline: str) -> int:
+def _train(pipeline: str, connect: Callable[[], None]) -> int:
     from flows.report import PipelineFailed, Report, summary
     from flows.training import training
 
+    connect()
     try:
         report = training(pipeline)
     except PipelineFailed as failure:

@@ -1,7 +1,7 @@
 """A Prefect server for one flow, where none is configured: up in 3 s, gone when the flow is, however it ended.
 
-    with TemporaryServer(project.shared) as server:    # it starts; meanwhile Prefect can be imported
-        os.environ["PREFECT_API_URL"] = server.ready()
+    with TemporaryServer(project.shared, say=print) as server:
+        url = server.ready()     # what takes time is better done before: the server is starting already
 
 Prefect's own temporary server takes several times as long, and outlives a flow that was killed. This one gets a
 listening socket, so that no port can be lost and nobody has to ask whether it is up: the first request waits.

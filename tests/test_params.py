@@ -43,10 +43,10 @@ def test_the_good_file_loads(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("batch_size: 2", "batch_size: two", "pipelines.line-fit.train.batch_size is \"two\": must be a valid integer"),
+        ("batch_size: 2", "batch_size: two", 'pipelines.line-fit.train.batch_size is "two": must be a valid integer'),
         ("batch_size: 2", "batch_size: 0", "train.batch_size is 0: must be greater than 0"),
         ("batch_size: 2", "batch_size: 2.5", "train.batch_size is 2.5: must be a valid integer"),
-        ("batch_size: 2", "batch_size: '2'", "train.batch_size is \"2\": must be a valid integer"),
+        ("batch_size: 2", "batch_size: '2'", 'train.batch_size is "2": must be a valid integer'),
         ("batch_size: 2", "batch_sizes: 2", "batch_sizes: no such setting; did you mean 'batch_size'?"),
         ("epochs: 3, ", "", "train.epochs is missing"),
         ("epochs: 3", "epochs: -3", "train.epochs is -3: must be greater than 0"),
@@ -61,7 +61,11 @@ def test_the_good_file_loads(tmp_path):
             "epochs: 3, validate_every: 9, best: {metric: loss, mode: min, patience: 2}",
             "best.patience counts validations, and validate_every is longer than the run",
         ),
-        ("dataset: line", "dataset: lines", "pipelines.line-fit.dataset is 'lines': no such dataset; did you mean 'line'?"),
+        (
+            "dataset: line",
+            "dataset: lines",
+            "pipelines.line-fit.dataset is 'lines': no such dataset; did you mean 'line'?",
+        ),
         ("source: table", "source: csv", "datasets.line.source is 'csv': must be one of"),
         ("line-fit:", "Line_Fit:", "'Line_Fit' is no name: lower-case letters, digits and inner hyphens"),
         ("environment: {tensorflow: 2.21.0, keras: 3.15.1}", "", "environment is missing"),

@@ -15,7 +15,11 @@ from tapeline.errors import InputError
 from tapeline.ingest.settings import BuilderSource, IngestSettings
 from tapeline.ingest.stage import ingest
 
-BUILDERS = Path(tapeline.__file__).parent / "ingest" / "builders"
+
+@pytest.fixture(scope="session")
+def builders() -> Path:
+    """The folder of our own TFDS builders."""
+    return Path(tapeline.__file__).parent / "ingest" / "builders"
 
 
 @pytest.fixture
@@ -59,9 +63,9 @@ def hashes() -> Callable[[Path], dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def digits(builders: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The dataset `digits`, as the project's own `params.yaml` cuts it."""
     folder = tmp_path_factory.mktemp("digits")
     settings = BuilderSource(source="builder", needs="optdigits.py", validation=0.1)
-    ingest("digits", settings, project=BUILDERS, out=folder / "out", work=folder / "work")
+    ingest("digits", settings, project=builders, out=folder / "out", work=folder / "work")
     return folder / "out"

@@ -189,7 +189,7 @@ def no_folder(project: Path) -> None:
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
         (
             file_for_split,
-            "pictures/README.md is a file where folders are expected: an image folder is <split>/<class>/",
+            "pictures/README.md is a file where folders are expected: an image folder is <split>/",
         ),
         (file_for_class, "pictures/train/1.png is a file where folders are expected"),
         (too_deep, "pictures/train/a/b is a folder where images are expected"),

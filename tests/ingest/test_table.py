@@ -165,7 +165,7 @@ def test_a_bad_csv_is_refused(
     [
         (
             ["0", "2"],
-            "column 'y' has class ids 0, 2: they must be 0, 1, 2, ... without a gap: renumber, or write names",
+            "column 'y' has class ids 0, 2: they must be 0, 1, 2, ... without a gap: renumber, or",
         ),
         (["1", "2"], "has class ids 1, 2"),
         (["-1", "0", "1"], "has class ids -1, 0, 1"),

@@ -50,9 +50,7 @@ def stand_in(name: str, folder: Path, batch: int) -> Path:
             return {"image": image, "label": random.integers(0, 10, n)}
 
         classes = {"label": [str(digit) for digit in range(10)]}
-        return datasets.write(
-            folder, {"train": split(count), "val": split(5), "test": split(5)}, classes
-        ).folder
+        return datasets.write(folder, {"train": split(count), "val": split(5), "test": split(5)}, classes).folder
     assert name == "line", f"give dataset {name} a stand-in here"
     return datasets.points(folder, examples=count).folder
 

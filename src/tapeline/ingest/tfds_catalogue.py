@@ -66,9 +66,8 @@ def _download(name: str, folder: Path, report: Report) -> Any:
     except Exception as error:
         raise _unusable(name, error) from None
     downloads = folder / "downloads"
-    stored = Path(builder.data_dir).relative_to(folder)
     bring = (
-        f"with a network run `tfds build {name}` and copy ~/tensorflow_datasets/{stored} to the same place here "
+        f"with a network run `tfds build {name}` and copy ~/tensorflow_datasets/{builder.info.full_name} to the same place here "
         f"or below TFDS_DATA_DIR, or put the raw files into {downloads / 'manual'}"
     )
     try:

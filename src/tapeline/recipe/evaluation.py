@@ -11,7 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.dataset import Dataset
-from tapeline.errors import RunError
+from tapeline.errors import InputError
 from tapeline.recipe import Context, Metrics, Recipe
 
 
@@ -24,7 +24,7 @@ def convert(function: Any) -> Any:
 def sums_and_counts(metrics: Metrics) -> tuple[list[str], tf.Tensor]:
     """Return the metrics' names, sorted, and their (sum, count), float64 of shape (metrics, 2).
 
-    Raises `RunError` for a metric that is neither per-example nor a (sum, count) pair.
+    Raises `InputError` for a metric that is neither per-example nor a (sum, count) pair.
     """
     names = sorted(metrics)
     rows = []
@@ -36,7 +36,7 @@ def sums_and_counts(metrics: Metrics) -> tuple[list[str], tf.Tensor]:
             value = tf.convert_to_tensor(value)
             if value.shape.rank != 1:
                 shape = tuple(value.shape)
-                raise RunError(
+                raise InputError(
                     f"metric {name!r} has shape {shape}: return one value per example, or a pair (sum, count)"
                 )
             if value.dtype == tf.bool:

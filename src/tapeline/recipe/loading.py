@@ -82,8 +82,8 @@ def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
     """Turn any exception into one line that points at the recipe's own line."""
     try:
         yield
-    except TapelineError:
-        raise
+    except TapelineError as error:
+        raise _as_raised(error) from None
     except OSError as error:
         if error.errno in DISK_ERRORS:
             raise
@@ -93,6 +93,13 @@ def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
     except Exception as error:
         line = _line_in(path, error)
         raise kind(f"recipe {path}{f', line {line}' if line else ''} {what}: {_describe(error)}") from error
+
+
+def _as_raised(error: BaseException) -> BaseException:
+    """Return our own exception as it was before AutoGraph raised it again with its account of the stack."""
+    while str(error).startswith("in user code:") and type(error.__context__) is type(error):
+        error = error.__context__
+    return error
 
 
 def _line_in(path: Path, error: BaseException) -> int | None:

@@ -1,7 +1,7 @@
 """A hook that turns the engine's records into the progress file's JSON lines."""
 
 from tapeline.report import Report
-from tapeline.train.records import Hook, LoopEnded, Note, Record, Saved, Skipped, Validated
+from tapeline.train.records import Hook, LoopEnded, Note, Record, Saved, Skipped, Started, Validated
 
 
 def reporting(report: Report) -> Hook:
@@ -9,6 +9,8 @@ def reporting(report: Report) -> Hook:
 
     def tell(record: Record) -> None:
         match record:
+            case Started():
+                report({"event": "started", "done": record.step, "total": record.total, "unit": "steps"})
             case LoopEnded():
                 report(
                     {

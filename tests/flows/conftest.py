@@ -1,0 +1,195 @@
+"""A small project whose stages take no time, a Prefect server that runs schedules, and flows as processes."""
+
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATE = Path(__file__).parent / "project"
+
+sys.path.insert(0, str(ROOT))
+os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="prefect-home-")  # the user's profile must not matter
+os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
+os.environ["DO_NOT_TRACK"] = "1"
+os.environ.pop("PREFECT_API_URL", None)
+
+from flows.child import Child  # noqa: E402  (after the home is set)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _home():
+    yield
+    shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def until():
+    """Poll until something is so, and return it; fail when it does not become so within `limit` seconds."""
+
+    def wait(condition, *, limit=30.0):
+        deadline = time.monotonic() + limit
+        while not (answer := condition()):
+            assert time.monotonic() < deadline, f"not within {limit} s"
+            time.sleep(0.05)
+        return answer
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def processes_below():
+    """Return the processes that work in a folder or below it: the flow, its server, DVC and the stage."""
+
+    def find(folder):
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if Path(process.cwd()).is_relative_to(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process.cmdline())
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def committed(tmp_path_factory):
+    """The small project in a Git and DVC repository of its own, nothing of it run yet."""
+    folder = tmp_path_factory.mktemp("committed") / "a project"
+    shutil.copytree(TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    params = (folder / "params.yaml").read_text()
+    for library in ("tensorflow", "keras"):
+        params = params.replace(library.upper(), metadata.version(library))
+    (folder / "params.yaml").write_text(params)
+    (folder / ".gitignore").write_text(".tapeline/\n")
+    for command in (
+        ["git", "init", "-q"],
+        [sys.executable, "-P", "-m", "dvc", "init", "-q"],
+        ["git", "add", "-A"],
+        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "all"],
+    ):
+        subprocess.run(command, cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """A real server with its scheduler, every second; the address of its API."""
+    home = tmp_path_factory.mktemp("server")
+    with socket.create_server(("127.0.0.1", 0)) as listener, (home / "log").open("wb") as log:
+        port = listener.getsockname()[1]
+        app = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+        child = Child(
+            [*app, "--fd", str(listener.fileno()), "--log-level", "warning"],
+            cwd=home,
+            env={
+                **os.environ,
+                "PREFECT_HOME": str(home),
+                "PREFECT_UI_ENABLED": "false",
+                "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "1",
+                "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1",
+            },
+            output=log,
+            pass_fds=[listener.fileno()],
+            at_our_death=signal.SIGKILL,
+            grace=5,
+        )
+    with child:
+        url = f"http://127.0.0.1:{port}/api"
+        httpx.get(f"{url}/health", timeout=60, trust_env=False).raise_for_status()
+        yield url
+
+
+@pytest.fixture(scope="session")
+def ask(server):
+    """Ask the server's API: `ask("flow_runs", {...})` filters."""
+
+    def post(what, content=None):
+        answer = httpx.post(f"{server}/{what}/filter", json=content or {}, timeout=30, trust_env=False)
+        answer.raise_for_status()
+        return answer.json()
+
+    return post
+
+
+@pytest.fixture(scope="session")
+def database(server, tmp_path_factory):
+    """A made database of Prefect's: making one takes 5 s."""
+    home = tmp_path_factory.getbasetemp() / next(tmp_path_factory.getbasetemp().glob("server*")).name
+    copy = tmp_path_factory.mktemp("database") / "prefect.db"
+    with sqlite3.connect(home / "prefect.db") as source, sqlite3.connect(copy) as target:
+        source.backup(target)
+    return copy
+
+
+@pytest.fixture
+def project(committed, tmp_path):
+    """Return a maker of projects by the behaviour of their train stage."""
+
+    def make(behaviour="well"):
+        folder = tmp_path / "a project"
+        shutil.copytree(committed, folder)
+        (folder / "behaviour").write_text(behaviour)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def with_database(database):
+    """Give a project the database that its temporary server would make."""
+
+    def give(folder):
+        home = folder / ".tapeline/prefect" / metadata.version("prefect")
+        home.mkdir(parents=True)
+        shutil.copy(database, home / "prefect.db")
+        (home / "made").touch()
+        return home
+
+    return give
+
+
+def environment(**more):
+    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
+
+
+@pytest.fixture(scope="session")
+def start():
+    """Start `python -m flows.training` in a folder."""
+
+    def popen(folder, *arguments, **more):
+        return subprocess.Popen(
+            [sys.executable, "-m", "flows.training", *arguments],
+            cwd=folder,
+            env=environment(**more),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return popen
+
+
+@pytest.fixture(scope="session")
+def run(start):
+    """Run it to its end: exit status, standard output and standard error."""
+
+    def finish(folder, *arguments, **more):
+        with start(folder, *arguments, **more) as process:
+            out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    return finish

@@ -1,0 +1,84 @@
+"""What the flow's command line answers before Prefect is imported."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+# Runs the module as `python -m` does, and tells at the end what was imported.
+CALL = """
+import runpy, sys
+sys.argv = ["flows.training", *sys.argv[1:]]
+try:
+    runpy.run_module("flows.training", run_name="__main__", alter_sys=True)
+finally:
+    print("heavy:", sorted({"prefect", "dvc", "tensorflow"} & set(sys.modules)))
+"""
+
+
+@pytest.fixture
+def call(committed, root):
+    def run(*arguments, folder=committed):
+        command = [sys.executable, "-c", CALL, *arguments]
+        environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"}
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+
+    return run
+
+
+def test_help_is_quick_and_imports_nothing_heavy(call):
+    started = time.monotonic()
+    done = call("--help")
+    assert time.monotonic() - started < 1
+    assert done.returncode == 0
+    assert "--pipeline NAME" in done.stdout
+    assert "heavy: []" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--pipeline", "tinny"), "no pipeline 'tinny' in params.yaml; did you mean 'tiny'?"),
+        (("--pipeline", "other"), "no pipeline 'other' in params.yaml; there are: tiny"),
+        ((), "--pipeline is missing: params.yaml has tiny"),
+    ],
+)
+def test_an_unknown_pipeline_is_one_line(call, arguments, message):
+    done = call(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [f"training: {message}"]
+    assert "heavy: []" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "message"),
+    [
+        ("epochs: 1", "epochs: 0", "train.epochs is 0: must be greater than 0"),
+        ("recipe.py", "missing.py", "missing.py does not exist"),
+        ("params: {}", "params: {speed: 1}", "speed: no such setting"),
+        ("tensorflow: 2", "tensorflow: 1", "environment.tensorflow is 1"),
+        ("pipelines:", "pipelines", "not YAML"),
+    ],
+)
+def test_a_mistake_in_params_is_one_line(call, project, was, becomes, message):
+    folder = project()
+    params = (folder / "params.yaml").read_text()
+    assert was in params
+    (folder / "params.yaml").write_text(params.replace(was, becomes, 1))
+    done = call("--pipeline", "tiny", folder=folder)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert message in done.stderr
+    assert "heavy: []" in done.stdout
+
+
+def test_outside_a_project_it_says_so(call, tmp_path):
+    done = call("--pipeline", "tiny", folder=tmp_path)
+    assert done.returncode == 2
+    assert "no params.yaml in" in done.stderr
+
+
+def test_prefect_s_server_can_be_imported():
+    """A FastAPI that refuses Prefect's endpoints ends every flow at this import."""
+    subprocess.run([sys.executable, "-c", "import prefect.server.api.server"], check=True, timeout=60)

@@ -1,0 +1,115 @@
+"""A flow that is stopped or killed in the middle, with a server of its own: nothing stays, the next run goes on."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def waiting(project, with_database, start, until):
+    """A flow whose train stage has begun and waits; its folder and its process."""
+    folder = project("waits")
+    with_database(folder)
+    with start(folder, "--pipeline", "tiny") as flow:
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        yield folder, flow
+        flow.kill()
+
+
+def finishes_from_the_checkpoint(folder, run):
+    done = run(folder, "--pipeline", "tiny")
+    assert done.returncode == 0, done.stderr
+    assert "going on from step 17" in done.stderr
+    assert "waiting" not in done.stderr
+
+
+def held(folder):
+    rwlock = folder / ".dvc/tmp/rwlock"
+    return json.loads(rwlock.read_text()) if rwlock.exists() else {}
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run):
+    folder, flow = waiting
+    assert len(processes_below(folder)) == 4, "the flow, its server, DVC and the stage"
+    flow.send_signal(signum)
+    out, err = flow.communicate(timeout=30)
+    assert processes_below(folder) == []
+    assert flow.returncode == 128 + signum, err
+    assert "checkpoint at step 17" in err, "what the stage says while it ends is told"
+    assert err.splitlines()[-1] == f"training: stopped by {signum.name}; run again to go on"
+    assert "Traceback" not in err
+    assert not held(folder), "DVC's locks are free"
+    if signum == signal.SIGTERM:
+        finishes_from_the_checkpoint(folder, run)
+
+
+def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
+    folder, flow = waiting
+    flow.kill()
+    until(lambda: processes_below(folder) == [], limit=20)
+    finishes_from_the_checkpoint(folder, run)
+
+
+def test_dvc_killed_alone_fails_the_flow_and_leaves_no_stage(waiting, processes_below, run):
+    import psutil
+
+    folder, flow = waiting
+    dvc = next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline())
+    dvc.kill()
+    out, err = flow.communicate(timeout=30)
+    assert processes_below(folder) == []
+    assert flow.returncode == 128 + signal.SIGKILL
+    assert "dvc, which ran train@tiny, was killed by SIGKILL" in err.splitlines()[-1]
+
+
+def test_the_temporary_server_keeps_the_history(project, with_database, run):
+    folder = project()
+    home = with_database(folder)
+    assert run(folder, "--pipeline", "tiny").returncode == 0
+    with sqlite3.connect(home / "prefect.db") as database:
+        states = database.execute("select name, state_type from task_run order by start_time").fetchall()
+        [(flow,)] = database.execute("select state_type from flow_run where id in (select flow_run_id from task_run)")
+        lines = {line for (line,) in database.execute("select message from log")}
+    assert states == [(name, "COMPLETED") for name in ("ingest@points", "train@tiny", "validate@tiny", "export@tiny")]
+    assert flow == "COMPLETED"
+    assert "first line" in lines
+
+
+def test_a_database_that_was_cut_in_the_making_is_made_anew(project, with_database, run):
+    folder = project()
+    home = with_database(folder)
+    (home / "made").unlink()
+    (home / "prefect.db").write_bytes(b"cut")
+    assert run(folder, "--pipeline", "tiny").returncode == 0
+    assert (home / "made").exists()
+
+
+def test_a_server_that_does_not_start_is_one_line(project, with_database, run):
+    folder = project()
+    home = with_database(folder)
+    (home / "prefect.db").write_bytes(b"not a database" * 1000)
+    done = run(folder, "--pipeline", "tiny")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("training: the temporary Prefect server did not start: ")
+    assert str(home) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_stage_that_dvc_runs_by_hand_is_waited_for(project, server, start, run, until):
+    folder = project("waits")
+    by_hand = subprocess.Popen([sys.executable, "-P", "-m", "dvc", "repro", "-q", "train@tiny"], cwd=folder)
+    with by_hand:
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists)
+        with start(folder, "--pipeline", "tiny", PREFECT_API_URL=server) as flow:
+            for line in flow.stderr:
+                if "is busy" in line:
+                    by_hand.send_signal(signal.SIGTERM)
+                    break
+            out, err = flow.communicate(timeout=60)
+    assert flow.returncode == 0, err
+    assert "going on from step 17" in err

@@ -1,0 +1,61 @@
+"""The flow as a deployment on a real server: its schedule creates runs, and cancelling one ends its processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SERVE = """
+from datetime import timedelta
+from flows.training import training
+training.serve(name="{name}", parameters={{"pipeline": "tiny"}}, {schedule})
+"""
+
+
+@pytest.fixture
+def serve(server):
+    """Serve the flow from a folder, as a process."""
+    started = []
+
+    def popen(folder, name, schedule=""):
+        (folder / "serve.py").write_text(SERVE.format(name=name, schedule=schedule))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_API_URL": server, "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+        process = subprocess.Popen([sys.executable, "serve.py"], cwd=folder, env=environment)
+        started.append(process)
+        return process
+
+    yield popen
+    for process in started:
+        process.terminate()
+        process.wait(timeout=40)
+
+
+def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
+    folder = project()
+    serve(folder, "often", "interval=timedelta(seconds=5)")
+
+    def completed():
+        runs = ask("flow_runs", {"deployments": {"name": {"any_": ["often"]}}, "flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}})
+        return [run for run in runs if run["auto_scheduled"]]
+
+    until(completed, limit=90)
+    assert (folder / "models/tiny/model.json").exists()
+
+
+def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, server, ask, until, processes_below):
+    folder = project("waits")
+    serving = serve(folder, "cancelled")
+    [deployment] = until(lambda: ask("deployments", {"deployments": {"name": {"any_": ["cancelled"]}}}))
+    with httpx.Client(base_url=server, timeout=30, trust_env=False) as api:
+        run = api.post(f"/deployments/{deployment['id']}/create_flow_run", json={"state": {"type": "SCHEDULED"}}).json()
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        api.post(f"/flow_runs/{run['id']}/set_state", json={"state": {"type": "CANCELLING"}}).raise_for_status()
+        until(lambda: api.get(f"/flow_runs/{run['id']}").json()["state_type"] == "CANCELLED", limit=40)
+    until(lambda: len(processes_below(folder)) == 1, limit=20)
+    assert serving.poll() is None, "what is left is the process that serves"
+    assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"

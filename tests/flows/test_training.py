@@ -1,0 +1,152 @@
+"""The training flow on a running server: what it runs, says, shows and leaves."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+STAGES = ["ingest@points", "train@tiny", "validate@tiny", "export@tiny"]
+
+# Every Python process that has `site` writes down what it is.
+WITNESS = """
+import os, sys
+with open({path!r}, "a") as file:
+    print(" ".join(sys.orig_argv), file=file)
+"""
+
+
+def make(committed, folder, behaviour):
+    shutil.copytree(committed, folder)
+    (folder / "behaviour").write_text(behaviour)
+    return folder
+
+
+class Flow:
+    """One run of the flow, and what the server knows of it."""
+
+    def __init__(self, done, ask):
+        self.done = done
+        self.run = ask("flow_runs", {"sort": "START_TIME_DESC", "limit": 1})[0]
+        only = {"flow_runs": {"id": {"any_": [self.run["id"]]}}}
+        self.tasks = sorted(ask("task_runs", only), key=lambda task: task["start_time"])
+        self.artifacts = {artifact["key"]: artifact for artifact in ask("artifacts", only)}
+        self.logs = ask("logs", {"logs": {"flow_run_id": {"any_": [self.run["id"]]}}, "sort": "TIMESTAMP_ASC"})
+
+    def lines(self, name):
+        task = next(task for task in self.tasks if task["name"] == name)
+        return [record["message"] for record in self.logs if record["task_run_id"] == task["id"]]
+
+
+@pytest.fixture(scope="module")
+def folder(committed, tmp_path_factory):
+    return make(committed, tmp_path_factory.mktemp("training") / "a project", "crawls")
+
+
+@pytest.fixture(scope="module")
+def first(folder, run, server, ask):
+    return Flow(run(folder, "--pipeline", "tiny", PREFECT_API_URL=server), ask)
+
+
+@pytest.fixture(scope="module")
+def witnessed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("witness")
+    (folder / "sitecustomize.py").write_text(WITNESS.format(path=str(folder / "started")))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def second(first, folder, run, server, ask, witnessed):
+    path = f"{Path(__file__).resolve().parents[2]}:{witnessed}"
+    return Flow(run(folder, "--pipeline", "tiny", PREFECT_API_URL=server, PYTHONPATH=path), ask)
+
+
+@pytest.fixture(scope="module")
+def refused(committed, tmp_path_factory, run, server, ask):
+    folder = make(committed, tmp_path_factory.mktemp("refused") / "a project", "refuses")
+    return Flow(run(folder, "--pipeline", "tiny", PREFECT_API_URL=server), ask)
+
+
+def test_a_first_run_runs_every_stage_as_a_task_of_its_name(first, folder):
+    assert first.done.returncode == 0, first.done.stderr
+    assert first.run["state_type"] == "COMPLETED"
+    assert [task["name"] for task in first.tasks] == STAGES
+    assert [task["state_name"] for task in first.tasks] == ["Completed"] * 4
+    assert (folder / "ran.log").read_text().split() == STAGES
+    assert (folder / "dvc.lock").exists()
+
+
+def test_a_stage_s_output_is_in_the_flow_s_log_line_by_line(first):
+    lines = first.lines("train@tiny")
+    assert lines.index("first line") < lines.index("last | line")
+    assert first.done.stderr.count("first line") == 1
+    assert "train@tiny  first line\n" in first.done.stderr
+
+
+def test_dvc_s_advice_is_not(first):
+    assert "git add" not in first.done.stderr
+
+
+def test_the_progress_of_training_is_an_artifact(first):
+    artifact = first.artifacts["train-tiny"]
+    assert artifact["type"] == "progress"
+    assert artifact["data"] == 100
+    assert artifact["description"] == "5 of 5 steps, epoch 4, loss 0.2"
+
+
+def test_the_report_is_an_artifact_and_a_few_lines_in_the_terminal(first):
+    page = first.artifacts["training-tiny"]["data"]
+    assert "Verdict: **yes**" in page
+    assert "Model: `models/tiny`" in page
+    assert "| train@tiny | ran |" in page
+    assert "| accuracy | 0.975 |  |  | ≥ 0.9 |" in page
+    assert "| loss | 0.3 | 0.25 | 0.2 |  |" in page
+    assert "precision" not in page
+    summary = first.done.stdout.splitlines()
+    assert [line.split()[:2] for line in summary[:4]] == [[name, "ran"] for name in STAGES]
+    assert summary[4:] == ["verdict yes  accuracy 0.975", "model models/tiny"]
+
+
+def test_a_second_run_leaves_every_stage_unchanged(second, folder):
+    assert second.done.returncode == 0, second.done.stderr
+    assert [task["name"] for task in second.tasks] == STAGES
+    assert [(task["state_type"], task["state_name"]) for task in second.tasks] == [("COMPLETED", "unchanged")] * 4
+    assert second.run["state"]["message"] == "nothing to do"
+    assert (folder / "ran.log").read_text().split() == STAGES
+    assert "| train@tiny | unchanged |" in second.artifacts["training-tiny"]["data"]
+    assert "train-tiny" not in second.artifacts
+
+
+def test_a_second_run_starts_no_process(second, witnessed):
+    started = (witnessed / "started").read_text().splitlines()
+    assert len(started) == 1, started
+    assert "-m flows.training" in started[0]
+
+
+def test_a_stage_that_fails_fails_its_task_and_the_flow_with_its_own_last_line(refused):
+    message = "the batch is larger than the data: make it smaller"
+    assert [(task["name"], task["state_name"]) for task in refused.tasks] == [
+        ("ingest@points", "Completed"),
+        ("train@tiny", "Failed"),
+    ]
+    assert refused.tasks[1]["state"]["message"] == message
+    assert refused.run["state_type"] == "FAILED"
+    assert refused.run["state"]["message"] == message
+    assert "| train@tiny | input |" in refused.artifacts["training-tiny"]["data"]
+
+
+def test_the_process_ends_with_the_stage_s_status_and_one_clear_line(refused):
+    assert refused.done.returncode == 2
+    line = "training: train@tiny: the batch is larger than the data: make it smaller"
+    assert refused.done.stderr.splitlines()[-1] == line
+    assert "Traceback" not in refused.done.stderr
+    assert "NoneType" not in refused.done.stderr
+
+
+def test_outs_in_dvc_s_cache_are_restored_and_the_rest_is_unchanged(second, folder, run, server, ask):
+    (folder / "behaviour").write_text("well")
+    assert run(folder, "--pipeline", "tiny", PREFECT_API_URL=server).returncode == 0
+    (folder / "behaviour").write_text("crawls")
+    again = Flow(run(folder, "--pipeline", "tiny", PREFECT_API_URL=server), ask)
+    assert [task["state_name"] for task in again.tasks] == ["unchanged", "restored", "unchanged", "unchanged"]
+    assert sys.executable not in again.done.stdout

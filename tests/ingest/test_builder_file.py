@@ -1,0 +1,213 @@
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tapeline.dataset import Dataset
+
+BUILDER = """
+import numpy as np
+import tensorflow_datasets as tfds
+
+
+class Own(tfds.core.GeneratorBasedBuilder):
+    VERSION = tfds.core.Version("1.2.3")
+
+    def _info(self):
+        features = tfds.features.FeaturesDict(FEATURES)
+        return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
+
+    def _split_generators(self, dl_manager):
+        SPLITS
+
+    def _generate_examples(self, values):
+        for key, value in enumerate(values):
+            yield EXAMPLE
+"""
+ONE = {
+    "FEATURES": '{"x": tfds.features.Scalar(np.int32)}',
+    "SPLITS": 'return {"train": self._generate_examples(range(5))}',
+    "EXAMPLE": 'key, {"x": value}',
+}
+SETTINGS: dict[str, Any] = {"source": "builder", "needs": "own.py"}
+Ingested = Callable[..., Path]
+Refused = Callable[[dict[str, Any], str], None]
+
+
+def write(project: Path, source: str = BUILDER, **parts: str) -> Path:
+    for name, text in {**ONE, **parts}.items():
+        source = source.replace(name, text)
+    (project / "own.py").write_text(source)
+    return project / "own.py"
+
+
+def test_nested_features_become_columns_in_the_order_of_generation(project: Path, ingested: Ingested) -> None:
+    features = """{
+        "state": {
+            "position": tfds.features.Tensor(shape=(2,), dtype=np.float32),
+            "done": tfds.features.Scalar(np.bool_),
+        },
+        "label": tfds.features.ClassLabel(names=["left", "right"]),
+        "note": tfds.features.Text(),
+    }"""
+    example = 'key, {"state": {"position": [value, -value], "done": value > 6}, "label": value % 2, "note": "free"}'
+    splits = 'return {"train": self._generate_examples(range(8)), "validation": self._generate_examples([9])}'
+    write(project, FEATURES=features, EXAMPLE=example, SPLITS=splits)
+    dataset = Dataset.open(ingested({**SETTINGS, "columns": ["state/position", "state/done", "label"]}))
+    assert dataset.splits == ("train", "val")
+    assert np.array_equal(dataset.column("train", "state/position"), [[value, -value] for value in range(8)])
+    assert dataset.column("train", "state/done").tolist() == [False] * 7 + [True]
+    assert dataset.features["label"].classes == ("left", "right")
+    assert dataset.column("val", "label").tolist() == [1]
+    assert dataset.index["source"] == {"kind": "builder", "name": "own", "version": "1.2.3"}
+
+
+def test_a_changed_file_of_the_same_version_is_read_anew(project: Path, ingested: Ingested) -> None:
+    write(project)
+    assert Dataset.open(ingested(SETTINGS)).column("train", "x").tolist() == [0, 1, 2, 3, 4]
+    write(project, EXAMPLE='key, {"x": 10 * value}')
+    assert Dataset.open(ingested(SETTINGS)).column("train", "x").tolist() == [0, 10, 20, 30, 40]
+
+
+def test_a_comment_makes_no_other_dataset(
+    project: Path, ingested: Ingested, hashes: Callable[[Path], dict[str, str]]
+) -> None:
+    path = write(project)
+    before = hashes(ingested(SETTINGS))
+    path.write_text(path.read_text() + "# of no importance\n")
+    assert hashes(ingested(SETTINGS)) == before
+
+
+def test_nothing_is_left_beside_the_file_nor_said_by_tfds(
+    project: Path, tmp_path: Path, ingested: Ingested, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write(project)
+    ingested(SETTINGS)
+    assert sorted(path.name for path in project.iterdir()) == ["data", "own.py"]
+    assert not (tmp_path / "work" / "tfds" / "passing").exists()
+    told = capfd.readouterr()
+    assert told.err == ""
+    assert told.out.splitlines() == [
+        "set: reading own.py (source: builder)",
+        "set: train 5 examples of x (int32)",
+        "set: written to data/set",
+    ]
+
+
+def test_the_template_of_tfds_is_named_after_its_file(project: Path, ingested: Ingested) -> None:
+    path = write(project, BUILDER.replace("class Own", "class Builder"))
+    path.rename(project / "mine_dataset_builder.py")
+    dataset = Dataset.open(ingested({**SETTINGS, "needs": "mine_dataset_builder.py"}))
+    assert dataset.index["source"]["name"] == "mine"
+
+
+def test_a_split_in_pieces_is_whole(project: Path, ingested: Ingested) -> None:
+    features = '{"x": tfds.features.Tensor(shape=(64, 64, 3), dtype=np.uint8)}'
+    example = 'key, {"x": np.full((64, 64, 3), value % 251, np.uint8)}'
+    splits = 'return {"train": self._generate_examples(range(1500))}'
+    write(project, FEATURES=features, EXAMPLE=example, SPLITS=splits)
+    column = Dataset.open(ingested(SETTINGS)).column("train", "x")
+    assert column.shape == (1500, 64, 64, 3)  # 18 MB: pieces are 8 MiB
+    assert np.array_equal(column.min((1, 2, 3)), np.arange(1500) % 251)
+    assert np.array_equal(column.max((1, 2, 3)), np.arange(1500) % 251)
+
+
+DOWNLOAD = """path = dl_manager.download("http://127.0.0.1:9/values.txt")
+        return {"train": self._generate_examples(map(int, path.read_text().split()))}"""
+
+
+def test_a_download_without_a_network_says_how_to_bring_files(project: Path, refused: Refused, tmp_path: Path) -> None:
+    write(project, SPLITS=DOWNLOAD)
+    refused(
+        SETTINGS,
+        "own is not on this machine and 127.0.0.1 cannot be reached (ConnectionError): "
+        f"copy {tmp_path / 'work' / 'tfds' / 'downloads'} from a machine that has downloaded them, or bring the files "
+        "with `dvc add` and have the builder read them from there",
+    )
+
+
+def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingested: Ingested, tmp_path: Path) -> None:
+    write(project, SPLITS=DOWNLOAD)
+    content = b"7 8 9"
+    record = f"http://127.0.0.1:9/values.txt\t{len(content)}\t{hashlib.sha256(content).hexdigest()}\tvalues.txt\n"
+    (project / "checksums.tsv").write_text(record)
+    manual = tmp_path / "work" / "tfds" / "downloads" / "manual"
+    manual.mkdir(parents=True)
+    (manual / "values.txt").write_bytes(content)
+    assert Dataset.open(ingested(SETTINGS)).column("train", "x").tolist() == [7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("source", "parts", "message"),
+    [
+        ("def f(:\n", {}, "own.py, line 1: invalid syntax"),
+        ("x = 1\nimport nowhere_to_be_found\n", {}, "own.py, line 2: ModuleNotFoundError: No module named 'nowhere_to"),
+        ("x = 1\n", {}, "own.py must define exactly one tfds.core.GeneratorBasedBuilder and defines none"),
+        (BUILDER + BUILDER.replace("Own", "Other"), {}, "GeneratorBasedBuilder and defines Own, Other"),
+        (BUILDER, {"EXAMPLE": 'key, {"x": 1 // (2 - value)}'}, "own.py, line 18: ZeroDivisionError: integer"),
+        (BUILDER, {"EXAMPLE": '1, {"x": value}'}, "own.py: DuplicatedKeysError: "),
+        (BUILDER, {"EXAMPLE": 'key, {"x": "one"}'}, "own.py"),
+        (BUILDER, {"EXAMPLE": 'key, {"z": value}'}, "own.py"),
+        (BUILDER, {"SPLITS": 'return {"train": []}'}, "own.py"),
+        (
+            BUILDER,
+            {"SPLITS": 'return {"big": self._generate_examples([1])}'},
+            "builder own has a split 'big': splits are called train, val (or validation) and test",
+        ),
+        (
+            BUILDER,
+            {"SPLITS": 'return {"test": self._generate_examples([1])}'},
+            "dataset 'set' has no train split (there: test): it is the one that is trained on",
+        ),
+        (
+            BUILDER,
+            {"FEATURES": '{"x": tfds.features.ClassLabel(num_classes=4)}', "EXAMPLE": 'key, {"x": value - 1}'},
+            "feature 'x' is -1 in train example 0: a label must be a class id from 0 to 3; mend it, or leave out",
+        ),
+        (
+            BUILDER,
+            {"FEATURES": '{"x": tfds.features.Scalar(np.float32)}', "EXAMPLE": 'key, {"x": np.nan if key == 3 else 1}'},
+            "feature 'x' is nan in train example 3: a feature must be finite; mend it, or leave out",
+        ),
+        (
+            BUILDER,
+            {"FEATURES": '{"x": tfds.features.Text()}', "EXAMPLE": 'key, {"x": "a"}'},
+            "feature 'x' is text; a column needs numbers of one fixed shape: keep others with `columns`, or write",
+        ),
+        (
+            BUILDER,
+            {"FEATURES": '{"x": tfds.features.Image()}', "EXAMPLE": 'key, {"x": np.zeros((2, 2, 3), np.uint8)}'},
+            "feature 'x' has the shape (None, None, 3); a column needs one fixed shape",
+        ),
+        (
+            BUILDER,
+            {"FEATURES": '{"x": tfds.features.Sequence(np.int32)}', "EXAMPLE": 'key, {"x": [1] * value}'},
+            "feature 'x' has the shape (None,); a column needs one fixed shape",
+        ),
+    ],
+)
+def test_a_bad_builder_is_refused(
+    project: Path, refused: Refused, source: str, parts: dict[str, str], message: str
+) -> None:
+    write(project, source, **parts)
+    refused(SETTINGS, message)
+
+
+def test_an_unknown_column_is_refused(project: Path, refused: Refused) -> None:
+    write(project)
+    refused({**SETTINGS, "columns": ["y"]}, "TFDS dataset own has no feature 'y' to keep as `columns` says: it has x")
+
+
+def test_a_file_that_is_no_python_is_refused(project: Path, refused: Refused) -> None:
+    write(project).rename(project / "own.txt")
+    refused({**SETTINGS, "needs": "own.txt"}, "own.txt is no builder: a Python file with one tfds.core.")
+
+
+def test_a_builder_is_not_left_in_the_catalogue(project: Path, ingested: Ingested) -> None:
+    write(project)
+    ingested(SETTINGS)
+    assert "own" not in sys.modules["tensorflow_datasets"].list_builders(with_community_datasets=False)

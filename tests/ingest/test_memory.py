@@ -1,0 +1,56 @@
+"""A column larger than memory: written, described and hashed in pieces."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+SCRIPT = """
+import resource, sys
+from pathlib import Path
+from pydantic import TypeAdapter
+from tapeline.ingest import image_folder, table
+from tapeline.ingest.settings import IngestSettings
+from tapeline.ingest.stage import ingest
+
+project = Path(sys.argv[1])
+settings = TypeAdapter(IngestSettings).validate_json(sys.argv[2])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ingest("large", settings, project=project, out=project / "out", work=project / "work")
+print("grew", (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def growth(project: Path, settings: str) -> int:
+    """Return by how many MiB the process grew while it ingested."""
+    command = [sys.executable, "-c", SCRIPT, str(project), settings]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return int(answer.stdout.split()[-1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts KiB on Linux only")
+def test_200_mib_of_images_in_less_than_half_of_that(project: Path) -> None:
+    folder = project / "pictures" / "train" / "a"
+    folder.mkdir(parents=True)
+    for number in range(1024):
+        Image.new("RGB", (2, 2), (number % 256, 0, 0)).save(folder / f"{number:04}.bmp")
+    grew = growth(project, '{"source": "images", "needs": "pictures", "size": [256, 256]}')
+    assert (project / "out" / "train" / "image.npy").stat().st_size > 200 * 10**6
+    assert grew < 90
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss counts KiB on Linux only")
+def test_200_mb_of_parquet_in_one_row_group_in_less_than_half_of_that(project: Path) -> None:
+    columns = {f"c{number}": pa.array(np.arange(1_000_000, dtype=np.float32) + number) for number in range(50)}
+    parquet.write_table(pa.table(columns), project / "t.parquet", row_group_size=1_000_000, use_dictionary=False)
+    names = ", ".join(f'"{name}"' for name in columns)
+    grew = growth(project, f'{{"source": "table", "needs": "t.parquet", "features": {{"x": [{names}]}}}}')
+    assert (project / "out" / "train" / "x.npy").stat().st_size > 200 * 10**6
+    assert grew < 100

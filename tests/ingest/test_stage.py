@@ -1,0 +1,140 @@
+import errno
+import json
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tapeline import files
+from tapeline.dataset import Dataset
+from tapeline.errors import InputError
+from tapeline.ingest.settings import TableSource
+from tapeline.ingest.stage import ingest
+
+SETTINGS: dict[str, Any] = {"source": "table", "needs": "t.csv", "features": {"x": "x"}}
+Ingested = Callable[..., Path]
+Refused = Callable[[dict[str, Any], str], None]
+Hashes = Callable[[Path], dict[str, str]]
+
+
+def test_the_index_is_all_that_training_and_dvc_must_know(project: Path, ingested: Ingested) -> None:
+    (project / "t.csv").write_text("x,y\n1,b\n3,a\n5,b\n7,b\n")
+    folder = ingested({**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "validation": 0.5})
+    index = json.loads((folder / "dataset.json").read_bytes())
+    assert (folder / "dataset.json").read_text() == files.canonical_json(index)
+    sizes = {"x": 128 + 2 * 4, "y": 128 + 2 * 8}
+    splits = {
+        split: {
+            "examples": 2,
+            "columns": {
+                name: {
+                    "file": f"{split}/{name}.npy",
+                    "bytes": size,
+                    "sha256": files.sha256(folder / split / f"{name}.npy"),
+                }
+                for name, size in sizes.items()
+            },
+        }
+        for split in ("train", "val")
+    }
+    assert index == {
+        "name": "set",
+        "source": {"kind": "table", "name": "t.csv", "sha256": files.sha256(project / "t.csv")},
+        "features": {
+            "x": {"shape": [], "dtype": "float32"},
+            "y": {"shape": [], "dtype": "int64", "classes": ["a", "b"]},
+        },
+        "splits": splits,
+        "statistics": {
+            "train": {"x": {"min": 1.0, "max": 5.0, "mean": 3.0, "std": 2.0}, "y": {"counts": [0, 2]}},
+            "val": {"x": {"min": 3.0, "max": 7.0, "mean": 5.0, "std": 2.0}, "y": {"counts": [1, 1]}},
+        },
+    }
+
+
+def test_people_get_three_plain_lines(project: Path, ingested: Ingested, capfd: pytest.CaptureFixture[str]) -> None:
+    (project / "t.csv").write_text("x,y,s\n1,2,train\n3,4,train\n5,6,test\n")
+    ingested({**SETTINGS, "features": {"x": ["x", "y"], "y": "y"}, "split": "s"})
+    told = capfd.readouterr()
+    assert told.out.splitlines() == [
+        "set: reading t.csv (source: table)",
+        "set: train 2, test 1 examples of x (float32 2), y (float32)",
+        "set: written to data/set",
+    ]
+    assert told.err == ""
+
+
+def test_the_flow_is_told_the_count(project: Path, tmp_path: Path) -> None:
+    (project / "t.csv").write_text("x\n" + "1\n" * 321)
+    told: list[Any] = []
+    settings = TableSource(**SETTINGS)
+    ingest("set", settings, project=project, out=project / "out", work=tmp_path / "work", report=told.append)
+    assert told[-1] == {"event": "progress", "done": 321, "unit": "examples", "total": 321}
+
+
+def test_a_second_ingest_replaces_the_whole_folder(project: Path, ingested: Ingested) -> None:
+    (project / "t.csv").write_text("x,s\n1,train\n2,test\n")
+    ingested({**SETTINGS, "split": "s"})
+    (project / "data" / "set" / "foreign").touch()
+    (project / "t.csv").write_text("x\n3\n")
+    folder = ingested(SETTINGS)
+    inside = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+    assert inside == ["dataset.json", "train", "train/x.npy"]
+    Dataset.open(folder).verify()
+
+
+@contextmanager
+def full_disk(after: int) -> Iterator[None]:
+    """Have the kernel refuse any file that grows beyond `after` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_failed_ingest_leaves_the_old_dataset_whole(project: Path, ingested: Ingested, hashes: Hashes) -> None:
+    (project / "t.csv").write_text("x\n1\n2\n")
+    before = hashes(ingested(SETTINGS))
+    (project / "t.csv").write_text("x\n" + "4\n" * 300_000 + "nan\n")
+    with pytest.raises(InputError, match="row 300001 below the header: 'nan' is not finite"):
+        ingested(SETTINGS)
+    assert hashes(project / "data" / "set") == before
+    (project / "t.csv").write_text("x\n" + "4\n" * 300_000)
+    with full_disk(after=2**20), pytest.raises(OSError, match=r"File too large") as caught:
+        ingested(SETTINGS)
+    assert caught.value.errno == errno.EFBIG
+    assert hashes(project / "data" / "set") == before
+    assert [path.name for path in (project / "data").iterdir()] == ["set"]
+
+
+def test_a_read_only_place_is_an_os_error(project: Path, ingested: Ingested) -> None:
+    (project / "t.csv").write_text("x\n1\n")
+    (project / "data").touch()  # where no folder can be made, even by root
+    with pytest.raises(OSError, match="Not a directory"):
+        ingested(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("tracked", "remedy"), [(False, "bring it, or correct `needs`"), (True, "run `dvc pull data/raw/t.csv.dvc`")]
+)
+def test_a_missing_input_says_how_to_bring_it(project: Path, ingested: Ingested, tracked: bool, remedy: str) -> None:
+    (project / "data" / "raw").mkdir(parents=True)
+    if tracked:
+        (project / "data" / "raw" / "t.csv.dvc").touch()
+    with pytest.raises(InputError, match=rf"^dataset 'set' needs data/raw/t.csv, which does not exist: {remedy}$"):
+        ingested({**SETTINGS, "needs": "data/raw/t.csv"})
+
+
+def test_every_row_is_in_exactly_one_split(project: Path, ingested: Ingested) -> None:
+    names = ["train", "val", "test"]
+    rows = [(value, names[value % 3]) for value in range(5000)]
+    (project / "t.csv").write_text("x,s\n" + "".join(f"{value},{split}\n" for value, split in rows))
+    dataset = Dataset.open(ingested({**SETTINGS, "split": "s"}))
+    for place, split in enumerate(names):
+        assert np.array_equal(dataset.column(split, "x"), np.arange(place, 5000, 3))

@@ -1,0 +1,82 @@
+"""Small pure decisions: how long a loop is, when a checkpoint is due, which stay, when time is over."""
+
+import pytest
+
+from tapeline.errors import LimitReached
+from tapeline.train.limit import TimeLimit
+from tapeline.train.pace import Pace
+from tapeline.train.records import LoopEnded, Started
+from tapeline.train.settings import CheckpointPolicy
+
+
+def test_loops_grow_to_between_a_fifth_and_half_a_second():
+    pace, step, lengths = Pace(), 0, []
+    for _ in range(20):
+        end = pace.end(step, ())
+        lengths.append(end - step)
+        pace.took(end - step, (end - step) * 0.001)
+        step = end
+    assert lengths[:9] == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    assert set(lengths[8:]) == {256}
+    pace.took(256, 2.56)
+    assert pace.end(0, ()) == 128
+
+
+def test_a_loop_that_was_cut_short_by_a_stop_does_not_grow():
+    pace = Pace()
+    pace.length = 64
+    assert pace.end(100, (110, 200)) == 110
+    pace.took(10, 0.01)
+    assert pace.length == 64
+
+
+def test_replays_halve_down_to_one_step():
+    pace = Pace()
+    seen = []
+    steps = 50
+    while steps > 1:
+        pace.shorten(steps)
+        steps = pace.end(0, ())
+        seen.append(steps)
+    assert seen == [25, 12, 6, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "last", "step", "seconds", "due"),
+    [
+        ({}, 0, 0, 100.0, False),
+        ({}, 0, 5, 29.9, False),
+        ({}, 0, 5, 30.0, True),
+        ({"every_steps": 10}, 0, 9, 0.0, False),
+        ({"every_steps": 10}, 0, 10, 0.0, True),
+        ({"every_steps": 10}, 10, 19, 0.0, False),
+        ({"every_steps": 10}, 7, 11, 0.0, True),
+        ({"every_steps": 10, "every_seconds": 1.0}, 10, 11, 1.5, True),
+    ],
+)
+def test_a_checkpoint_is_due(tf, policy, last, step, seconds, due):
+    from tapeline.train.checkpoints import is_due
+
+    assert is_due(CheckpointPolicy(**policy), last=last, step=step, seconds=seconds) is due
+
+
+def test_the_newest_stay(tf, tmp_path):
+    from tapeline.train.checkpoints import superseded
+
+    paths = [tmp_path / f"step-{step:012d}" for step in (5, 20, 10)]
+    assert [path.name[-2:] for path in superseded(paths, 2)] == ["05"]
+    assert list(superseded(paths, 3)) == []
+
+
+def test_the_time_limit_counts_from_the_start():
+    now = [100.0]
+    limit = TimeLimit(5.0, clock=lambda: now[0])
+    now[0] = 200.0
+    limit(Started(step=0, total=10, steps_per_epoch=5))
+    loop = {"start": 0, "total": 10, "epoch": 0, "metrics": {}, "seconds": 1.0, "examples": 1}
+    now[0] = 205.0
+    limit(LoopEnded(step=4, **loop))
+    now[0] = 205.1
+    with pytest.raises(LimitReached, match=r"train.max_time of 5 s is over at step 5 of 10; .* run again to go on"):
+        limit(LoopEnded(step=5, **loop))
+    limit(LoopEnded(step=10, **loop))

@@ -1,0 +1,130 @@
+"""Signals to a real `tapeline train`: a checkpoint within seconds, whatever it is doing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import datasets
+import pytest
+import recipes
+from ruamel.yaml import YAML
+from training import Run
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 60
+
+# A step that XLA compiles for seconds: a deep unrolled chain.
+SLOW_TO_COMPILE = (
+    "self.model(batch[\"x\"], training=training)",
+    "deep(self.model(batch[\"x\"], training=training))",
+), (
+    "class Line",
+    "def deep(x):\n    for n in range(300):\n        x = tf.sin(x * (n + 1.5)) + tf.linalg.matmul(x, x, transpose_b=True)[:, :1] * 1e-9\n"
+    "    return x\n\nclass Line",
+)
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project folder with a long pipeline; returns a function that starts `tapeline train long`."""
+    datasets.points(tmp_path / "data" / "points", examples=64)
+    (tmp_path / "points.csv").write_text("x1,x2,y\n1,2,3\n")
+
+    def start(*edits, **train):
+        recipes.write(tmp_path, recipes.LINE, *edits)
+        settings = {"epochs": 10**7, "batch_size": 8, "validate_every": 10**6, **train}
+        pipeline = {"dataset": "points", "recipe": "recipe.py", "needs": "data/points", "params": {}, "train": settings}
+        pipeline |= {"validate": {"thresholds": {}}, "export": {}}
+        source = {"source": "table", "needs": "points.csv", "features": {"x": ["x1", "x2"], "y": ["y"]}}
+        from importlib.metadata import version
+
+        libraries = {name: version(name) for name in ("tensorflow", "keras")}
+        content = {"environment": libraries, "datasets": {"points": source}, "pipelines": {"long": pipeline}}
+        with (tmp_path / "params.yaml").open("w") as file:
+            YAML().dump(content, file)
+        return subprocess.Popen(
+            [sys.executable, "-m", "tapeline", "train", "long"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    start.folder = tmp_path
+    return start
+
+
+def progress(folder, event):
+    path = folder / ".tapeline" / "progress" / "train@long.jsonl"
+    return path.exists() and f'"event": "{event}"' in path.read_text()
+
+
+def wait_for(condition, process):
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.02)
+
+
+def checkpoints(folder):
+    return sorted((folder / ".tapeline" / "checkpoints").rglob("step-*"))
+
+
+@pytest.mark.parametrize(("signum", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
+    process = project(compile=mode)
+    wait_for(lambda: progress(project.folder, "progress"), process)
+    process.send_signal(signum)
+    said = process.communicate(timeout=10)[1]
+    assert process.returncode == status, said
+    assert said.splitlines()[-1].startswith("tapeline: stopped at step ")
+    assert len(checkpoints(project.folder)) == 1
+
+
+def test_a_signal_while_xla_compiles(project):
+    """Python's handlers do not run then; the watcher saves the state of step 0 and leaves."""
+    process = project(*SLOW_TO_COMPILE, compile="xla")
+    wait_for(lambda: progress(project.folder, "started"), process)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert time.monotonic() - sent < 5
+    assert [path.name for path in checkpoints(project.folder)] == ["step-000000000000"]
+
+
+def test_a_second_signal_ends_at_once(project):
+    process = project(*SLOW_TO_COMPILE, compile="xla")
+    wait_for(lambda: progress(project.folder, "started"), process)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    process.communicate(timeout=20)
+    assert process.returncode in (143, 130)
+    assert time.monotonic() - sent < 2
+
+
+def test_a_signal_before_there_is_state(project):
+    process = project()
+    wait_for(lambda: (project.folder / ".tapeline" / "progress").exists(), process)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert not checkpoints(project.folder)
+
+
+def test_handlers_of_the_surrounding_program_are_put_back(tmp_path, tf):
+    called = []
+    before = signal.signal(signal.SIGTERM, lambda *_: called.append("mine"))
+    try:
+        Run(tmp_path, recipes.write(tmp_path), datasets.points(tmp_path / "p").folder, epochs=1, batch_size=8)()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert called == ["mine"]
+        assert signal.set_wakeup_fd(-1) == -1
+    finally:
+        signal.signal(signal.SIGTERM, before)
