@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.environ.setdefault(name, value)
         with prefect_api(project, say=_say) as connect:
             return _train(options.pipeline, connect)
-    except TapelineError as error:
+    except (TapelineError, Interrupted) as error:
         _say(str(error))
         return error.status
     except KeyboardInterrupt:

@@ -24,7 +24,12 @@ def serve(server):
 
     def popen(folder, name, schedule=""):
         (folder / "serve.py").write_text(SERVE.format(name=name, schedule=schedule))
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_API_URL": server, "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PREFECT_API_URL": server,
+            "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+        }
         process = subprocess.Popen([sys.executable, "serve.py"], cwd=folder, env=environment)
         started.append(process)
         return process
@@ -40,7 +45,10 @@ def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
     serve(folder, "often", "interval=timedelta(seconds=5)")
 
     def completed():
-        runs = ask("flow_runs", {"deployments": {"name": {"any_": ["often"]}}, "flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}})
+        runs = ask(
+            "flow_runs",
+            {"deployments": {"name": {"any_": ["often"]}}, "flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}},
+        )
         return [run for run in runs if run["auto_scheduled"]]
 
     until(completed, limit=90)

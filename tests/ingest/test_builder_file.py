@@ -149,7 +149,7 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         ("x = 1\n", {}, "own.py must define exactly one tfds.core.GeneratorBasedBuilder and defines none"),
         (BUILDER + BUILDER.replace("Own", "Other"), {}, "GeneratorBasedBuilder and defines Own, Other"),
         (BUILDER, {"EXAMPLE": 'key, {"x": 1 // (2 - value)}'}, "own.py, line 18: ZeroDivisionError: integer"),
-        (BUILDER, {"EXAMPLE": '1, {"x": value}'}, "own.py: DuplicatedKeysError: "),
+        (BUILDER, {"EXAMPLE": '1, {"x": value}'}, "Two examples share the same hashed key!"),
         (BUILDER, {"EXAMPLE": 'key, {"x": "one"}'}, "own.py"),
         (BUILDER, {"EXAMPLE": 'key, {"z": value}'}, "own.py"),
         (BUILDER, {"SPLITS": 'return {"train": []}'}, "own.py"),

@@ -20,7 +20,7 @@ from tapeline.ingest.stage import ingest
 
 project = Path(sys.argv[1])
 table = TableSource(
-    source="table", needs="t.csv", features={"x": ["a", "b"], "y": "c"}, label="y", split="s", validation=0.3
+    source="table", needs="t.csv", features={"x": ("a", "b"), "y": "c"}, label="y", split="s", validation=0.3
 )
 images = ImageFolderSource(source="images", needs="pictures", size=(5, 7), validation=0.3)
 for name, settings in (("table", table), ("images", images)):

@@ -1,8 +1,10 @@
+import doctest
 import hashlib
 
 import numpy as np
 import pytest
 
+from tapeline.ingest import split
 from tapeline.ingest.source import Examples
 from tapeline.ingest.split import cut, held_out
 
@@ -11,6 +13,10 @@ KEYS = [f"train/cat/{number}.png" for number in range(2000)]
 
 def examples(split: str, keys: list[str]) -> Examples:
     return Examples(split, keys, {"x": np.arange(len(keys))})
+
+
+def test_the_example_in_the_docstring_is_true() -> None:
+    assert doctest.testmod(split) == (0, 1)
 
 
 def test_the_rule_is_the_keys_sha256_as_a_fraction() -> None:
@@ -42,8 +48,8 @@ def test_the_cut_keeps_order_and_loses_nothing() -> None:
     assert [KEYS[place] for place in val.columns["x"]] == val.keys
 
 
-@pytest.mark.parametrize("split", ["val", "test"])
-def test_only_train_is_cut(split: str) -> None:
-    whole = examples(split, KEYS)
+@pytest.mark.parametrize("name", ["val", "test"])
+def test_only_train_is_cut(name: str) -> None:
+    whole = examples(name, KEYS)
     assert list(cut(whole, 0.5)) == [whole]
     assert [part.keys for part in cut(examples("train", KEYS), 0.0)] == [KEYS]

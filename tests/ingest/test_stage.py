@@ -22,24 +22,24 @@ Hashes = Callable[[Path], dict[str, str]]
 
 
 def test_the_index_is_all_that_training_and_dvc_must_know(project: Path, ingested: Ingested) -> None:
-    (project / "t.csv").write_text("x,y\n1,b\n3,a\n5,b\n7,b\n")
+    (project / "t.csv").write_text("x,y\n1,b\n1,a\n2,b\n3,b\n3,b\n6,b\n")
     folder = ingested({**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "validation": 0.5})
     index = json.loads((folder / "dataset.json").read_bytes())
     assert (folder / "dataset.json").read_text() == files.canonical_json(index)
-    sizes = {"x": 128 + 2 * 4, "y": 128 + 2 * 8}
+    counts, item = {"train": 2, "val": 4}, {"x": 4, "y": 8}
     splits = {
         split: {
-            "examples": 2,
+            "examples": count,
             "columns": {
                 name: {
                     "file": f"{split}/{name}.npy",
-                    "bytes": size,
+                    "bytes": 128 + count * size,
                     "sha256": files.sha256(folder / split / f"{name}.npy"),
                 }
-                for name, size in sizes.items()
+                for name, size in item.items()
             },
         }
-        for split in ("train", "val")
+        for split, count in counts.items()
     }
     assert index == {
         "name": "set",
@@ -50,8 +50,8 @@ def test_the_index_is_all_that_training_and_dvc_must_know(project: Path, ingeste
         },
         "splits": splits,
         "statistics": {
-            "train": {"x": {"min": 1.0, "max": 5.0, "mean": 3.0, "std": 2.0}, "y": {"counts": [0, 2]}},
-            "val": {"x": {"min": 3.0, "max": 7.0, "mean": 5.0, "std": 2.0}, "y": {"counts": [1, 1]}},
+            "train": {"x": {"min": 2.0, "max": 6.0, "mean": 4.0, "std": 2.0}, "y": {"counts": [0, 2]}},
+            "val": {"x": {"min": 1.0, "max": 3.0, "mean": 2.0, "std": 1.0}, "y": {"counts": [1, 3]}},
         },
     }
 

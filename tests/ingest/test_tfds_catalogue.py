@@ -56,7 +56,7 @@ def test_a_dataset_that_was_brought_is_found(
     assert dataset.index["source"] == {
         "kind": "tfds",
         "name": "dummy_mnist",
-        "version": "1.0.0",
+        "version": "3.0.1",
         "splits": {"train": "train", "test": "test"},
     }
 

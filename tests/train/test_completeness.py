@@ -66,14 +66,11 @@ HIDDEN = "count = tf.Variable(0.0, name='hidden_counter')\n\nclass Line"
         (
             [
                 ("self.model = keras", "self.spare = tf.Variable(1.0)\n        self.model = keras"),
-                ("return self.model.trainable_variables", ""),
-            ][:1]
-            + [
                 (
                     STEP,
-                    "    @property\n    def variables(self):\n        return [*self.model.trainable_variables, self.spare]\n\n"
-                    + STEP,
-                )
+                    "    @property\n    def variables(self):\n"
+                    "        return [*self.model.trainable_variables, self.spare]\n\n" + STEP,
+                ),
             ],
             "no gradient for Variable:0: the loss does not depend on it",
         ),

@@ -18,12 +18,15 @@ LIMIT = 60
 
 # A step that XLA compiles for seconds: a deep unrolled chain.
 SLOW_TO_COMPILE = (
-    "self.model(batch[\"x\"], training=training)",
-    "deep(self.model(batch[\"x\"], training=training))",
-), (
-    "class Line",
-    "def deep(x):\n    for n in range(300):\n        x = tf.sin(x * (n + 1.5)) + tf.linalg.matmul(x, x, transpose_b=True)[:, :1] * 1e-9\n"
-    "    return x\n\nclass Line",
+    (
+        'self.model(batch["x"], training=training)',
+        'deep(self.model(batch["x"], training=training))',
+    ),
+    (
+        "class Line",
+        "def deep(x):\n    for n in range(300):\n        x = tf.sin(x * (n + 1.5)) + tf.linalg.matmul(x, x, transpose_b=True)[:, :1] * 1e-9\n"
+        "    return x\n\nclass Line",
+    ),
 )
 
 
@@ -111,7 +114,7 @@ def test_a_second_signal_ends_at_once(project):
 
 def test_a_signal_before_there_is_state(project):
     process = project()
-    wait_for(lambda: (project.folder / ".tapeline" / "progress").exists(), process)
+    wait_for((project.folder / ".tapeline" / "progress").exists, process)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
     assert process.returncode == 143

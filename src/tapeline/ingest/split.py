@@ -16,7 +16,7 @@ def held_out(keys: Sequence[str], fraction: float) -> NDArray[np.bool_]:
     """Return for each key whether it goes to `val`: its SHA-256, read as a number in [0, 1), is below `fraction`.
 
     >>> held_out(["0", "1", "2", "3"], 0.5).tolist()
-    [False, True, False, True]
+    [True, True, False, True]
     """
     bound = fraction * 2.0**64
     numbers = (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") for key in keys)

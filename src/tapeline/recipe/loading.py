@@ -1,6 +1,5 @@
 """From a file to a built recipe; and from an error inside it to the line where it happened."""
 
-import errno
 import importlib.util
 import re
 import sys
@@ -17,9 +16,7 @@ import tensorflow as tf
 from tapeline.dataset import Feature
 from tapeline.errors import InputError, RunError, TapelineError
 from tapeline.recipe.contract import Recipe
-
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""Not the recipe's fault, whatever it was doing."""
+from tapeline.recipe.variables import DISK_ERRORS
 
 
 def load(path: Path) -> type[Recipe]:

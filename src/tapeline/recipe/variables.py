@@ -4,6 +4,8 @@ A recipe may keep its models and optimizers in any attribute, in lists, dicts an
 finds them all; `tapeline.train.completeness` proves, from the traced loop, that it did.
 """
 
+import errno
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +18,8 @@ import tensorflow as tf
 from tapeline.errors import InputError, RunError
 
 BUNDLE = "weights"
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+"""The disk's fault, not the recipe's or TensorFlow's, whose own errors only have them as text."""
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType, tf.Tensor)
 
 
@@ -115,7 +119,10 @@ def write_bundle(prefix: Path, values: Mapping[str, tf.Tensor]) -> None:
             shape_and_slices=[""] * len(names),
             tensors=[values[n] for n in names],
         )
-    except (tf.errors.ResourceExhaustedError, tf.errors.OpError) as error:
+    except tf.errors.OpError as error:
+        for number in DISK_ERRORS:
+            if os.strerror(number) in error.message:
+                raise OSError(number, os.strerror(number), str(prefix)) from None
         raise RunError(f"{prefix} could not be written: {error.message.splitlines()[0]}") from None
 
 

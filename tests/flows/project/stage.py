@@ -86,7 +86,7 @@ def main(stage, name):
     try:
         with Progress(project.progress(stage, name)) as report:
             globals()[stage](project, name, report)
-    except TapelineError as error:
+    except (TapelineError, Interrupted) as error:
         write_outcome(outcome, outcome=error.outcome, status=error.status, message=str(error))
         print(f"tapeline: {error}", file=sys.stderr)
         return error.status

@@ -1,0 +1,201 @@
+"""Train, validate and export a small classifier: the files, the refusals, the bytes."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+import recipes
+from training import Run
+
+from tapeline.errors import InputError, RunError, VerdictNo
+from tapeline.export.settings import ExportSettings
+from tapeline.export.stage import export
+from tapeline.validate.settings import ValidateSettings
+from tapeline.validate.stage import validate
+
+
+class Chain:
+    """The stages after training, on one recipe and its weights."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.folder = run, run.folder
+        self.validated, self.model = self.folder / "validate", self.folder / "model"
+
+    def validate(self, **thresholds):
+        settings = ValidateSettings.model_validate_json(json.dumps({"thresholds": thresholds}))
+        validate(
+            recipe=self.run.recipe,
+            params=self.run.params,
+            settings=settings,
+            data=self.run.dataset,
+            trained=self.run.out,
+            out=self.validated,
+        )
+        return json.loads((self.validated / "metrics.json").read_text())
+
+    def export(self, **settings):
+        export(
+            name="blobs",
+            recipe=self.run.recipe,
+            params=self.run.params,
+            settings=ExportSettings(**settings),
+            data=self.run.dataset,
+            trained=self.run.out,
+            validated=self.validated,
+            out=self.model,
+        )
+        return json.loads((self.model / "model.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tf):
+    folder = tmp_path_factory.mktemp("chain")
+    data = datasets.blobs(folder / "blobs")
+    recipe = recipes.write(folder, recipes.EVERYTHING)
+    return Run(folder, recipe, data.folder, epochs=6, batch_size=16)()
+
+
+@pytest.fixture
+def chain(trained, tmp_path):
+    """The same weights in a folder of the test's own."""
+    shutil.copytree(trained.folder, tmp_path, dirs_exist_ok=True)
+    return Chain(Run(tmp_path, tmp_path / "recipe.py", tmp_path / "blobs", epochs=6, batch_size=16))
+
+
+def test_metrics_plots_predictions_and_verdict(chain, trained):
+    metrics = chain.validate(accuracy={"min": 0.0})
+    predictions = np.load(chain.validated / "predictions.npz")
+    label = np.load(trained.dataset / "test" / "label.npy")
+    assert metrics["accuracy"] == np.mean(predictions["class"] == label)
+    assert metrics["classes"].keys() == {"0", "1", "2"}
+    assert np.sum(metrics["confusion"]["counts"]) == len(label) == 31
+    assert sorted(path.name for path in (chain.validated / "plots").iterdir()) == ["calibration.csv", "confusion.csv"]
+    assert json.loads((chain.validated / "verdict.json").read_text())["verdict"] == "yes"
+
+
+def test_the_model_answers_in_a_process_of_tensorflow_alone(chain):
+    chain.validate()
+    model = chain.export()
+    assert model["signatures"]["serving_default"]["inputs"] == {"image": {"dtype": "uint8", "shape": [None, 8, 8, 1]}}
+    assert set(model) >= {"name", "dataset", "files", "metrics", "run", "signatures", "verdict"}
+    assert "commit" not in json.dumps(model)
+    program = (
+        "import sys, numpy as np, tensorflow as tf\n"
+        f"serve = tf.saved_model.load({str(chain.model / 'saved_model')!r}).signatures['serving_default']\n"
+        f"recorded = np.load({str(chain.validated / 'predictions.npz')!r})\n"
+        f"images = np.load({str(chain.run.dataset / 'test' / 'image.npy')!r})\n"
+        "for count in (0, 1, 31):\n"
+        "    answer = serve(image=tf.constant(images[:count]))\n"
+        "    assert (answer['class'].numpy() == recorded['class'][:count]).all()\n"
+        "    assert np.abs(answer['probabilities'].numpy() - recorded['probabilities'][:count]).max(initial=0) < 1e-5\n"
+        "assert 'tapeline' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=120)
+
+
+def test_a_verdict_of_no_exports_nothing_and_keeps_the_old_model(chain):
+    chain.validate()
+    chain.export()
+    before = {path: path.read_bytes() for path in chain.model.rglob("*") if path.is_file()}
+    metrics = chain.validate(accuracy={"min": 1.01}, loss={"max": 1000})
+    with pytest.raises(VerdictNo) as raised:
+        chain.export()
+    assert str(raised.value) == f"blobs is not exported: accuracy is {metrics['accuracy']:.6g}, below its minimum 1.01"
+    assert before == {path: path.read_bytes() for path in chain.model.rglob("*") if path.is_file()}
+
+
+def test_a_model_that_answers_otherwise_is_not_exported(chain):
+    chain.validate()
+    file = chain.validated / "predictions.npz"
+    recorded = dict(np.load(file))
+    recorded["probabilities"][3, 1] += 3e-5
+    np.savez(file, **recorded)
+    with pytest.raises(RunError, match="the exported model failed its check: probabilities differs by (2.99|3)"):
+        chain.export()
+    assert not chain.model.exists()
+    chain.export(tolerance=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda c: shutil.rmtree(c.run.out / "weights"), "has no weights: run `tapeline train"),
+        (lambda c: (c.run.out / "weights" / "weights.index").write_bytes(b""), "weights is not readable"),
+        (
+            lambda c: (c.run.dataset / "test" / "image.npy").unlink(),
+            "image.npy is missing: run `tapeline ingest blobs`",
+        ),
+        (lambda c: flip(c.run.dataset / "test" / "image.npy"), "image.npy was altered"),
+        (lambda c: cut(c.run.dataset / "train" / "label.npy"), "label.npy has"),
+        (lambda c: (c.run.dataset / "dataset.json").write_text("{"), "is not JSON, so it was cut or altered"),
+        (lambda c: c.run.recipe.write_text(c.run.recipe.read_text().replace("Dense(16", "Dense(17")), "train again"),
+        (
+            lambda c: c.run.recipe.write_text(c.run.recipe.read_text().replace('"class":', '"klass":')),
+            "must return class",
+        ),
+    ],
+)
+def test_missing_and_altered_inputs(chain, damage, said):
+    damage(chain)
+    with pytest.raises(InputError) as raised:
+        chain.validate()
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert not chain.validated.exists()
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+sys.path[:0] = json.loads(sys.argv[2])
+from test_chain import Chain
+from training import Run
+folder = Path(sys.argv[1])
+run = Run(folder, folder / "recipe.py", folder / "blobs", epochs=6, batch_size=16)
+run()
+chain = Chain(run)
+chain.validate()
+chain.export()
+"""
+
+
+@pytest.mark.slow
+def test_the_same_bytes_whatever_the_hash_seed_the_place_and_the_locale(trained, tmp_path):
+    here = Path(__file__).resolve()
+    paths = [str(here.parent), str(here.parents[1] / "support"), str(here.parents[2] / "src")]
+    outs = []
+    for name, changes in {
+        "plain": {"PYTHONHASHSEED": "1"},
+        "ordner mit ö": {"PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo", "LC_ALL": "C", "HOME": str(tmp_path)},
+    }.items():
+        folder = tmp_path / name
+        shutil.copytree(trained.dataset, folder / "blobs")
+        shutil.copy(trained.recipe, folder)
+        command = [sys.executable, "-c", PROGRAM, str(folder), json.dumps(paths)]
+        subprocess.run(command, check=True, env={**os.environ, **changes}, timeout=250)
+        outs.append(
+            {
+                p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
+                for part in ("out", "validate", "model")
+                for p in sorted((folder / part).rglob("*"))
+                if p.is_file()
+            }
+        )
+    assert outs[0] == outs[1]

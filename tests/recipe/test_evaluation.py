@@ -1,0 +1,56 @@
+"""Exact metrics: sums and counts over every example, the short last batch included."""
+
+import datasets
+import numpy as np
+import pytest
+import recipes
+
+from tapeline.errors import InputError
+
+
+@pytest.fixture
+def built(tmp_path, tf):
+    from tapeline.recipe import loading
+
+    data = datasets.blobs(tmp_path / "blobs")
+    return loading.build(recipes.write(tmp_path, recipes.EVERYTHING), {}, data.features), data
+
+
+@pytest.mark.parametrize("size", [1, 8, 23, 1000])
+def test_the_mean_does_not_depend_on_the_batch_size(built, tf, size):
+    from tapeline.recipe.evaluation import Evaluation
+
+    recipe, data = built
+    measured = Evaluation(recipe, data, "val", batch_size=size, key=tf.constant([0, 0]))()
+    image, label = (tf.constant(data.column("val", name)) for name in ("image", "label"))
+    losses, further = recipe.loss({"image": image, "label": label}, training=False)
+    assert measured["loss"] == pytest.approx(float(tf.reduce_mean(losses)), rel=1e-6)
+    assert measured["accuracy"] == np.mean(further["accuracy"])
+
+
+def test_sums_and_counts(tf):
+    from tapeline.recipe.evaluation import means, sums_and_counts
+
+    metrics = {"loss": tf.constant([1.0, 2.0, 6.0]), "hits": tf.constant([True, False, True]), "ratio": (3.0, 4)}
+    names, table = sums_and_counts(metrics)
+    assert names == ["hits", "loss", "ratio"]
+    assert table.numpy().tolist() == [[2.0, 3.0], [9.0, 3.0], [3.0, 4.0]]
+    assert means(names, table.numpy()) == {"hits": 2 / 3, "loss": 3.0, "ratio": 0.75}
+    assert means(["empty"], np.zeros((1, 2))) == {}
+
+
+def test_a_mean_is_refused(tf):
+    from tapeline.recipe.evaluation import sums_and_counts
+
+    with pytest.raises(InputError, match=r"metric 'loss' has shape \(\): return one value per example, or a pair"):
+        sums_and_counts({"loss": tf.constant(1.0)})
+
+
+def test_what_only_python_can_measure(tmp_path, tf):
+    from tapeline.recipe import loading
+    from tapeline.recipe.evaluation import Evaluation
+
+    source = recipes.LINE + "\n    def evaluate(self, data):\n        return {'size': data.examples('train') / 2}\n"
+    data = datasets.points(tmp_path / "points", examples=40)
+    recipe = loading.build(recipes.write(tmp_path, source), {}, data.features)
+    assert Evaluation(recipe, data, "val", batch_size=4, key=tf.constant([0, 0]))()["size"] == 20.0

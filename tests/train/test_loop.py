@@ -1,0 +1,101 @@
+"""The loop: compiled once, whatever is asked of it; the article's own updates."""
+
+import datasets
+import numpy as np
+import pytest
+import recipes
+from training import Lengths, Run
+
+from tapeline.train.records import LoopEnded
+from tapeline.train.settings import TrainSettings
+
+
+def assembled(tmp_path, recipe=None, data=None, **settings):
+    from tapeline.train.run import assemble
+
+    path = recipe or recipes.write(tmp_path)
+    data = data or datasets.points(tmp_path / "points", examples=64)
+    values = {"epochs": 100, "batch_size": 8, **settings}
+    return assemble(path, {"learning_rate": 0.01}, TrainSettings(**values), data)
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_one_trace_whatever_the_length(tmp_path, tf, mode):
+    parts = assembled(tmp_path, compile=mode)
+    for chunk in parts.feed.chunks(0, 100):
+        for start, end in ((0, 1), (1, 4), (4, 50), (50, 99), (99, 100)):
+            reached, _ = parts.loop(chunk, start, end, tf.zeros([1, 2], tf.float64))
+            assert reached == end
+    assert parts.loop.traces() == 1
+
+
+def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
+    """The last chunk too, so that it does not compile again."""
+    from tapeline.train import feed
+
+    monkeypatch.setattr(feed, "CHUNK_STEPS", 7)
+    parts = assembled(tmp_path)
+    chunks = list(parts.feed.chunks(3, 40))
+    assert [(c.first, c.end) for c in chunks][:2] == [(3, 10), (10, 17)]
+    assert chunks[-1].end == 40
+    assert len({tuple(tuple(row.shape) for row in c.rows.values()) for c in chunks}) == 1
+
+
+def test_a_stop_ends_a_graph_loop_and_the_step_is_told(tmp_path, tf):
+    parts = assembled(tmp_path)
+    chunk = next(iter(parts.feed.chunks(0, 100)))
+    parts.loop.stop.assign(True)
+    reached, _ = parts.loop(chunk, 0, 50, tf.zeros([1, 2], tf.float64))
+    assert reached == 0
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla", "eager"])
+def test_linear_regression_follows_the_articles_eager_loop(root, tmp_path, tf, mode):
+    """Forward, mean of squares, `tape.gradient`, `SGD(0.01).apply_gradients`, over two points, 200 times."""
+    import keras
+
+    x = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    y = x.sum(1, keepdims=True)
+    split = {"x": x, "y": y}
+    data = datasets.write(tmp_path / "line", {"train": split, "test": split})
+    recipe = root / "src" / "tapeline" / "recipes" / "linear_regression.py"
+    parts = assembled(tmp_path, recipe, data, epochs=200, batch_size=2, shuffle=False, compile=mode)
+
+    weights = tf.Variable(parts.recipe.model.weights)
+    bias = tf.Variable(parts.recipe.model.bias)
+    optimizer = keras.optimizers.SGD(0.01)
+    for _ in range(200):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(tf.constant(y) - (tf.matmul(tf.constant(x), weights) + bias)))
+        gradients = tape.gradient(loss, [weights, bias])
+        optimizer.apply_gradients(zip(gradients, [weights, bias], strict=True))
+
+    sums = tf.zeros([1, 2], tf.float64)
+    for chunk in parts.feed.chunks(0, 200):
+        for start in range(chunk.first, chunk.end, 50):
+            parts.loop(chunk, start, start + 50, sums)
+    assert np.abs(parts.recipe.model.weights.numpy() - weights.numpy()).max() <= 1e-5
+    assert np.abs(parts.recipe.model.bias.numpy() - bias.numpy()).max() <= 1e-5
+
+
+def test_an_epochs_metric_is_the_exact_mean_over_its_examples(tmp_path, tf):
+    """The learning rate is so small that nothing changes: the epoch's loss is the loss over the permutation's batches."""
+    data = datasets.points(tmp_path / "points", examples=64)
+    records = []
+    run = Run(tmp_path / "run", recipes.write(tmp_path), data.folder, {"learning_rate": 1e-30}, epochs=1, batch_size=8)
+    run(hooks=[lambda r: records.append(r) if isinstance(r, LoopEnded) else None], pace=Lengths(3))
+    from tapeline.recipe import loading
+
+    built = loading.build(run.recipe, run.params, data.features)
+    losses, _ = built.loss({n: tf.constant(data.column("train", n)) for n in ("x", "y")}, training=False)
+    assert records[-1].metrics["loss"] == pytest.approx(float(tf.reduce_mean(losses)), rel=1e-6)
+
+
+def test_the_outer_loop_fits_a_screen_and_the_loop_a_file(root):
+    engine = (root / "src/tapeline/train/engine.py").read_text().splitlines()
+    start = next(n for n, line in enumerate(engine) if line.startswith("    def run("))
+    end = next(
+        n for n, line in enumerate(engine[start + 1 :], start + 1) if line.startswith("    @") or "    def " in line
+    )
+    assert end - start < 40
+    assert len((root / "src/tapeline/train/loop.py").read_text().splitlines()) < 150
