@@ -26,7 +26,7 @@ class Folder:
         train = {"epochs": 2, "batch_size": 8}
         pipeline = {"dataset": "points", "recipe": "recipe.py", "needs": "data/points", "train": train}
         pipeline["params"] = {"learning_rate": 1e-4}
-        pipeline |= {"validate": {"thresholds": {"loss": {"max": 100.0}}}, "export": {}}
+        pipeline |= {"validate": {"thresholds": {"loss": {"max": 1e6}}}, "export": {}}
         self.params = {"environment": libraries, "datasets": {"points": source}, "pipelines": {"fit": pipeline}}
         rows = ["x1,x2,y,split", *(f"{n},{n + 1},{2 * n + 1},{('train', 'val', 'test')[n % 3]}" for n in range(30))]
         (folder / "points.csv").write_text("\n".join(rows))

@@ -22,7 +22,9 @@ def call(committed, root):
     def run(*arguments, folder=committed):
         command = [sys.executable, "-c", CALL, *arguments]
         environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"}
-        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+        )
 
     return run
 

@@ -37,7 +37,7 @@ def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run
     folder, flow = waiting
     assert len(processes_below(folder)) == 4, "the flow, its server, DVC and the stage"
     flow.send_signal(signum)
-    out, err = flow.communicate(timeout=30)
+    _, err = flow.communicate(timeout=30)
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signum, err
     assert "checkpoint at step 17" in err, "what the stage says while it ends is told"
@@ -61,7 +61,7 @@ def test_dvc_killed_alone_fails_the_flow_and_leaves_no_stage(waiting, processes_
     folder, flow = waiting
     dvc = next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline())
     dvc.kill()
-    out, err = flow.communicate(timeout=30)
+    _, err = flow.communicate(timeout=30)
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signal.SIGKILL
     assert "dvc, which ran train@tiny, was killed by SIGKILL" in err.splitlines()[-1]
@@ -110,6 +110,6 @@ def test_a_stage_that_dvc_runs_by_hand_is_waited_for(project, server, start, run
                 if "is busy" in line:
                     by_hand.send_signal(signal.SIGTERM)
                     break
-            out, err = flow.communicate(timeout=60)
+            _, err = flow.communicate(timeout=60)
     assert flow.returncode == 0, err
     assert "going on from step 17" in err

@@ -1,5 +1,6 @@
 """The training flow on a running server: what it runs, says, shows and leaves."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -27,7 +28,8 @@ class Flow:
 
     def __init__(self, done, ask):
         self.done = done
-        self.run = ask("flow_runs", {"sort": "START_TIME_DESC", "limit": 1})[0]
+        name = re.search(r"Beginning flow run '([^']+)'", done.stderr)[1]
+        [self.run] = ask("flow_runs", {"flow_runs": {"name": {"any_": [name]}}})
         only = {"flow_runs": {"id": {"any_": [self.run["id"]]}}}
         self.tasks = sorted(ask("task_runs", only), key=lambda task: task["start_time"])
         self.artifacts = {artifact["key"]: artifact for artifact in ask("artifacts", only)}
