@@ -46,17 +46,19 @@ def sums(folder):
     }
 
 
+def cloned(source, folder):
+    """Clone a tree as it is, committed or not, with an empty cache."""
+    call(ROOT, "git", "clone", "--quiet", source, folder)
+    for name in call(source, "git", "ls-files", "--modified", "--others", "--exclude-standard").stdout.splitlines():
+        if (source / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((source / name).read_bytes())
+    return folder
+
+
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """A clone of this tree as it is, committed or not, with an empty cache."""
-    folder = tmp_path_factory.mktemp("clone") / "tapeline"
-    call(ROOT, "git", "clone", "--quiet", ROOT, folder)
-    listed = call(ROOT, "git", "ls-files", "--modified", "--others", "--exclude-standard").stdout.splitlines()
-    for name in listed:
-        if (ROOT / name).exists():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes((ROOT / name).read_bytes())
-    return folder
+    return cloned(ROOT, tmp_path_factory.mktemp("clone") / "tapeline")
 
 
 def flow(folder, *arguments, status=0):
@@ -86,11 +88,7 @@ def test_bare_dvc_repro_gives_the_bytes_and_the_lock_of_the_flow(clone, tmp_path
     """All pipelines of the root, once by the flow and once by `dvc repro` in another clone; then nothing runs."""
     for name in ("digits", "linear-regression"):
         flow(clone, "--pipeline", name)
-    other = tmp_path / "ordner mit ö" / "tapeline"
-    call(ROOT, "git", "clone", "--quiet", clone, other)
-    for name in call(clone, "git", "ls-files", "--modified", "--others", "--exclude-standard").stdout.splitlines():
-        (other / name).parent.mkdir(parents=True, exist_ok=True)
-        (other / name).write_bytes((clone / name).read_bytes())
+    other = cloned(clone, tmp_path / "ordner mit ö" / "tapeline")
     lock = (clone / "dvc.lock").read_bytes()
     answer = call(other, BIN / "dvc", "repro", "--force")
     assert answer.stdout.count("Running stage") == 8
@@ -104,10 +102,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(clone, tmp_path)
     """SIGKILL `tapeline train digits` half-way, twice, and run it again."""
     call(clone, BIN / "dvc", "repro", "train@digits")
     expected = {name: value for name, value in sums(clone).items() if name.startswith("runs/digits/train")}
-    other = tmp_path / "tapeline"
-    call(ROOT, "git", "clone", "--quiet", clone, other)
-    for name in call(clone, "git", "ls-files", "--modified", "--others", "--exclude-standard").stdout.splitlines():
-        (other / name).write_bytes((clone / name).read_bytes())
+    other = cloned(clone, tmp_path / "tapeline")
     call(other, sys.executable, "-m", "tapeline", "ingest", "digits")
     for after in (200, 700):
         process = subprocess.Popen(

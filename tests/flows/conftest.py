@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 
@@ -128,9 +129,9 @@ def ask(server):
 @pytest.fixture(scope="session")
 def database(server, tmp_path_factory):
     """A made database of Prefect's: making one takes 5 s."""
-    home = tmp_path_factory.getbasetemp() / next(tmp_path_factory.getbasetemp().glob("server*")).name
+    [home] = tmp_path_factory.getbasetemp().glob("server*")
     copy = tmp_path_factory.mktemp("database") / "prefect.db"
-    with sqlite3.connect(home / "prefect.db") as source, sqlite3.connect(copy) as target:
+    with closing(sqlite3.connect(home / "prefect.db")) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     return copy
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tapeline.dataset import Dataset
+from tapeline.ingest.split import held_out
 
 BUILDER = """
 import numpy as np
@@ -105,15 +106,20 @@ def test_the_template_of_tfds_is_named_after_its_file(project: Path, ingested: I
     assert dataset.index["source"]["name"] == "mine"
 
 
-def test_a_split_in_pieces_is_whole(project: Path, ingested: Ingested) -> None:
-    features = '{"x": tfds.features.Tensor(shape=(64, 64, 3), dtype=np.uint8)}'
-    example = 'key, {"x": np.full((64, 64, 3), value % 251, np.uint8)}'
-    splits = 'return {"train": self._generate_examples(range(1500))}'
-    write(project, FEATURES=features, EXAMPLE=example, SPLITS=splits)
-    column = Dataset.open(ingested(SETTINGS)).column("train", "x")
-    assert column.shape == (1500, 64, 64, 3)  # 18 MB: pieces are 8 MiB
-    assert np.array_equal(column.min((1, 2, 3)), np.arange(1500) % 251)
-    assert np.array_equal(column.max((1, 2, 3)), np.arange(1500) % 251)
+def test_the_cut_goes_by_place_over_all_pieces(project: Path, ingested: Ingested) -> None:
+    write(project, SPLITS='return {"train": self._generate_examples(range(2500))}')
+    dataset = Dataset.open(ingested({**SETTINGS, "validation": 0.25}))
+    moved = held_out([str(place) for place in range(2500)], 0.25)
+    assert np.array_equal(dataset.column("train", "x"), np.arange(2500)[~moved])
+    assert np.array_equal(dataset.column("val", "x"), np.arange(2500)[moved])
+
+
+def test_what_a_killed_ingest_prepared_is_not_reused(project: Path, ingested: Ingested, tmp_path: Path) -> None:
+    write(project)
+    folder = tmp_path / "work" / "tfds" / "passing"
+    (folder / "own" / "1.2.3").mkdir(parents=True)
+    (folder / "own" / "1.2.3" / "dataset_info.json").write_text("{")
+    assert Dataset.open(ingested(SETTINGS)).column("train", "x").tolist() == [0, 1, 2, 3, 4]
 
 
 DOWNLOAD = """path = dl_manager.download("http://127.0.0.1:9/values.txt")

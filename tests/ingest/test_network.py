@@ -1,3 +1,4 @@
+import contextlib
 import socket
 import threading
 import time
@@ -21,7 +22,7 @@ class Answer(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[str]:
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
@@ -53,6 +54,24 @@ def test_a_host_that_never_answers_is_not_waited_for() -> None:
         start = time.monotonic()
         reason = unreachable(f"http://127.0.0.1:{silent.getsockname()[1]}", deadline=0.3)
         assert reason in {"no answer in 0.3 s", "ReadTimeout"}
+        assert time.monotonic() - start < 3
+
+
+def test_a_host_that_drips_is_not_waited_for() -> None:
+    with socket.socket() as dripping:
+        dripping.bind(("127.0.0.1", 0))
+        dripping.listen()
+
+        def drip() -> None:
+            connection, _ = dripping.accept()
+            with connection, contextlib.suppress(OSError):
+                for byte in b"HTTP/1.1 200 OK" * 3:
+                    connection.send(bytes([byte]))
+                    time.sleep(0.1)  # well within the time that a socket waits for the next byte
+
+        threading.Thread(target=drip, daemon=True).start()
+        start = time.monotonic()
+        assert unreachable(f"http://127.0.0.1:{dripping.getsockname()[1]}", deadline=0.5) == "no answer in 0.5 s"
         assert time.monotonic() - start < 3
 
 

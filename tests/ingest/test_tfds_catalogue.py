@@ -3,6 +3,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -136,9 +137,31 @@ pipelines: {}
 """
 
 
-def test_without_a_network_a_person_gets_one_line_within_15_seconds(project: Path) -> None:
-    from importlib.metadata import version
+@pytest.mark.slow
+def test_reading_says_nothing_but_what_was_read(brought: Path, project: Path, builders: Path) -> None:
+    parameters = PARAMS.replace("name: mnist}", "name: dummy_mnist}").replace("pipelines", "  digits: %s\npipelines")
+    own = f"{{source: builder, needs: {builders / 'optdigits.py'}}}"
+    (project / "params.yaml").write_text(parameters % (*map(version, ("tensorflow", "keras")), own))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TFDS_DATA_DIR": str(brought)}
+    commands = [[sys.executable, "-m", "tapeline", "ingest", name] for name in ("mnist", "digits")]
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    children = [subprocess.Popen(command, cwd=project, env=environment, **options) for command in commands]
+    told = [child.communicate(timeout=120) for child in children]
+    assert [child.returncode for child in children] == [0, 0]
+    assert [error for _, error in told] == ["", ""]
+    assert told[0][0].splitlines() == [
+        "mnist: reading dummy_mnist (source: tfds)",
+        "mnist: train 20, test 20 examples of image (uint8 28x28x1), label (int64)",
+        "mnist: written to data/mnist",
+    ]
+    assert told[1][0].splitlines()[1:] == [
+        "digits: train 898, test 899 examples of image (uint8 8x8x1), label (int64)",
+        "digits: written to data/digits",
+    ]
 
+
+@pytest.mark.slow
+def test_without_a_network_a_person_gets_one_line_within_15_seconds(project: Path) -> None:
     (project / "params.yaml").write_text(PARAMS % (version("tensorflow"), version("keras")))
     command = [sys.executable, "-m", "tapeline", "ingest", "mnist"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -29,7 +29,7 @@ def test_the_mean_does_not_depend_on_the_batch_size(built, tf, size):
 
 
 def test_sums_and_counts(tf):
-    from tapeline.recipe.evaluation import means, sums_and_counts
+    from tapeline.recipe.metrics import means, sums_and_counts
 
     metrics = {"loss": tf.constant([1.0, 2.0, 6.0]), "hits": tf.constant([True, False, True]), "ratio": (3.0, 4)}
     names, table = sums_and_counts(metrics)
@@ -40,7 +40,7 @@ def test_sums_and_counts(tf):
 
 
 def test_a_mean_is_refused(tf):
-    from tapeline.recipe.evaluation import sums_and_counts
+    from tapeline.recipe.metrics import sums_and_counts
 
     with pytest.raises(InputError, match=r"metric 'loss' has shape \(\): return one value per example, or a pair"):
         sums_and_counts({"loss": tf.constant(1.0)})

@@ -102,7 +102,7 @@ def test_a_mode_that_the_recipe_does_not_support(train):
 
 
 def test_transforms_for_an_optimizer_that_is_not_there(train):
-    with pytest.raises(InputError, match="train.gradients names adam, which is no attribute of Line"):
+    with pytest.raises(InputError, match="train.gradients names adam: the optimizers of Line are optimizer"):
         train(gradients={"adam": {"clip_norm": 1.0}})
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tapeline import files, startup
+from tapeline import files
 from tapeline.dataset import INDEX, Feature
 from tapeline.errors import InputError
 from tapeline.ingest.checks import check
@@ -63,7 +63,6 @@ def opened(settings: IngestSettings, needs: Path, *, work: Path, report: Report 
         with builder_file.opened(settings, needs, work=work, report=report) as source:
             yield source
     elif isinstance(settings, TfdsSource):
-        startup.tensorflow()
         from tapeline.ingest import tfds_catalogue
 
         yield tfds_catalogue.read(settings, work=work, report=report)

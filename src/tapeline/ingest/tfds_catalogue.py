@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
+from tapeline import startup
 from tapeline.errors import InputError, RunError, TapelineError
 from tapeline.ingest import tfds_reader
 from tapeline.ingest.prepare import one_line, prepare
@@ -27,7 +28,10 @@ def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:
     within seconds, without a network. A slow download is not cut off.
     """
     own = work / "tfds"
-    builder = _prepared(settings.name, [*_brought(), own]) or _download(settings.name, own, report)
+    builder = _prepared(settings.name, _brought()) or _known(settings.name, own)
+    startup.tensorflow()  # seconds, so a wrong name is told before
+    if not _is_prepared(builder):
+        _download(builder, settings.name, own, report)
     splits: dict[str, str] = dict(settings.splits.items())
     origin = {"kind": "tfds", "name": builder.name, "version": str(builder.version), "splits": splits}
     if builder.builder_config is not None:
@@ -46,29 +50,42 @@ def _prepared(name: str, folders: list[Path]) -> Any | None:
     for folder in folders:
         if folder.is_dir():
             try:
-                builder = tfds.builder(name, data_dir=str(folder))
+                builder = _builder(name, folder)
             except tfds.core.DatasetNotFoundError:
                 continue  # data without code is found by its files, and these are not here
             except Exception as error:
                 raise _unusable(name, error) from None
-            if (Path(builder.data_dir) / "dataset_info.json").is_file():
+            if _is_prepared(builder):
                 return builder
     return None
 
 
-def _download(name: str, folder: Path, report: Report) -> Any:
+def _is_prepared(builder: Any) -> bool:
+    return (Path(builder.data_dir) / "dataset_info.json").is_file()
+
+
+def _known(name: str, folder: Path) -> Any:
+    """Return the catalogue's builder, which would prepare below `folder`."""
     try:
-        builder = tfds.builder(name, data_dir=str(folder))
+        return _builder(name, folder)
     except tfds.core.DatasetNotFoundError:
         near = difflib.get_close_matches(name.partition("/")[0], tfds.list_builders(with_community_datasets=False))
         hint = f"did you mean {' or '.join(near)}?" if near else "see `tfds.list_builders()`"
         raise InputError(f"TFDS {tfds.__version__} has no dataset {name!r}: {hint}") from None
     except Exception as error:
         raise _unusable(name, error) from None
+
+
+def _builder(name: str, folder: Path) -> Any:
+    with startup.quietly():  # some builders import TensorFlow
+        return tfds.builder(name, data_dir=str(folder))
+
+
+def _download(builder: Any, name: str, folder: Path, report: Report) -> None:
     downloads = folder / "downloads"
     bring = (
-        f"with a network run `tfds build {name}` and copy ~/tensorflow_datasets/{builder.info.full_name} to the same place here "
-        f"or below TFDS_DATA_DIR, or put the raw files into {downloads / 'manual'}"
+        f"with a network run `tfds build {name}` and copy ~/tensorflow_datasets/{builder.info.full_name} "
+        f"to the same place here or below TFDS_DATA_DIR, or put the raw files into {downloads / 'manual'}"
     )
     try:
         prepare(builder, downloads=downloads, bring=bring, report=report)
@@ -78,7 +95,6 @@ def _download(name: str, folder: Path, report: Report) -> Any:
         raise InputError(f"TFDS dataset {name!r}: {one_line(error)}") from error
     except Exception as error:
         raise RunError(f"TFDS could not prepare {name!r}: {one_line(error)}") from error
-    return builder
 
 
 def _unusable(name: str, error: Exception) -> InputError:

@@ -8,11 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import keras
 import tensorflow as tf
 
 from tapeline.dataset import Dataset, Feature
 from tapeline.errors import InputError
 from tapeline.hyperparameters import RecipeParams, Transforms
+from tapeline.recipe import fused
 from tapeline.recipe.context import Context
 from tapeline.recipe.gradients import transform
 
@@ -42,7 +44,12 @@ class Recipe(ABC):
         self.params: Any = params
         self.features = features
         self._transforms: Mapping[str, Transforms] = {}
+        self._accumulate, self._fused = 1, False
         self._context: Context | None = None
+
+    def configure(self, *, transforms: Mapping[str, Transforms], accumulate: int, fused: bool) -> None:
+        """Take what `params.yaml` says about updates. transforms: by the optimizer's name in `optimizers()`."""
+        self._transforms, self._accumulate, self._fused = transforms, accumulate, fused
 
     @abstractmethod
     def build(self) -> None:
@@ -91,15 +98,31 @@ class Recipe(ABC):
 
         Raises `InputError` for a variable that the loss does not depend on.
         """
+        self.refuse_missing(variables, gradients)
+        transforms = self._transforms.get(self._name(optimizer))
+        if transforms is not None:
+            assert self._context is not None, "the engine sets the context before each step"
+            gradients = transform(gradients, variables, transforms, self._context.fold_in(1).seed)
+        if self._fused:
+            fused.apply(optimizer, gradients, variables)
+        else:
+            optimizer.apply(gradients, variables)
+
+    def refuse_missing(self, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
+        """Raise `InputError` for the first variable without a gradient."""
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
                 name = getattr(variable, "path", None) or variable.name
                 raise InputError(f"no gradient for {name}: the loss does not depend on it; leave it out of the update")
-        transforms = self._transforms.get(self._attribute(optimizer))
-        if transforms is not None:
-            assert self._context is not None, "the engine sets the context before each step"
-            gradients = transform(gradients, variables, transforms, self._context.fold_in(1).seed)
-        optimizer.apply(gradients, variables)
 
-    def _attribute(self, optimizer: Any) -> str:
-        return next((name for name, value in vars(self).items() if value is optimizer), "")
+    def optimizers(self) -> dict[str, Any]:
+        """Return the optimizers by name: the attribute, and `attribute.key` for one in a dict or list."""
+        found: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+            inner = {f"{name}.{key}": item for key, item in items}
+            found |= {n: v for n, v in {name: value, **inner}.items() if isinstance(v, keras.optimizers.Optimizer)}
+        return found
+
+    def _name(self, optimizer: Any) -> str:
+        return next((name for name, value in self.optimizers().items() if value is optimizer), "")

@@ -6,8 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from tapeline.recipe.accumulation import accumulate
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
+from tapeline.recipe.metrics import sums_and_counts
 
 
 class Supervised(Recipe):
@@ -31,12 +33,27 @@ class Supervised(Recipe):
         return tf.add_n(self.model.losses) if getattr(self.model, "losses", None) else 0.0
 
     def train_step(self, batch: Batch, context: Context) -> Metrics:
-        """Minimise the mean loss by one update."""
+        """Minimise the mean loss by one update, of one batch or of its micro-batches' mean gradient."""
+        if self._accumulate == 1:
+            gradients, metrics = self.gradients(batch)
+        else:
+            gradients, metrics = accumulate(self._summed_gradients, batch, self._accumulate)
+            metrics = {name: (pair[0], pair[1]) for name, pair in metrics.items()}
+        self.update(self.optimizer, self.variables, gradients)
+        return metrics
+
+    def gradients(self, batch: Batch) -> tuple[Sequence[tf.Tensor | None], Metrics]:
+        """Return the gradient of the batch's mean loss for each of `variables`, and the metrics."""
         with tf.GradientTape() as tape:
             losses, metrics = self.loss(batch, training=True)
             objective = tf.reduce_mean(losses) + self.regularization()
-        self.update(self.optimizer, self.variables, tape.gradient(objective, self.variables))
-        return {"loss": losses, **metrics}
+        return tape.gradient(objective, self.variables), {"loss": losses, **metrics}
+
+    def _summed_gradients(self, batch: Batch) -> tuple[Sequence[tf.Tensor], Mapping[str, tf.Tensor]]:
+        gradients, metrics = self.gradients(batch)
+        self.refuse_missing(self.variables, gradients)
+        names, sums = sums_and_counts(metrics)
+        return gradients, {name: sums[number] for number, name in enumerate(names)}
 
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
         """Measure without dropout and with the moving statistics."""

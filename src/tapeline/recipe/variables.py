@@ -155,3 +155,24 @@ def read_bundle(prefix: Path, expected: Mapping[str, tf.Variable]) -> dict[str, 
         dtypes=[expected[name].dtype for name in names],
     )
     return dict(zip(names, values, strict=True))
+
+
+def layers(value: Any, seen: set[int] | None = None) -> Iterator[keras.Layer]:
+    """Yield every Keras layer that can be reached from a recipe's attributes, nested ones too."""
+    seen = set() if seen is None else seen
+    if isinstance(value, _LEAVES) or id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, keras.Layer):
+        yield from value._flatten_layers()
+    elif isinstance(value, keras.optimizers.Optimizer | tf.Variable | keras.Variable):
+        return
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from layers(item, seen)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from layers(item, seen)
+    elif hasattr(value, "__dict__"):
+        for item in vars(value).values():
+            yield from layers(item, seen)

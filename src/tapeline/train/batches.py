@@ -26,10 +26,15 @@ class Batches:
             )
         return cls(examples, batch_size, seed, shuffle, examples // batch_size)
 
+    @classmethod
+    def drawn(cls, batch_size: int, *, steps_per_epoch: int, seed: int) -> "Batches":
+        """Return the plan for a recipe that draws its training data itself: no stored examples."""
+        return cls(0, batch_size, seed, False, steps_per_epoch)
+
     @property
     def dropped(self) -> int:
         """How many examples of each epoch's permutation are left out, because no full batch remains."""
-        return self.examples - self.steps_per_epoch * self.batch_size
+        return max(0, self.examples - self.steps_per_epoch * self.batch_size)
 
     def indices(self, first: tf.Tensor, count: int) -> tf.Tensor:
         """Return the examples of `count` steps from `first` on: int32 or int64, shape (count, batch_size).

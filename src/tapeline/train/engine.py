@@ -11,7 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.errors import Interrupted, RunError, TapelineError
-from tapeline.recipe.evaluation import means
+from tapeline.recipe.metrics import means
 from tapeline.train import guard
 from tapeline.train.feed import Chunk, Feed
 from tapeline.train.loop import Loop

@@ -73,10 +73,13 @@ class Feed:
         return {name: tf.TensorSpec(row.shape[1:], row.dtype) for name, row in traced.structured_outputs.items()}
 
     def _rows(self, first: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
+        steps = first + tf.range(count, dtype=tf.int64)
+        if not self._stored:  # a recipe that draws its data in `prepare` or in the step
+            numbers = tf.repeat(steps[:, None], self._batches.batch_size, 1)
+            return {INDEX: numbers, **(self._prepared(steps, numbers, {}) if self._prepares else {})}
         index = self._batches.indices(first, count)
         rows = {} if self.columns else {name: self._gather(name, index) for name in self._stored}
         if self._prepares:
-            steps = first + tf.range(count, dtype=tf.int64)
             rows = self._prepared(steps, index, rows)
         return {INDEX: index, **rows} if self.columns else rows
 

@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.recipe import Context, Recipe
-from tapeline.recipe.evaluation import convert, sums_and_counts
+from tapeline.recipe.evaluation import convert
+from tapeline.recipe.metrics import sums_and_counts
 from tapeline.train.feed import Feed
 
 EPOCHS_PER_LOOP = 64
@@ -32,10 +33,11 @@ class Loop:
         seeds: Mapping[str, tf.Variable],
         mode: str,
         steps_per_epoch: int,
-        after_step: Callable[[], None] = lambda: None,
     ) -> None:
         self._recipe, self._feed, self._key, self._seeds = recipe, feed, key, seeds
-        self._mode, self._steps_per_epoch, self._after_step = mode, steps_per_epoch, after_step
+        self._mode, self._steps_per_epoch = mode, steps_per_epoch
+        self.after_step: Callable[[], None] = lambda: None
+        """Called inside the graph after each of the recipe's steps."""
         self.names: list[str] = []
         self.stop = tf.Variable(False, trainable=False, name="stop")
         self._compiled = tf.function(self._run, jit_compile=mode == "xla", reduce_retracing=False)
@@ -111,6 +113,6 @@ class Loop:
         self._recipe._context = context
         metrics = train_step(batch, context)
         self._recipe._context = None
-        self._after_step()
+        self.after_step()
         self.names, update = sums_and_counts(metrics)
         return update

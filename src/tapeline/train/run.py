@@ -9,18 +9,15 @@ import tensorflow as tf
 
 from tapeline import files, processes
 from tapeline.dataset import Dataset
-from tapeline.errors import InputError, RunError
-from tapeline.recipe import Recipe, evaluation, loading, variables
+from tapeline.errors import RunError
+from tapeline.recipe import loading, variables
 from tapeline.report import Report
 from tapeline.train import checkpoints as stored
-from tapeline.train import completeness, fingerprint, history
-from tapeline.train.batches import Batches
+from tapeline.train import fingerprint, history
+from tapeline.train.assembly import assemble
 from tapeline.train.console import Console
 from tapeline.train.engine import Engine, Stops
-from tapeline.train.feed import Feed
 from tapeline.train.limit import TimeLimit
-from tapeline.train.loop import Loop
-from tapeline.train.memory import fits_in_ram
 from tapeline.train.pace import Pace
 from tapeline.train.records import Hook, Note, Record, Saved
 from tapeline.train.saving import Saving
@@ -104,56 +101,6 @@ def run(
         stored.remove_all(folder)
 
 
-class Assembled:
-    """A recipe with its feed, loop, evaluation and state, ready for an engine at step 0."""
-
-    def __init__(self, recipe: Recipe, settings: TrainSettings, dataset: Dataset) -> None:
-        self.recipe = recipe
-        self.batches = Batches.plan(
-            dataset.examples("train"), batch_size=settings.batch_size, seed=settings.seed, shuffle=settings.shuffle
-        )
-        key = tf.constant([settings.seed, 0], tf.int32)
-        columns = {name: dataset.column("train", name) for name in dataset.features}
-        in_ram = settings.data == "ram" or (settings.data == "auto" and fits_in_ram(dataset.nbytes("train")))
-        self.feed = Feed(recipe, columns, self.batches, key=key, in_ram=in_ram)
-        seeds = variables.find(recipe).seeds
-        self.loop = Loop(
-            recipe, self.feed, key=key, seeds=seeds, mode=settings.compile, steps_per_epoch=self.batches.steps_per_epoch
-        )
-        plain = completeness.plain_attributes(recipe)
-        traced = self.loop.trace()
-        completeness.check_unchanged(plain, completeness.plain_attributes(recipe))
-        found = variables.find(recipe)
-        completeness.check(traced, {**found.all(), "stop": self.loop.stop})
-        self.state = State(found.all(), tuple(found.weights), tuple(self.loop.names))
-        self.evaluation = (
-            evaluation.Evaluation(
-                recipe, dataset, "val", batch_size=settings.batch_size * 4, key=key, eager=settings.compile == "eager"
-            )
-            if "val" in dataset.splits
-            else None
-        )
-
-
-def assemble(path: Path, params: Mapping[str, Any], settings: TrainSettings, dataset: Dataset) -> Assembled:
-    """Load and build a recipe and everything that its run needs. Raises `InputError` for what the recipe cannot do."""
-    kind = loading.load(path)
-    if settings.compile not in kind.modes or settings.precision not in kind.modes[settings.compile]:
-        known = "; ".join(f"{mode}: {', '.join(precisions)}" for mode, precisions in kind.modes.items())
-        raise InputError(
-            f"{kind.__name__} does not support {settings.compile} with {settings.precision}; it has {known}"
-        )
-    recipe = loading.build(path, params, dataset.features, seed=settings.seed, precision=settings.precision)
-    unknown = settings.gradients.keys() - vars(recipe).keys()
-    if unknown:
-        raise InputError(
-            f"train.gradients names {', '.join(sorted(unknown))}, which is no attribute of {kind.__name__}"
-        )
-    recipe._transforms = settings.gradients
-    with loading.blaming(path, InputError, "does not trace"):
-        return Assembled(recipe, settings, dataset)
-
-
 def _resume(state: State, folder: Path, covered: Mapping[str, Any], *, fresh: bool, say: Callable[[str], None]) -> None:
     """Restore the newest whole checkpoint of this fingerprint, or say why the run starts at step 0."""
     if fresh:
@@ -177,7 +124,7 @@ def _why_fresh(folder: Path, covered: Mapping[str, Any]) -> str:
 
 
 def _write_outs(out: Path, state: State, covered: Mapping[str, Any]) -> None:
-    weights = state.best_weights or variables.snapshot({name: state.variables[name] for name in state.weights})
+    weights = state.best_weights or state.kept()
     kept = int(state.best["step"]) if state.best else state.step
     with files.replacing(out / "weights") as folder:
         variables.write_bundle(folder / variables.BUNDLE, weights)

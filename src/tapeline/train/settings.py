@@ -54,6 +54,10 @@ class TrainSettings(Section):
     checkpoint: CheckpointPolicy = CheckpointPolicy()
     gradients: dict[str, Transforms] = {}
     """Optimizer attribute of the recipe → transforms."""
+    accumulate: PositiveInt = 1
+    """Micro-batches that a step's batch is cut into; the update is that of the whole batch."""
+    fused: bool = False
+    """Use TensorFlow's fused update kernels where the optimizer has one; other bits, measured by `tapeline tune`."""
     ema: float | None = Field(default=None, gt=0.0, lt=1.0)
     """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
     max_skipped: NonNegativeInt = 0
@@ -64,6 +68,12 @@ class TrainSettings(Section):
     """Wall-clock limit in seconds; past it the run ends non-zero with a checkpoint."""
     log_every: PositiveInt | None = None
     """A plain line every so many steps."""
+
+    @model_validator(mode="after")
+    def _micro_batches_are_equal(self) -> "TrainSettings":
+        if self.batch_size % self.accumulate:
+            raise ValueError(f"accumulate is {self.accumulate}, which does not divide batch_size {self.batch_size}")
+        return self
 
     @model_validator(mode="after")
     def _patience_needs_validations(self) -> "TrainSettings":

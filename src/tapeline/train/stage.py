@@ -36,9 +36,13 @@ def train(
     `LimitReached` with a checkpoint saved. The outs are only touched at the end.
     """
     dataset = Dataset.open(data)
-    if "train" not in dataset.splits:
-        raise InputError(f"{data} has no train split; it has {', '.join(dataset.splits)}")
-    examples = dataset.examples("train")
+    if "train" not in dataset.splits and not settings.steps_per_epoch:
+        raise InputError(
+            f"{data} has no train split; a recipe that draws its training data needs train.steps_per_epoch"
+        )
+    if "train" in dataset.splits and settings.steps_per_epoch:
+        raise InputError(f"train.steps_per_epoch follows from the train split that {data} has: remove it")
+    examples = dataset.examples("train") if "train" in dataset.splits else settings.batch_size
     if settings.batch_size > examples:
         raise InputError(
             f"train.batch_size is {settings.batch_size}: {data} has {examples} training examples, so at most {examples}"

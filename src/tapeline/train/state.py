@@ -12,7 +12,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.recipe import variables
-from tapeline.recipe.evaluation import means
+from tapeline.recipe.metrics import means
+from tapeline.train.averaging import Average
 from tapeline.train.settings import Best
 
 
@@ -43,10 +44,18 @@ class State:
     """`value`, `step` and `stale`, the validations since."""
     best_weights: Mapping[str, tf.Tensor] = field(default_factory=dict)
     skipped: list[int] = field(default_factory=list)
+    average: Average | None = None
 
     def __post_init__(self) -> None:
         if not len(self.sums):
             self.sums = np.zeros((len(self.metrics), 2))
+        if self.average:
+            self.variables = {**self.variables, **self.average.state}
+
+    def kept(self) -> dict[str, tf.Tensor]:
+        """Return the weights that would be kept if training ended now: their average where there is one."""
+        weights = variables.snapshot({name: self.variables[name] for name in self.weights})
+        return weights | self.average.values() if self.average else weights
 
     def snapshot(self) -> Snapshot:
         """Return all of it as it is now; the variables' values are copied when they change, not before."""
@@ -106,7 +115,7 @@ class State:
         improved = math.isfinite(value) and (self.best is None or sign * value > sign * self.best["value"])
         if improved:
             self.best = {"value": value, "step": self.step, "stale": 0}
-            self.best_weights = variables.snapshot({name: self.variables[name] for name in self.weights})
+            self.best_weights = self.kept()
         elif self.best:
             self.best["stale"] += 1
         return improved

@@ -1,6 +1,7 @@
 """A hook that measures the `val` split between two loops and keeps the best weights."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.train.records import LoopEnded, Record, Skipped, Started, Validated
@@ -31,7 +32,8 @@ class Validation:
     def __call__(self, record: Record) -> None:
         """Validate where a loop ended, or where a checkpoint was written just before it was due."""
         if isinstance(record, Started | LoopEnded | Skipped) and self._is_due():
-            measured = self._evaluation()
+            with self._state.average.in_place() if self._state.average else nullcontext():
+                measured = self._evaluation()
             improved = self._state.judge(measured, self._settings.best)
             epoch = self._state.step // self._steps_per_epoch
             self._tell(Validated(step=self._state.step, epoch=epoch, metrics=measured, improved=improved))

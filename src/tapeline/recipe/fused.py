@@ -1,0 +1,95 @@
+"""TensorFlow's fused update kernels for the optimizers that have an exact one: one operation a variable.
+
+Keras computes an update in a dozen operations. The kernels here compute the same formula, rounded elsewhere, so
+that the last bits differ.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tapeline.errors import InputError
+
+_UNFUSED = (
+    "amsgrad",
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "gradient_accumulation_steps",
+    "loss_scale_factor",
+    "use_ema",
+    "weight_decay",
+)
+"""Options of Keras' optimizers that the kernels do not have."""
+
+
+def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:
+    """Do what `optimizer.apply` does, by kernels. Raises `InputError` for an optimizer that has none."""
+    kernel = _KERNELS.get(type(optimizer))
+    if kernel is None:
+        known = ", ".join(sorted(kind.__name__ for kind in _KERNELS))
+        raise InputError(f"train.fused: {type(optimizer).__name__} has no fused kernel; {known} have one")
+    if asked := [name for name in _UNFUSED if getattr(optimizer, name, None)]:
+        raise InputError(
+            f"train.fused: {type(optimizer).__name__} with {asked[0]} has no fused kernel; use train.gradients"
+        )
+    if not optimizer.built:
+        with tf.init_scope():
+            optimizer.build(variables)
+    rate = tf.cast(optimizer.learning_rate, tf.float32)
+    step = tf.cast(optimizer.iterations.value, tf.float32) + 1.0
+    update = kernel(optimizer, rate, step)
+    for variable, gradient in zip(variables, gradients, strict=True):
+        raw = getattr(variable, "value", variable)
+        raw = raw if isinstance(raw, tf.Variable) else variable
+        update(raw, tf.cast(gradient, raw.dtype), optimizer._get_variable_index(variable))
+    optimizer.iterations.value.assign_add(1)
+
+
+Update = Callable[[tf.Variable, tf.Tensor, int], None]
+
+
+def _adam(optimizer: Any, rate: tf.Tensor, step: tf.Tensor) -> Update:
+    """Kingma and Ba 2015, in the form of its section 2's last paragraph, as Keras has it."""
+    beta_1, beta_2 = (tf.constant(beta, tf.float32) for beta in (optimizer.beta_1, optimizer.beta_2))
+    powers = {"beta1_power": tf.pow(beta_1, step), "beta2_power": tf.pow(beta_2, step)}
+
+    def update(variable: tf.Variable, gradient: tf.Tensor, index: int) -> None:
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=optimizer._momentums[index].value.handle,
+            v=optimizer._velocities[index].value.handle,
+            lr=rate,
+            beta1=beta_1,
+            beta2=beta_2,
+            epsilon=tf.constant(optimizer.epsilon, tf.float32),
+            grad=gradient,
+            **powers,
+        )
+
+    return update
+
+
+def _sgd(optimizer: Any, rate: tf.Tensor, step: tf.Tensor) -> Update:
+    def update(variable: tf.Variable, gradient: tf.Tensor, index: int) -> None:
+        if optimizer.momentum:
+            tf.raw_ops.ResourceApplyKerasMomentum(
+                var=variable.handle,
+                accum=optimizer.momentums[index].value.handle,
+                lr=rate,
+                grad=gradient,
+                momentum=tf.constant(optimizer.momentum, tf.float32),
+                use_nesterov=optimizer.nesterov,
+            )
+        else:
+            tf.raw_ops.ResourceApplyGradientDescent(var=variable.handle, alpha=rate, delta=gradient)
+
+    return update
+
+
+_KERNELS: dict[type, Callable[[Any, tf.Tensor, tf.Tensor], Update]] = {
+    keras.optimizers.Adam: _adam,
+    keras.optimizers.SGD: _sgd,
+}

@@ -1,0 +1,76 @@
+"""The report: only of stages that are up to date in this run, and of what the verdict asked."""
+
+import json
+
+import pytest
+
+from flows.outcome import UNCHANGED, Outcome
+from flows.report import PipelineFailed, Report, StageResult, markdown, summary
+from tapeline.project import Project
+
+RAN = StageResult(Outcome(word="ran"), 12.34)
+
+
+@pytest.fixture
+def report(tmp_path):
+    project = Project(tmp_path, tmp_path / ".tapeline", tmp_path / ".tapeline")
+    for stage, file, content in (
+        ("train", "metrics.json", {"step": 9, "train": {"loss": 0.5}}),
+        ("validate", "metrics.json", {"accuracy": 0.5, "loss": 0.6, "confusion": {}}),
+        (
+            "validate",
+            "verdict.json",
+            {
+                "split": "test",
+                "verdict": "no",
+                "reason": "accuracy is 0.5, below its minimum 0.9",
+                "checks": [{"metric": "accuracy", "value": 0.5, "min": 0.9, "max": None, "holds": False}],
+            },
+        ),
+    ):
+        path = project.run("tiny", stage) / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content))
+    return Report("tiny", project)
+
+
+def test_a_missed_bound_is_marked(report):
+    no = Outcome(word="verdict", message="tiny is not exported: a|b", status=1)
+    report.stages |= {"train@tiny": StageResult(UNCHANGED, 0.1), "validate@tiny": RAN}
+    report.stages["export@tiny"] = StageResult(no, 1.0)
+    page = markdown(report)
+    assert "Verdict: **no: accuracy is 0.5, below its minimum 0.9**" in page
+    assert "| accuracy | 0.5 |  | ≥ 0.9 **missed** |" in page
+    assert "| loss | 0.6 | 0.5 |  |" in page
+    assert "a\\|b" in page
+    assert "Model:" not in page
+    assert summary(report).splitlines() == [
+        "train@tiny     unchanged",
+        "validate@tiny  ran           12.3 s",
+        "export@tiny    verdict        1.0 s",
+        "verdict no: accuracy is 0.5, below its minimum 0.9  accuracy 0.5",
+    ]
+    with pytest.raises(PipelineFailed, match="not exported") as failure:
+        report.check()
+    assert (failure.value.stage, failure.value.status, failure.value.outcome) == ("export@tiny", 1, "verdict")
+
+
+def test_files_of_an_earlier_run_are_not_this_one_s(report):
+    report.stages["train@tiny"] = StageResult(Outcome(word="failed", message="broke", status=1), 1.0)
+    assert report.figures() == []
+    assert report.verdict() is None
+    assert "0.5" not in markdown(report)
+
+
+@pytest.mark.parametrize(
+    ("stages", "headline"),
+    [
+        ({}, "no stages"),
+        ({"a": StageResult(UNCHANGED, 0.0)}, "nothing to do"),
+        ({"a": StageResult(UNCHANGED, 0.0), "b": RAN, "c": RAN}, "ran b, c"),
+        ({"a": StageResult(Outcome(word="restored"), 0.0), "b": RAN}, "restored a; ran b"),
+    ],
+)
+def test_the_headline(report, stages, headline):
+    report.stages.update(stages)
+    assert report.headline() == headline
