@@ -8,11 +8,12 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from tapeline import files, processes
 from tapeline.environment import check_versions, library_versions, machine
@@ -70,7 +71,27 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(command=_stage, stage=stage)
         if stage == "train":
             command.add_argument("--fresh", action="store_true", help="drop the checkpoints and start at step 0")
+    _add_tuning(commands)
     return parser
+
+
+def _add_tuning(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    for tool, what in (
+        ("lr-find", "find a learning rate by a range test, with a picture"),
+        ("tune", "measure the compile modes and precisions of a pipeline on this machine"),
+    ):
+        command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing of the project")
+        command.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
+        command.set_defaults(command=_tuning, tool=tool)
+        if tool == "lr-find":
+            command.add_argument("--low", type=float, default=1e-6, help="the first rate (%(default)g)")
+            command.add_argument("--high", type=float, default=10.0, help="the last rate (%(default)g)")
+            command.add_argument("--steps", type=int, default=200, help="how many steps (%(default)d)")
+            command.add_argument("--metric", help="the step's metric to look at (loss, else the first)")
+            command.add_argument("--picture", type=Path, help="the PNG (.tapeline/lr-find/NAME.png)")
+        else:
+            command.add_argument("--steps", type=int, default=50, help="steps to the loss that is compared (%(default)d)")
+            command.add_argument("--seconds", type=float, default=3.0, help="how long to measure a mode (%(default)g)")
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -122,6 +143,22 @@ def _stage(options: argparse.Namespace) -> int:
     return _say(failure)
 
 
+def _tuning(options: argparse.Namespace) -> int:
+    """Measure something of a pipeline, and print lines as they come."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    project = Project.find()
+    call = Call(project, Params.load(project.folder), options.name, options)
+    try:
+        for line in TOOLS[options.tool](call):
+            print(line, flush=True)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise _disk_error(error) from None
+    return 0
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     """End at once: before there is state, and outside training, nothing can be lost."""
     raise Interrupted(f"stopped by {signal.Signals(signum).name}", signum=signum)
@@ -154,7 +191,19 @@ def _ingest(call: Call, report: Report) -> None:
     from tapeline.ingest.stage import ingest
 
     work = call.project.local / "ingest" / call.name
-    ingest(call.name, settings, project=call.project.folder, out=call.project.data(call.name), work=work, report=report)
+    with processes.exclusive(work / "lock", waiting=_wait):
+        ingest(
+            call.name,
+            settings,
+            project=call.project.folder,
+            out=call.project.data(call.name),
+            work=work,
+            report=report,
+        )
+
+
+def _wait(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _train(call: Call, report: Report) -> None:
@@ -213,3 +262,33 @@ STAGES: dict[str, Callable[[Call, Report], None]] = {
     "validate": _validate,
     "export": _export,
 }
+
+
+def _lr_find(call: Call) -> Iterator[str]:
+    from tapeline.tuning.learning_rate import Range, find
+
+    asked = call.options
+    tried = Range(low=asked.low, high=asked.high, steps=asked.steps, metric=asked.metric)
+    picture = asked.picture or call.project.local / "lr-find" / f"{call.name}.png"
+    return find(call.name, **_trained(call), tried=tried, picture=picture)
+
+
+def _tune(call: Call) -> Iterator[str]:
+    from tapeline.tuning.modes import Effort, tune
+
+    effort = Effort(steps=call.options.steps, seconds=call.options.seconds)
+    return tune(call.name, **_trained(call), effort=effort)
+
+
+def _trained(call: Call) -> dict[str, Any]:
+    """Return what training and tuning have in common."""
+    pipeline = _known_pipeline(call)
+    return {
+        "recipe": call.project.folder / pipeline.recipe,
+        "params": pipeline.params,
+        "settings": pipeline.train,
+        "data": call.project.data(pipeline.dataset),
+    }
+
+
+TOOLS: dict[str, Callable[[Call], Iterator[str]]] = {"lr-find": _lr_find, "tune": _tune}

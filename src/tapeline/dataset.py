@@ -9,6 +9,7 @@ Columns are memory-mapped: opening costs the same whatever their size.
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,7 @@ class Dataset:
             raise InputError(f"{path} is not JSON, so it was cut or altered: {remedy}") from None
         dataset = cls(folder, index)
         try:
-            columns = [(split, name) for split in dataset.splits for name in dataset.features]
-            sizes = {dataset.path(*column): int(dataset._record(*column)["bytes"]) for column in columns}
+            sizes = dataset._sizes()
         except (AttributeError, KeyError, TypeError, ValueError):
             raise InputError(f"{path} is no index of columns, so it was altered: {remedy}") from None
         for file, size in sizes.items():
@@ -104,8 +104,8 @@ class Dataset:
         shape = (self.examples(split), *kind.shape)
         remedy = f"run `tapeline ingest {self.name}`"
         try:
-            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except ValueError as error:
+            array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
+        except (ValueError, SyntaxError, TokenError) as error:  # the last two for a header that is no Python literal
             raise InputError(f"{path} is not an .npy array ({error}): {remedy}") from None
         if array.shape != shape or array.dtype != np.dtype(kind.dtype):
             found = f"{array.dtype}{array.shape}"
@@ -126,6 +126,19 @@ class Dataset:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the index, which holds the checksum of every column."""
         return files.sha256(self.folder / INDEX)
+
+    def _sizes(self) -> dict[Path, int]:
+        """Return every column's file and recorded size. Raises what Python does for an entry that is not there."""
+        str(self.index["name"])
+        for feature in self.features.values():
+            np.dtype(feature.dtype)
+        sizes = {}
+        for split in self.splits:
+            self.examples(split)
+            for record in (self._record(split, name) for name in self.features):
+                sizes[self.folder / record["file"]] = int(record["bytes"])
+                str(record["sha256"])
+        return sizes
 
     def _split(self, split: str) -> dict[str, Any]:
         if split not in self.splits:

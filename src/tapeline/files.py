@@ -72,18 +72,23 @@ def write_json(path: Path, value: Any) -> None:
 def replacing(folder: Path) -> Iterator[Path]:
     """Yield an empty folder beside `folder`; on success it takes its place, on failure it is removed.
 
-    Between the removal of the old folder and the rename neither exists; no half ever does.
+    Between the two renames neither the old nor the new folder is there; no half ever is.
     """
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
+    old = folder.with_name(f".{folder.name}.old{PARTIAL}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
         yield partial
         sync_tree(partial)
+        shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
-            shutil.rmtree(folder)
+            folder.rename(old)  # removing it here file by file could be cut half-way
         partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
+        if old.exists() and not folder.exists():
+            old.rename(folder)
         raise
     sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)

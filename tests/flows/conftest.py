@@ -87,9 +87,15 @@ def committed(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
+def server_home(tmp_path_factory):
+    """Where the server keeps its database."""
+    return tmp_path_factory.mktemp("server")
+
+
+@pytest.fixture(scope="session")
+def server(server_home):
     """A real server with its scheduler, every second; the address of its API."""
-    home = tmp_path_factory.mktemp("server")
+    home = server_home
     with socket.create_server(("127.0.0.1", 0)) as listener, (home / "log").open("wb") as log:
         port = listener.getsockname()[1]
         app = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
@@ -127,11 +133,10 @@ def ask(server):
 
 
 @pytest.fixture(scope="session")
-def database(server, tmp_path_factory):
+def database(server, server_home, tmp_path_factory):
     """A made database of Prefect's: making one takes 5 s."""
-    [home] = tmp_path_factory.getbasetemp().glob("server*")
     copy = tmp_path_factory.mktemp("database") / "prefect.db"
-    with closing(sqlite3.connect(home / "prefect.db")) as source, closing(sqlite3.connect(copy)) as target:
+    with closing(sqlite3.connect(server_home / "prefect.db")) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     return copy
 

@@ -96,16 +96,16 @@ def test_exp_range_keeps_its_precision_over_many_steps(schedules):
 
 
 def test_warm_up_and_restarts_corner_points(schedules):
-    schedule = schedules.WarmupCosineRestarts(
-        0.8, 10, warmup_steps=4, warmup_start=0.2, t_mul=2, m_mul=0.5, alpha=0.25
-    )
+    schedule = schedules.WarmupCosineRestarts(0.8, 10, warmup_steps=4, warmup_start=0.2, t_mul=2, m_mul=0.5, alpha=0.25)
     assert rates(schedule, range(5)) == pytest.approx([0.2, 0.35, 0.5, 0.65, 0.8], rel=1e-6)
     # Cycles begin at 4, 14 and 34; half-way the cosine term is a half of the cycle's top.
     top = [0.8 * (0.25 + 0.75 * m) for m in (1, 0.5, 0.25)]
     half = [0.8 * (0.25 + 0.75 * m / 2) for m in (1, 0.5, 0.25)]
     assert rates(schedule, (4, 14, 34)) == pytest.approx(top, rel=1e-6)
     assert rates(schedule, (9, 24, 54)) == pytest.approx(half, rel=1e-6)
-    assert rates(schedule, (33,)) == pytest.approx([0.8 * (0.25 + 0.375 * (1 + math.cos(math.pi * 0.95)) / 2)], rel=1e-5)
+    assert rates(schedule, (33,)) == pytest.approx(
+        [0.8 * (0.25 + 0.375 * (1 + math.cos(math.pi * 0.95)) / 2)], rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("t_mul", [1, 2, 3])

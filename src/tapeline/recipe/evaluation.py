@@ -3,7 +3,7 @@
 Training measures `val` with it, validate measures `test`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,31 +24,59 @@ def convert(function: Any) -> Any:
 class Evaluation:
     """One recipe's `eval_step` over one split.
 
-    The state is not changed: seed generators are set from `key`, and what eval_step assigned would be found by
-    the contract test.
+    The state is not changed: what eval_step assigned would be found by the contract test.
     """
 
     def __init__(
         self, recipe: Recipe, dataset: Dataset, split: str, *, batch_size: int, key: tf.Tensor, eager: bool = False
     ) -> None:
-        self._recipe, self._dataset, self._split = recipe, dataset, split
-        self._size = min(batch_size, dataset.examples(split))
+        self._recipe, self._dataset = recipe, dataset
+        self._examples = dataset.examples(split)
+        self._size = min(batch_size, self._examples)
         self._columns = {name: dataset.column(split, name) for name in dataset.features}
         self._key = key
-        self._names: list[str] = []
-        self._measure = self._step if eager else tf.function(self._step)
+        self.names: list[str] = []
+        """The metrics' names, in the order of the totals; known after the first call."""
+        self._measure = self.step if eager else tf.function(self.step)
 
     def __call__(self) -> dict[str, float]:
         """Return the metrics' exact means over the split, with what `evaluate` adds."""
         totals: NDArray[np.float64] | float = 0.0
-        examples = self._dataset.examples(self._split)
-        for number, start in enumerate(range(0, examples, self._size)):
+        for number, start in enumerate(range(0, self._examples, self._size)):
             batch = {name: tf.constant(column[start : start + self._size]) for name, column in self._columns.items()}
             totals = totals + self._measure(batch, tf.constant(number, tf.int64)).numpy()
-        measured = means(self._names, np.asarray(totals))
+        measured = means(self.names, np.asarray(totals))
         return {**measured, **{name: float(value) for name, value in self._recipe.evaluate(self._dataset).items()}}
 
-    def _step(self, batch: Mapping[str, tf.Tensor], number: tf.Tensor) -> tf.Tensor:
+    def in_graph(self) -> Callable[[], tf.Tensor]:
+        """Return a graph-traceable function of the same totals, float64 of shape (metrics, 2), from columns in RAM.
+
+        It adds the same batches in the same order. `evaluate` is plain Python and has no place in it.
+        """
+        columns = {name: tf.constant(column) for name, column in self._columns.items()}
+        whole, rest = divmod(self._examples, self._size)
+
+        def one(number: tf.Tensor, size: int = self._size) -> tf.Tensor:
+            batch = {}
+            for name, column in columns.items():
+                start = tf.concat([[number * self._size], tf.zeros([column.shape.rank - 1], tf.int64)], 0)
+                batch[name] = tf.slice(column, start, [size, *column.shape[1:]])
+            return self.step(batch, number)
+
+        def totals() -> tf.Tensor:
+            first = one(tf.constant(0, tf.int64))
+            _, total = tf.while_loop(
+                lambda number, _: number < whole,
+                lambda number, total: (number + 1, total + one(number)),
+                (tf.constant(1, tf.int64), first),
+                parallel_iterations=1,
+            )
+            return total + one(tf.constant(whole, tf.int64), rest) if rest else total
+
+        return totals
+
+    def step(self, batch: Mapping[str, tf.Tensor], number: tf.Tensor) -> tf.Tensor:
+        """Return one batch's (sum, count) of each metric."""
         step = self._recipe.eval_step if tf.executing_eagerly() else convert(self._recipe.eval_step)
-        self._names, totals = sums_and_counts(step(batch, Context(number, self._key)))
+        self.names, totals = sums_and_counts(step(batch, Context(number, self._key)))
         return totals

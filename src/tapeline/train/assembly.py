@@ -13,6 +13,7 @@ from tapeline.train import completeness
 from tapeline.train.averaging import Average
 from tapeline.train.batches import Batches
 from tapeline.train.feed import Feed
+from tapeline.train.in_graph import InGraphValidation
 from tapeline.train.loop import Loop
 from tapeline.train.memory import fits_in_ram
 from tapeline.train.settings import TrainSettings
@@ -44,6 +45,10 @@ def _check(recipe: Recipe, settings: TrainSettings) -> None:
     if settings.precision != "float32" and not layers:
         raise InputError(
             f"train.precision is {settings.precision}: {name} has no Keras layer, and no other obeys a dtype policy"
+        )
+    if settings.in_graph_epochs > 1 and type(recipe).evaluate is not Recipe.evaluate:
+        raise InputError(
+            f"train.in_graph_epochs is {settings.in_graph_epochs}: {name}.evaluate is Python, outside graphs"
         )
     if settings.accumulate > 1:
         if not isinstance(recipe, Supervised) or type(recipe).train_step is not Supervised.train_step:
@@ -77,6 +82,9 @@ class Assembled:
             if "val" in dataset.splits
             else None
         )
+        inside = None
+        if settings.in_graph_epochs > 1 and self.evaluation:
+            inside = InGraphValidation(self.evaluation, settings, steps_per_epoch=self.batches.steps_per_epoch)
         self.loop = Loop(
             recipe,
             self.feed,
@@ -84,6 +92,7 @@ class Assembled:
             seeds=variables.find(recipe).seeds,
             mode=settings.compile,
             steps_per_epoch=self.batches.steps_per_epoch,
+            validation=inside,
         )
         plain = completeness.plain_attributes(recipe)
         traced = self.loop.trace()
@@ -93,6 +102,8 @@ class Assembled:
         average = Average(found.weights, settings.ema) if settings.ema else None
         if average:
             self.loop.after_step = average.step
+        if inside:
+            inside.average = average
         self.state = State(found.all(), tuple(found.weights), tuple(self.loop.names), average=average)
 
 

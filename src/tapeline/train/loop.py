@@ -13,16 +13,14 @@ from tapeline.recipe import Context, Recipe
 from tapeline.recipe.evaluation import convert
 from tapeline.recipe.metrics import sums_and_counts
 from tapeline.train.feed import Feed
+from tapeline.train.in_graph import InGraphValidation
 
 EPOCHS_PER_LOOP = 64
 """Rows of the table of metric sums: how many epochs a loop may touch."""
 
 
 class Loop:
-    """A recipe's `train_step` in a compiled loop over a feed.
-
-    `names` are the metrics' names in the order of the table's rows; known after the first trace.
-    """
+    """A recipe's `train_step` in a compiled loop over a feed."""
 
     def __init__(
         self,
@@ -33,14 +31,21 @@ class Loop:
         seeds: Mapping[str, tf.Variable],
         mode: str,
         steps_per_epoch: int,
+        validation: InGraphValidation | None = None,
     ) -> None:
         self._recipe, self._feed, self._key, self._seeds = recipe, feed, key, seeds
         self._mode, self._steps_per_epoch = mode, steps_per_epoch
         self.after_step: Callable[[], None] = lambda: None
         """Called inside the graph after each of the recipe's steps."""
-        self.names: list[str] = []
+        self._validation = validation
+        self._measured: list[str] = []
         self.stop = tf.Variable(False, trainable=False, name="stop")
         self._compiled = tf.function(self._run, jit_compile=mode == "xla", reduce_retracing=False)
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics' names, in the order of the table's columns; known after the first trace."""
+        return [*self._measured, *(self._validation.names if self._validation else ())]
 
     def __call__(self, chunk: Any, start: int, end: int, sums: tf.Tensor) -> tuple[int, tf.Tensor]:
         """Run the steps from `start` to before `end`, or until `stop` is set (not under XLA).
@@ -50,7 +55,7 @@ class Loop:
         belongs to the epoch of `start`.
         """
         numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
-        run: Any = self._run_eagerly if self._mode == "eager" else self._compiled
+        run: Any = self._run if self._mode == "eager" else self._compiled
         step, table = run(self._feed.columns, chunk.rows, *numbers, sums)
         return int(step), table
 
@@ -83,6 +88,8 @@ class Loop:
 
         def body(step: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             update = self._step(self._feed.batch(rows, columns, step - first), step)
+            if self._validation:
+                update = tf.concat([update, self._validation(step)], 0)
             row = tf.cast(step // self._steps_per_epoch - first_epoch, tf.int32)
             return step + 1, tf.tensor_scatter_nd_add(table, [[row]], update[None])
 
@@ -90,19 +97,6 @@ class Loop:
         table = tf.concat([sums[None], empty], 0)
         reached, table = tf.while_loop(going, body, (start, table), parallel_iterations=1)
         return reached, table
-
-    def _run_eagerly(
-        self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        first_epoch = start // self._steps_per_epoch
-        table = tf.concat([sums[None], tf.zeros([EPOCHS_PER_LOOP - 1, len(self.names), 2], tf.float64)], 0)
-        step = start
-        while step < end and not self.stop:
-            update = self._step(self._feed.batch(rows, columns, step - first), step)
-            row = tf.cast(step // self._steps_per_epoch - first_epoch, tf.int32)
-            table = tf.tensor_scatter_nd_add(table, [[row]], update[None])
-            step = step + 1
-        return step, table
 
     def _step(self, batch: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
         """Run one step of the recipe and return its metrics' (sum, count), float64 of shape (metrics, 2)."""
@@ -114,5 +108,5 @@ class Loop:
         metrics = train_step(batch, context)
         self._recipe._context = None
         self.after_step()
-        self.names, update = sums_and_counts(metrics)
+        self._measured, update = sums_and_counts(metrics)
         return update

@@ -49,6 +49,8 @@ class TrainSettings(Section):
     """Whether columns are held in RAM or streamed from disk; the bits are the same."""
     validate_every: PositiveInt = 1
     """Epochs between two validations; the last epoch is always validated when there is a `val` split."""
+    in_graph_epochs: PositiveInt = 1
+    """Epochs of training and validation that one call of the compiled loop may hold; the same bits as one."""
     best: Best | None = None
     """Absent: the weights of the last step are kept."""
     checkpoint: CheckpointPolicy = CheckpointPolicy()
@@ -76,6 +78,14 @@ class TrainSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _several_epochs_inside(self) -> "TrainSettings":
+        if self.in_graph_epochs > 1 and self.compile == "xla":
+            raise ValueError("in_graph_epochs needs compile graph: XLA would round the validation in another way")
+        if self.in_graph_epochs > 1 and self.best:
+            raise ValueError("in_graph_epochs keeps the last weights: `best` looks at them between epochs, so drop one")
+        return self
+
+    @model_validator(mode="after")
     def _patience_needs_validations(self) -> "TrainSettings":
         if self.best and self.best.patience and self.validate_every > self.epochs:
             raise ValueError("best.patience counts validations, and validate_every is longer than the run")
@@ -83,4 +93,4 @@ class TrainSettings(Section):
 
     def deciding(self) -> dict[str, object]:
         """Return what decides the bits of the result: everything but when to save, log, or give up waiting."""
-        return self.model_dump(mode="json", exclude={"checkpoint", "max_time", "log_every", "data"})
+        return self.model_dump(mode="json", exclude={"checkpoint", "max_time", "log_every", "data", "in_graph_epochs"})

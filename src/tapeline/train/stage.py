@@ -35,22 +35,7 @@ def train(
     Raises `InputError` for what is wrong before the first step, `RunError` for what fails later, `Interrupted` and
     `LimitReached` with a checkpoint saved. The outs are only touched at the end.
     """
-    dataset = Dataset.open(data)
-    if "train" not in dataset.splits and not settings.steps_per_epoch:
-        raise InputError(
-            f"{data} has no train split; a recipe that draws its training data needs train.steps_per_epoch"
-        )
-    if "train" in dataset.splits and settings.steps_per_epoch:
-        raise InputError(f"train.steps_per_epoch follows from the train split that {data} has: remove it")
-    examples = dataset.examples("train") if "train" in dataset.splits else settings.batch_size
-    if settings.batch_size > examples:
-        raise InputError(
-            f"train.batch_size is {settings.batch_size}: {data} has {examples} training examples, so at most {examples}"
-        )
-    if settings.best and "val" not in dataset.splits:
-        raise InputError(f"train.best needs a val split, which {data} has not: remove it, or set datasets.….validation")
-    dataset.verify()
-
+    dataset = opened(data, settings)
     startup.tensorflow()
     from tapeline.train.run import run
 
@@ -67,3 +52,23 @@ def train(
         pace=pace or Pace(),
         leave=leave,
     )
+
+
+def opened(data: Path, settings: TrainSettings) -> Dataset:
+    """Return the dataset, verified. Raises `InputError` when it does not fit the settings."""
+    dataset = Dataset.open(data)
+    if "train" not in dataset.splits and not settings.steps_per_epoch:
+        raise InputError(
+            f"{data} has no train split; a recipe that draws its training data needs train.steps_per_epoch"
+        )
+    if "train" in dataset.splits and settings.steps_per_epoch:
+        raise InputError(f"train.steps_per_epoch follows from the train split that {data} has: remove it")
+    examples = dataset.examples("train") if "train" in dataset.splits else settings.batch_size
+    if settings.batch_size > examples:
+        raise InputError(
+            f"train.batch_size is {settings.batch_size}: {data} has {examples} training examples, so at most {examples}"
+        )
+    if settings.best and "val" not in dataset.splits:
+        raise InputError(f"train.best needs a val split, which {data} has not: remove it, or set datasets.….validation")
+    dataset.verify()
+    return dataset

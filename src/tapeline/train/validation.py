@@ -10,7 +10,7 @@ from tapeline.train.state import State
 
 
 class Validation:
-    """Validates every `validate_every` epochs and after the last one."""
+    """Validates every `validate_every` epochs and after the last one, and tells what was measured inside a loop."""
 
     def __init__(
         self,
@@ -22,21 +22,28 @@ class Validation:
         tell: Callable[[Record], None],
     ) -> None:
         self._evaluation, self._state, self._settings, self._tell = evaluation, state, settings, tell
-        self._steps_per_epoch = steps_per_epoch
+        self._steps_per_epoch, self._told = steps_per_epoch, state.step
 
     def next_stop(self, step: int) -> int:
-        """Return the next step after which a validation is due; a loop must end there."""
-        every = self._settings.validate_every * self._steps_per_epoch
+        """Return the next step after which a validation is due outside the loop; a loop must end there."""
+        every = max(self._settings.validate_every, self._settings.in_graph_epochs) * self._steps_per_epoch
         return (step // every + 1) * every
 
     def __call__(self, record: Record) -> None:
         """Validate where a loop ended, or where a checkpoint was written just before it was due."""
-        if isinstance(record, Started | LoopEnded | Skipped) and self._is_due():
+        if not isinstance(record, Started | LoopEnded | Skipped):
+            return
+        improved = False
+        if self._is_due():
             with self._state.average.in_place() if self._state.average else nullcontext():
-                measured = self._evaluation()
-            improved = self._state.judge(measured, self._settings.best)
-            epoch = self._state.step // self._steps_per_epoch
-            self._tell(Validated(step=self._state.step, epoch=epoch, metrics=measured, improved=improved))
+                improved = self._state.judge(self._evaluation(), self._settings.best)
+        for row in (row for row in self._state.history if row["step"] > self._told):
+            measured = {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
+            if measured:
+                self._tell(
+                    Validated(step=int(row["step"]), epoch=int(row["epoch"]), metrics=measured, improved=improved)
+                )
+        self._told = self._state.step
 
     def _is_due(self) -> bool:
         epoch, within = divmod(self._state.step, self._steps_per_epoch)

@@ -1,0 +1,39 @@
+"""Validation inside the compiled loop, so that one call can hold several epochs of training and validation.
+
+It is the ordinary loop with more of it inside: the step that ends an epoch also measures the `val` split, and the
+loop's table of sums has columns for it.
+"""
+
+from contextlib import nullcontext
+
+import tensorflow as tf
+
+from tapeline.recipe.evaluation import Evaluation
+from tapeline.train.averaging import Average
+from tapeline.train.settings import TrainSettings
+
+
+class InGraphValidation:
+    """Measures `val` after the last step of an epoch that asks for it; adds nothing after other steps."""
+
+    def __init__(self, evaluation: Evaluation, settings: TrainSettings, *, steps_per_epoch: int) -> None:
+        self._evaluation, self._settings, self._steps_per_epoch = evaluation, settings, steps_per_epoch
+        self._measure = evaluation.in_graph()
+        self.average: Average | None = None
+        self._rows = int(tf.function(self._measure).get_concrete_function().structured_outputs.shape[0])
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics' names, `val_…`."""
+        return [f"val_{name}" for name in self._evaluation.names]
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the (sum, count) of each metric after `step`, float64 of shape (metrics, 2); zeros where none is due."""
+        epoch, within = (step + 1) // self._steps_per_epoch, (step + 1) % self._steps_per_epoch
+        asked = tf.logical_or(epoch % self._settings.validate_every == 0, epoch == self._settings.epochs)
+        due = tf.logical_and(within == 0, asked)
+        return tf.cond(due, self._totals, lambda: tf.zeros([self._rows, 2], tf.float64))
+
+    def _totals(self) -> tf.Tensor:
+        with self.average.in_place() if self.average else nullcontext():
+            return self._measure()

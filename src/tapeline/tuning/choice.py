@@ -1,0 +1,68 @@
+"""Which mode to train in: the fastest whose loss is as good. Pure functions of what was measured."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+TOLERANCE = 0.05
+"""How much worse than the reference's a loss may be: of the loss itself or of its fall so far, whichever is more."""
+
+
+class Mode(NamedTuple):
+    """A choice of `train` settings."""
+
+    compile: str
+    precision: str
+    fused: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.compile} {self.precision}{' fused' if self.fused else ''}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One mode on this machine."""
+
+    mode: Mode
+    compiling: float
+    """Seconds of the first loop, one step included."""
+    examples_per_second: float
+    first_loss: float
+    loss: float | None
+    """Mean over the second half of the first steps; `None` for a mode that was too slow to get there."""
+    steps: int
+    """Steps done."""
+
+
+def candidates(modes: Mapping[str, Sequence[str]]) -> list[Mode]:
+    """Return what a recipe's `modes` allow, the reference first and what is slow last.
+
+    The reference is float32 in graph mode, or the first that there is.
+    """
+    every = [Mode(compile, precision) for compile, precisions in modes.items() for precision in precisions]
+    every += [Mode(*mode[:2], fused=True) for mode in every if mode.compile != "eager"]
+    order = {"graph": 0, "xla": 1, "eager": 2}
+    return sorted(every, key=lambda mode: (order.get(mode.compile, 3), mode.precision != "float32", mode.fused))
+
+
+def allowed(reference: Measured) -> float:
+    """Return the highest loss that counts as good as the reference's."""
+    loss = reference.loss
+    if loss is None or not math.isfinite(loss):
+        return math.inf
+    return loss + TOLERANCE * max(abs(loss), abs(reference.first_loss - loss))
+
+
+def is_good(measured: Measured, reference: Measured) -> bool:
+    """Return whether a mode did its steps, with a finite loss that is as good as the reference's."""
+    if measured.loss is None or not math.isfinite(measured.loss):
+        return False
+    return measured.loss <= allowed(reference)
+
+
+def winner(measured: Iterable[Measured]) -> Measured | None:
+    """Return the fastest good mode; the first one given is the reference. `None` when no mode is good."""
+    every = list(measured)
+    good = [one for one in every if is_good(one, every[0])]
+    return max(good, key=lambda one: one.examples_per_second, default=None)

@@ -1,0 +1,107 @@
+"""`tapeline lr-find`: a range test, its table, its picture, and the line for `params.yaml`.
+
+Smith 2017, https://arxiv.org/abs/1506.01186, section 3.3. Nothing of the project is changed: no out, no checkpoint;
+the picture goes where the caller says.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tapeline import startup
+from tapeline.errors import InputError, RunError
+from tapeline.train.settings import TrainSettings
+from tapeline.train.stage import opened
+
+if TYPE_CHECKING:
+    from tapeline.tuning.ramp import Curve
+    from tapeline.tuning.suggestion import Suggestion
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """The rates to try. Raises `InputError` for a range that is none."""
+
+    low: float = 1e-6
+    high: float = 10.0
+    steps: int = 200
+    metric: str | None = None
+    """The step's metric to look at; `loss`, else the first, when absent."""
+
+    def __post_init__(self) -> None:
+        if not (0 < self.low < self.high and math.isfinite(self.high)):
+            raise InputError(f"--low is {self.low:g} and --high is {self.high:g}: 0 < low < high, both finite")
+        if self.steps < 20:
+            raise InputError(f"--steps is {self.steps}: a range test needs at least 20")
+
+
+def find(
+    name: str,
+    *,
+    recipe: Path,
+    params: Mapping[str, Any],
+    settings: TrainSettings,
+    data: Path,
+    tried: Range,
+    picture: Path,
+) -> Iterator[str]:
+    """Run the test, write the picture, and yield the lines to print.
+
+    Raises `InputError` for what is wrong before the first step, `RunError` when the loss falls at no rate.
+    """
+    dataset = opened(data, settings)
+    startup.tensorflow()
+    from tapeline.tuning import plot, ramp, suggestion
+
+    yield f"{name}: {tried.steps} steps, learning rate {tried.low:g} to {tried.high:g}"
+    curve = ramp.climb(
+        recipe, params, settings, dataset, low=tried.low, high=tried.high, steps=tried.steps, metric=tried.metric
+    )
+    suggested = suggestion.suggest(curve.rates, curve.losses)
+    if curve.losses:
+        plot.write(
+            picture,
+            title=f"{name}: learning-rate range test",
+            metric=curve.metric,
+            rates=curve.rates,
+            losses=curve.losses,
+            diverged=curve.diverged,
+            suggestion=suggested,
+        )
+        yield from _table(curve, suggestion.smooth(curve.losses))
+        yield f"picture: {picture}"
+    if suggested is None:
+        raise RunError(
+            f"no learning rate from {tried.low:g} to {tried.high:g} makes {curve.metric} fall clearly in "
+            f"{tried.steps} steps: try more --steps, a lower --low, or a larger train.batch_size"
+        )
+    yield from _advice(name, curve, suggested)
+
+
+def _table(curve: "Curve", smoothed: Any) -> Iterator[str]:
+    """Yield one line a decade: the last step before the next."""
+    yield f"{'rate':>9}  {curve.metric} (smoothed)"
+    decades = [math.floor(math.log10(rate) + 1e-9) for rate in curve.rates]
+    for index, (rate, decade) in enumerate(zip(curve.rates, decades, strict=True)):
+        if index == 0 or decade != decades[index - 1] or index == len(decades) - 1:
+            yield f"{rate:9.1e}  {smoothed[index]:.4g}"
+    if curve.diverged is not None:
+        yield f"{curve.diverged:9.1e}  diverged"
+
+
+def _advice(name: str, curve: "Curve", found: "Suggestion") -> Iterator[str]:
+    from tapeline.tuning.suggestion import rounded
+
+    low, rate, high = (f"{rounded(value):g}" for value in (found.low, found.rate, found.high))
+    yield f"{curve.metric} falls fastest at {rate}; bounds of a cyclic rate: {low} to {high}"
+    if curve.diverged is None:
+        yield "it did not diverge: a higher --high may show more"
+    if len(curve.optimizers) > 1:
+        yield f"these climbed together: {', '.join(curve.optimizers)}"
+    if curve.current is None:
+        yield "the recipe has no parameter learning_rate: put the rate where it makes its optimizer"
+    else:
+        yield f"for params.yaml, pipelines.{name}.params (now {curve.current:g}):"
+        yield f"      learning_rate: {rounded(found.rate)!r}"

@@ -1,0 +1,114 @@
+"""One mode, measured: how long it compiles, how fast it trains, and what the loss is after the first steps."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tapeline.dataset import Dataset
+from tapeline.errors import RunError
+from tapeline.recipe import loading
+from tapeline.train.assembly import Assembled, assemble
+from tapeline.train.feed import Chunk
+from tapeline.train.pace import Pace
+from tapeline.train.settings import TrainSettings
+from tapeline.tuning.choice import Measured, Mode
+
+PATIENCE = 10
+"""A mode that has not done its steps after so many times the asked time is too slow and is left."""
+
+
+def measure(
+    recipe: Path,
+    params: Mapping[str, Any],
+    settings: TrainSettings,
+    dataset: Dataset,
+    mode: Mode,
+    *,
+    steps: int,
+    seconds: float,
+) -> Measured:
+    """Build the recipe afresh in one mode and train it for `steps` steps and at least `seconds`, then forget it.
+
+    Loops are as long as the engine's. All modes see the same batches from the same weights. A compilation cannot
+    be cut short; what comes after it is.
+    Raises `InputError` for a mode that the recipe or its optimizer does not have.
+    """
+    asked = settings.model_copy(update=mode._asdict())
+    parts = assemble(recipe, params, asked, dataset)
+    name = "loss" if "loss" in parts.loop.names else next(iter(parts.loop.names), None)
+    total, number = 0.0, 0.0
+    speeds: list[tuple[float, int]] = []
+    compiling, limit, spent = 0.0, PATIENCE * seconds, 0.0
+    half = steps - steps // 2
+    first_loss = float("nan")
+    with loading.blaming(recipe, RunError, "fails in a step"):
+        for ran in _loops(parts, asked, steps=steps, stops=(1, half, steps)):
+            if ran.start == 0:
+                compiling = ran.seconds
+                first_loss = ran.mean(name)
+                continue
+            speeds.append((ran.steps / ran.seconds, ran.steps))
+            spent += ran.seconds
+            if half <= ran.start < steps and name is not None:
+                total, number = total + ran.sums[name][0], number + ran.sums[name][1]
+            if (ran.end >= steps and spent >= seconds) or spent >= limit:
+                done = ran.end
+                break
+    loss = total / number if done >= steps and number else None
+    rate = weighted_median(speeds) * settings.batch_size
+    return Measured(mode, compiling, rate, first_loss, loss, done)
+
+
+@dataclass(frozen=True)
+class _Ran:
+    start: int
+    end: int
+    seconds: float
+    sums: Mapping[str, tuple[float, float]]
+
+    @property
+    def steps(self) -> int:
+        return self.end - self.start
+
+    def mean(self, name: str | None) -> float:
+        total, number = self.sums.get(name or "", (0.0, 0.0))
+        return total / number if number else float("nan")
+
+
+def _loops(parts: Assembled, settings: TrainSettings, *, steps: int, stops: tuple[int, ...]) -> Iterator[_Ran]:
+    """Train without end, one loop at a time; `stops` are steps at which a loop must end."""
+    pace, nothing = Pace(), tf.zeros([len(parts.loop.names), 2], tf.float64)
+    for chunk in _chunks(parts, max(steps, settings.epochs * parts.batches.steps_per_epoch)):
+        step = chunk.first
+        while step < chunk.end:
+            ahead = (stop for stop in stops if stop > step)
+            end = pace.end(step, (chunk.end, parts.loop.next_stop(step), *ahead))
+            began = time.perf_counter()
+            reached, table = parts.loop(chunk, step, end, nothing)
+            summed = table.numpy().sum(0)
+            seconds = time.perf_counter() - began
+            if step:
+                pace.took(reached - step, seconds)
+            pairs = {name: (float(row[0]), float(row[1])) for name, row in zip(parts.loop.names, summed, strict=True)}
+            yield _Ran(step, reached, seconds, pairs)
+            step = reached
+
+
+def _chunks(parts: Assembled, horizon: int) -> Iterator[Chunk]:
+    """Yield chunks for ever, all of the shape that a run of `horizon` steps has."""
+    return chain.from_iterable(parts.feed.chunks(n * horizon, (n + 1) * horizon) for n in count())
+
+
+def weighted_median(values: list[tuple[float, int]]) -> float:
+    """Return the value that half of the weight is at or below; short loops weigh little. 0 for no values."""
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    weights = np.cumsum([weight for _, weight in ordered])
+    return ordered[int(np.searchsorted(weights, weights[-1] / 2))][0]

@@ -1,0 +1,98 @@
+"""`tapeline tune`: every compile mode and precision that a recipe supports, measured here, and which one to take.
+
+Nothing of the project is changed. Times are this machine's: measure again on another.
+"""
+
+import gc
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tapeline import startup
+from tapeline.errors import InputError, RunError
+from tapeline.train.settings import TrainSettings
+from tapeline.train.stage import opened
+from tapeline.tuning import choice
+from tapeline.tuning.choice import Measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """How long to measure. Raises `InputError` for what is too little."""
+
+    steps: int = 50
+    seconds: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.steps < 2:
+            raise InputError(f"--steps is {self.steps}: a loss after some steps needs at least 2")
+        if not (self.seconds > 0 and math.isfinite(self.seconds)):
+            raise InputError(f"--seconds is {self.seconds:g}: it must be a finite number greater than 0")
+
+
+def tune(
+    name: str, *, recipe: Path, params: Mapping[str, Any], settings: TrainSettings, data: Path, effort: Effort
+) -> Iterator[str]:
+    """Measure, and yield the lines to print as they come.
+
+    Raises `InputError` for what is wrong before the first step, `RunError` when no mode trains.
+    """
+    dataset = opened(data, settings)
+    startup.tensorflow()
+    from tapeline.recipe import loading
+    from tapeline.tuning.measuring import measure
+
+    modes = choice.candidates(loading.load(recipe).modes)
+    yield f"{name}: batches of {settings.batch_size}, {effort.seconds:g} s a mode, losses after {effort.steps} steps"
+    yield HEADER
+    every: list[Measured] = []
+    for mode in modes:
+        try:
+            one = measure(recipe, params, settings, dataset, mode, steps=effort.steps, seconds=effort.seconds)
+        except (InputError, RunError) as error:
+            if not every:
+                raise
+            if not mode.fused:  # else the optimizer has no fused kernel, which nobody asked for
+                yield f"{_named(mode)}  {error}"
+            continue
+        every.append(one)
+        yield _row(one, every[0], effort.steps)
+        gc.collect()
+    yield from _verdict(name, every, settings)
+
+
+HEADER = f"{'compile':8}{'precision':16}{'fused':6}{'compiling s':>12}{'examples/s':>14}{'loss':>12}{'difference':>12}"
+
+
+def _named(mode: choice.Mode) -> str:
+    return f"{mode.compile:8}{mode.precision:16}{'yes' if mode.fused else 'no':6}"
+
+
+def _row(one: Measured, reference: Measured, steps: int) -> str:
+    row = f"{_named(one.mode)}{one.compiling:12.2f}{one.examples_per_second:14,.0f}"
+    if one.loss is None:
+        return f"{row}{'–':>12}{'–':>12}  too slow: left after {one.steps} of {steps} steps"
+    row += f"{one.loss:12.5g}"
+    if reference is one or reference.loss is None:
+        return f"{row}{'–':>12}"
+    verdict = "" if choice.is_good(one, reference) else "  worse than float32"
+    return f"{row}{one.loss - reference.loss:+12.2g}{verdict}"
+
+
+def _verdict(name: str, every: list[Measured], settings: TrainSettings) -> Iterator[str]:
+    best = choice.winner(every)
+    if best is None:
+        raise RunError("no mode trained to a finite loss: lower the learning rate, see `tapeline lr-find`")
+    limit = choice.allowed(every[0])
+    if math.isfinite(limit):
+        yield f"a loss up to {limit:.5g} counts as good as {every[0].mode}'s ({choice.TOLERANCE:.0%})"
+    gain = best.examples_per_second / every[0].examples_per_second
+    yield f"winner: {best.mode}, {gain:.2f} × {every[0].mode}"
+    chosen = best.mode._asdict()
+    if all(getattr(settings, key) == value for key, value in chosen.items()):
+        yield f"params.yaml, pipelines.{name}.train, says so already:"
+    else:
+        yield f"for params.yaml, pipelines.{name}.train:"
+    yield from (f"      {key}: {str(value).lower()}" for key, value in chosen.items())

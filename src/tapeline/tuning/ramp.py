@@ -1,0 +1,132 @@
+"""Smith's range test: train as usual while the learning rate of every optimizer climbs, and keep each step's loss."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tapeline.dataset import Dataset
+from tapeline.errors import InputError, RunError
+from tapeline.recipe import Recipe, loading
+from tapeline.train.assembly import assemble
+from tapeline.train.settings import TrainSettings
+from tapeline.tuning.suggestion import Watch
+
+_LEAVES = (
+    str,
+    bytes,
+    int,
+    float,
+    type,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    tf.Tensor,
+    tf.Variable,
+    np.ndarray,
+    keras.Variable,
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What the test has measured."""
+
+    metric: str
+    optimizers: tuple[str, ...]
+    """The attributes whose rate climbed."""
+    rates: tuple[float, ...]
+    losses: tuple[float, ...]
+    """Finite, one a rate, up to where they diverged."""
+    current: float | None
+    """The recipe's parameter `learning_rate`, or `None` when it has none."""
+    diverged: float | None
+    """The rate that was too high, or `None` when there was none."""
+
+
+def climb(
+    recipe: Path,
+    params: Mapping[str, Any],
+    settings: TrainSettings,
+    dataset: Dataset,
+    *,
+    low: float,
+    high: float,
+    steps: int,
+    metric: str | None,
+) -> Curve:
+    """Run `steps` steps whose rate goes from `low` to `high` by the same factor each, and stop at divergence.
+
+    metric: one of the step's metrics; `loss` when there is one, else the first. Nothing is saved.
+    Raises `InputError` for a recipe without a Keras optimizer and for a metric that it has not.
+    """
+    parts = assemble(recipe, params, settings, dataset)
+    name = _chosen(metric, parts.loop.names)
+    row = parts.loop.names.index(name)
+    ramp = keras.optimizers.schedules.ExponentialDecay(low, steps - 1, high / low)
+    moved, current = _set_rates(parts.recipe, ramp), getattr(parts.recipe.params, "learning_rate", None)
+    watch, nothing = Watch(), tf.zeros([len(parts.loop.names), 2], tf.float64)
+    rates: list[float] = []
+    losses: list[float] = []
+    with loading.blaming(recipe, RunError, "fails in a step"):
+        for chunk in parts.feed.chunks(0, steps):
+            for step in range(chunk.first, chunk.end):
+                _, table = parts.loop(chunk, step, step + 1, nothing)
+                total, count = table.numpy()[0, row]
+                if not count:
+                    continue
+                rate, loss = low * (high / low) ** (step / (steps - 1)), float(total / count)
+                if watch.diverged(loss):
+                    return Curve(name, moved, tuple(rates), tuple(losses), current, rate)
+                rates.append(rate)
+                losses.append(loss)
+    return Curve(name, moved, tuple(rates), tuple(losses), current, None)
+
+
+def _chosen(metric: str | None, names: Sequence[str]) -> str:
+    if not names:
+        raise InputError("the recipe's train_step returns no metric, so there is no loss to look at")
+    if metric is not None and metric not in names:
+        raise InputError(f"--metric is {metric!r}: train_step returns {', '.join(names)}")
+    return metric or ("loss" if "loss" in names else names[0])
+
+
+def _set_rates(recipe: Recipe, ramp: Any) -> tuple[str, ...]:
+    """Give every optimizer the ramp over the run's steps, not over its own updates, of which a step may have many."""
+
+    def rate() -> tf.Tensor:
+        assert recipe._context is not None, "the loop sets the context before each step"
+        return ramp(recipe._context.step)
+
+    found = dict(optimizers(recipe))
+    if not found:
+        raise InputError(f"{type(recipe).__name__} holds no Keras optimizer in any attribute: no rate to find")
+    for optimizer in found.values():
+        optimizer.learning_rate = rate
+    return tuple(found)
+
+
+def optimizers(holder: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, optimizer) for each Keras optimizer that attributes, lists and dicts lead to."""
+    yield from _walk(holder, "", set())
+
+
+def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, _LEAVES) or isinstance(value, keras.Layer) or id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, keras.optimizers.Optimizer):
+        yield path, value
+    if isinstance(value, Mapping):
+        inner: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, (list, tuple)):
+        inner = enumerate(value)
+    else:
+        inner = getattr(value, "__dict__", {}).items()
+    for name, item in inner:
+        yield from _walk(item, f"{path}.{name}".lstrip("."), seen)

@@ -1,0 +1,62 @@
+"""Several epochs of training and validation in one call of the compiled loop: the same bytes as one at a time."""
+
+import datasets
+import pytest
+import recipes
+from training import Crash, Lengths, Run, crash_after
+
+from tapeline.errors import InputError
+from tapeline.train.records import LoopEnded, Validated
+
+
+@pytest.fixture
+def run(tmp_path, tf):
+    data = datasets.blobs(tmp_path / "blobs").folder
+    recipe = recipes.write(tmp_path, recipes.EVERYTHING)
+
+    def make(label, **changes):
+        return Run(tmp_path / label, recipe, data, **{"epochs": 6, "batch_size": 8, **changes})
+
+    return make
+
+
+@pytest.mark.parametrize("settings", [{}, {"ema": 0.9}, {"validate_every": 2}, {"compile": "eager", "epochs": 3}])
+def test_the_bytes_of_the_ordinary_loop(run, settings):
+    whole = run("whole", **settings)()
+    records = []
+    inside = run("inside", in_graph_epochs=4, **settings)(hooks=[records.append], pace=Lengths(1000))
+    assert inside.outs() == whole.outs()
+    longest = max(record.step - record.start for record in records if isinstance(record, LoopEnded))
+    assert longest == min(4, inside.settings.epochs) * 12
+    told = [record.epoch for record in records if isinstance(record, Validated)]
+    assert told == list(
+        range(inside.settings.validate_every, inside.settings.epochs + 1, inside.settings.validate_every)
+    )
+
+
+def test_cut_inside_a_call(run):
+    whole = run("whole")().outs()
+    cut = run("cut", in_graph_epochs=4, checkpoint={"every_steps": 5})
+    with pytest.raises(Crash):
+        cut(hooks=[crash_after(30)], pace=Lengths(1000))
+    assert cut(pace=Lengths(7)).outs() == whole
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"compile": "xla"}, "in_graph_epochs needs compile graph"),
+        ({"best": {"metric": "loss", "mode": "min"}}, "`best` looks at them between epochs"),
+    ],
+)
+def test_what_does_not_go_together(run, settings, said):
+    with pytest.raises(ValueError, match=said):
+        run("refused", in_graph_epochs=2, **settings)
+
+
+def test_python_metrics_are_outside_graphs(run, tmp_path):
+    source = recipes.EVERYTHING + "\n    def evaluate(self, data):\n        return {'size': 1.0}\n"
+    inside = run("python", in_graph_epochs=2)
+    inside.recipe = recipes.write(tmp_path / "python", source)
+    with pytest.raises(InputError, match=r"train.in_graph_epochs is 2: Everything.evaluate is Python, outside graphs"):
+        inside()
