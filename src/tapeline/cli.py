@@ -18,6 +18,7 @@ from typing import Any
 from tapeline import files, processes
 from tapeline.environment import check_versions, library_versions, machine
 from tapeline.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.initial_weights import initial_weights
 from tapeline.interpreter import use_tree_code
 from tapeline.params import Params, Pipeline, check_recipe
 from tapeline.project import Project
@@ -70,7 +71,10 @@ def _parser() -> argparse.ArgumentParser:
         )
         command.set_defaults(command=_stage, stage=stage)
         if stage == "train":
-            command.add_argument("--fresh", action="store_true", help="drop the checkpoints and start at step 0")
+            where = command.add_mutually_exclusive_group()
+            where.add_argument("--fresh", action="store_true", help="drop the checkpoints and start at step 0")
+            where.add_argument("--extend", action="store_true", help="go on from a run that had fewer epochs")
+            command.add_argument("--profile", metavar="FIRST:LAST", help="trace these steps for TensorBoard's profiler")
     _add_tuning(commands)
     return parser
 
@@ -90,7 +94,9 @@ def _add_tuning(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
             command.add_argument("--metric", help="the step's metric to look at (loss, else the first)")
             command.add_argument("--picture", type=Path, help="the PNG (.tapeline/lr-find/NAME.png)")
         else:
-            command.add_argument("--steps", type=int, default=50, help="steps to the loss that is compared (%(default)d)")
+            command.add_argument(
+                "--steps", type=int, default=50, help="steps to the loss that is compared (%(default)d)"
+            )
             command.add_argument("--seconds", type=float, default=3.0, help="how long to measure a mode (%(default)g)")
 
 
@@ -208,8 +214,12 @@ def _wait(text: str) -> None:
 
 def _train(call: Call, report: Report) -> None:
     pipeline = _known_pipeline(call)
+    from tapeline.train.options import Options, steps
     from tapeline.train.stage import train
 
+    profile = steps(call.options.profile) if call.options.profile else None
+    options = Options(fresh=call.options.fresh, extend=call.options.extend, profile=profile)
+    source = pipeline.train.init_from
     train(
         recipe=call.project.folder / pipeline.recipe,
         params=pipeline.params,
@@ -217,7 +227,9 @@ def _train(call: Call, report: Report) -> None:
         data=call.project.data(pipeline.dataset),
         out=call.project.run(call.name, "train"),
         checkpoints=call.project.checkpoints(call.name),
-        fresh=call.options.fresh,
+        traces=call.project.local / "train" / call.name,
+        options=options,
+        weights=initial_weights(call.project, source) if source else None,
         report=report,
     )
     described = {"machine": machine(), "libraries": library_versions()}

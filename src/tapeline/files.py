@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,12 @@ def sha256(path: Path) -> str:
     """Return the hexadecimal SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_files(paths: Iterable[Path]) -> str:
+    """Return one SHA-256 over several files' names and contents, in the order given."""
+    lines = [f"{path.name} {sha256(path)}\n" for path in paths]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def canonical_json(value: Any) -> str:

@@ -95,16 +95,15 @@ def server_home(tmp_path_factory):
 @pytest.fixture(scope="session")
 def server(server_home):
     """A real server with its scheduler, every second; the address of its API."""
-    home = server_home
-    with socket.create_server(("127.0.0.1", 0)) as listener, (home / "log").open("wb") as log:
+    with socket.create_server(("127.0.0.1", 0)) as listener, (server_home / "log").open("wb") as log:
         port = listener.getsockname()[1]
         app = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
         child = Child(
             [*app, "--fd", str(listener.fileno()), "--log-level", "warning"],
-            cwd=home,
+            cwd=server_home,
             env={
                 **os.environ,
-                "PREFECT_HOME": str(home),
+                "PREFECT_HOME": str(server_home),
                 "PREFECT_UI_ENABLED": "false",
                 "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "1",
                 "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1",

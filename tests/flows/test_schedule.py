@@ -61,7 +61,8 @@ def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, serve
     serving = serve(folder, "cancelled")
     [deployment] = until(lambda: ask("deployments", {"deployments": {"name": {"any_": ["cancelled"]}}}))
     with httpx.Client(base_url=server, timeout=30, trust_env=False) as api:
-        run = api.post(f"/deployments/{deployment['id']}/create_flow_run", json={"state": {"type": "SCHEDULED"}}).json()
+        created = api.post(f"/deployments/{deployment['id']}/create_flow_run", json={"state": {"type": "SCHEDULED"}})
+        run = created.raise_for_status().json()
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
         api.post(f"/flow_runs/{run['id']}/set_state", json={"state": {"type": "CANCELLING"}}).raise_for_status()
         until(lambda: api.get(f"/flow_runs/{run['id']}").json()["state_type"] == "CANCELLED", limit=40)

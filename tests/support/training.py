@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from tapeline.train.options import Options
 from tapeline.train.pace import Pace
 from tapeline.train.records import LoopEnded, Note, Saved
 from tapeline.train.settings import TrainSettings
@@ -66,9 +67,10 @@ class Run:
         self.folder, self.recipe, self.dataset, self.params = folder, recipe, dataset, params or {}
         self.settings = TrainSettings.model_validate_json(json.dumps(settings))
         self.out, self.checkpoints = folder / "out", folder / "checkpoints"
+        self.weights: Path | None = None
         self.notes: list[str] = []
 
-    def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, fresh: bool = False, leave=None) -> "Run":
+    def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, leave=None, **options) -> "Run":
         """Train, and keep what was said."""
         self.notes = []
         listen = [lambda record: self.notes.append(record.text) if isinstance(record, Note) else None]
@@ -80,7 +82,9 @@ class Run:
             data=self.dataset,
             out=self.out,
             checkpoints=self.checkpoints,
-            fresh=fresh,
+            traces=self.folder / "traces",
+            options=Options(**options),
+            weights=self.weights,
             hooks=[*listen, *hooks],
             pace=pace,
             **extra,

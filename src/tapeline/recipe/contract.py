@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tapeline.dataset import Dataset, Feature
 from tapeline.errors import InputError
@@ -79,6 +81,10 @@ class Recipe(ABC):
 
     def evaluate(self, data: Dataset) -> Mapping[str, float]:
         """Return metrics that no per-example figure can say. Plain Python on the host; none by default."""
+        return {}
+
+    def pictures(self, data: Dataset) -> Mapping[str, NDArray[np.uint8]]:
+        """Return pictures to look at after a validation, uint8 of shape (height, width, 1 or 3)."""
         return {}
 
     def signatures(self) -> Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]:

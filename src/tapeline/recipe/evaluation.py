@@ -48,6 +48,10 @@ class Evaluation:
         measured = means(self.names, np.asarray(totals))
         return {**measured, **{name: float(value) for name, value in self._recipe.evaluate(self._dataset).items()}}
 
+    def pictures(self) -> Mapping[str, NDArray[np.uint8]]:
+        """Return what the recipe shows."""
+        return self._recipe.pictures(self._dataset)
+
     def in_graph(self) -> Callable[[], tf.Tensor]:
         """Return a graph-traceable function of the same totals, float64 of shape (metrics, 2), from columns in RAM.
 

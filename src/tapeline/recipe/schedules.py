@@ -21,6 +21,7 @@ scalar, in eager, graph and XLA mode alike. What counts steps is done in int64, 
 Importing this changes nothing in the stages: a recipe that uses it depends on it, no other does.
 """
 
+import itertools
 import math
 from typing import Any
 
@@ -224,7 +225,7 @@ class OneCycle(LearningRateSchedule):
         step = _step(step)
         corners = self.corners()
         rate = tf.constant(corners[0][1], tf.float32)
-        for (begin, before), (end, after) in zip(corners, corners[1:], strict=False):
+        for (begin, before), (end, after) in itertools.pairwise(corners):
             done = _ratio(tf.clip_by_value(step - begin, 0, end - begin), end - begin)
             if self.anneal == "cos":
                 done = 0.5 * (1.0 - tf.cos(math.pi * done))

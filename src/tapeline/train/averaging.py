@@ -29,6 +29,10 @@ class Average:
         """What a checkpoint must hold of it."""
         return {f"{PREFIX}{name}": average for name, average in self._averages.items()}
 
+    def reset(self) -> None:
+        """Start again from the weights as they are."""
+        variables.assign(self._averages, variables.snapshot(self._weights))
+
     def step(self) -> None:
         """Follow the weights by one step. Graph-traceable."""
         for name, average in self._averages.items():

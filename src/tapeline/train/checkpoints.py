@@ -25,6 +25,8 @@ from tapeline.train.state import Snapshot
 
 PREFIX = "step-"
 DAMAGED = "damaged-"
+FINAL = "final-"
+"""The state at the end of a run that succeeded: only `--extend` reads it."""
 MANIFEST = "manifest"
 BUNDLE = "state"
 
@@ -33,9 +35,9 @@ class Damaged(Exception):
     """A checkpoint whose bytes are not those that were written."""
 
 
-def write(folder: Path, snapshot: Snapshot) -> Path:
+def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
     """Write one checkpoint and return its folder. Safe to call from any thread; the same step is written once."""
-    final = folder / f"{PREFIX}{snapshot.step:012d}"
+    final = folder / f"{prefix}{snapshot.step:012d}"
     if final.exists():
         return final
     partial = folder / f".{final.name}.{threading.get_ident()}{files.PARTIAL}"
@@ -97,6 +99,28 @@ def remove_all(folder: Path) -> None:
     """Remove every checkpoint in a folder, damaged ones too."""
     for path in [*saved(folder), *folder.glob(f"{DAMAGED}*")]:
         shutil.rmtree(path)
+
+
+def final(folder: Path, expected: Callable[[Mapping[str, Any]], dict[str, tf.Variable]]) -> Snapshot | None:
+    """Return the state at the end of a run that succeeded, or `None`. Raises `InputError` for a damaged one."""
+    try:
+        return next((read(path, expected) for path in folder.glob(f"{FINAL}*")), None)
+    except Damaged as error:
+        raise InputError(f"the end of the shorter run is damaged: {error}") from None
+
+
+def any_saved(folder: Path) -> bool:
+    """Return whether a run left anything to go on from."""
+    return any(saved(folder)) or any(folder.glob(f"{FINAL}*"))
+
+
+def keep_final(folder: Path, snapshot: Snapshot) -> None:
+    """Keep the end of a run in place of its checkpoints, and of the end of the pipeline's run before it."""
+    write(folder, snapshot, FINAL)
+    remove_all(folder)
+    for path in folder.parent.glob(f"*/{FINAL}*"):
+        if path.parent != folder:
+            shutil.rmtree(path)
 
 
 def superseded(paths: list[Path], keep: int) -> Iterator[Path]:

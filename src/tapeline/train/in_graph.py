@@ -28,7 +28,7 @@ class InGraphValidation:
         return [f"val_{name}" for name in self._evaluation.names]
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """Return the (sum, count) of each metric after `step`, float64 of shape (metrics, 2); zeros where none is due."""
+        """Return each metric's (sum, count) after `step`, float64 of shape (metrics, 2); zeros where none is due."""
         epoch, within = (step + 1) // self._steps_per_epoch, (step + 1) % self._steps_per_epoch
         asked = tf.logical_or(epoch % self._settings.validate_every == 0, epoch == self._settings.epochs)
         due = tf.logical_and(within == 0, asked)

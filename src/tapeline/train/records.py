@@ -1,8 +1,11 @@
 """What the engine tells its hooks: frozen records. A hook is any callable that takes one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,8 @@ class Validated:
     epoch: int
     metrics: Mapping[str, float]
     improved: bool
+    pictures: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
+    """What the recipe shows, uint8 of shape (height, width, 1 or 3)."""
 
 
 @dataclass(frozen=True, kw_only=True)

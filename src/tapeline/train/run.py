@@ -1,7 +1,7 @@
-"""One run: build the recipe, prove that its state is complete, go on from a checkpoint, train, write the outs."""
+"""One run: assemble, go on from where it was, train, write the outs."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,21 @@ from tapeline.errors import RunError
 from tapeline.recipe import loading, variables
 from tapeline.report import Report
 from tapeline.train import checkpoints as stored
-from tapeline.train import fingerprint, history
-from tapeline.train.assembly import assemble
+from tapeline.train import fingerprint, history, initial, starting
+from tapeline.train.assembly import Assembled, assemble
 from tapeline.train.console import Console
 from tapeline.train.engine import Engine, Stops
 from tapeline.train.limit import TimeLimit
+from tapeline.train.options import Options
 from tapeline.train.pace import Pace
+from tapeline.train.profiling import Profile
 from tapeline.train.records import Hook, Note, Record, Saved
 from tapeline.train.saving import Saving
 from tapeline.train.settings import TrainSettings
 from tapeline.train.state import State
 from tapeline.train.stopping import Stopper
 from tapeline.train.telling import reporting
+from tapeline.train.tensorboard import TensorBoard
 from tapeline.train.validation import Validation
 
 
@@ -36,7 +39,9 @@ def run(
     dataset: Dataset,
     out: Path,
     checkpoints: Path,
-    fresh: bool,
+    options: Options,
+    weights: Path | None,
+    traces: Path,
     report: Report,
     hooks: Sequence[Hook],
     pace: Pace,
@@ -44,83 +49,85 @@ def run(
 ) -> None:
     """See `tapeline.train.stage.train`; the dataset was opened and verified there."""
     parts = assemble(recipe, params, settings, dataset)
-    console = Console(log_every=settings.log_every)
-    every_hook: list[Hook] = [console, reporting(report), *hooks]
-
-    def tell(record: Record) -> None:
-        for hook in every_hook:
-            hook(record)
-
-    def say(text: str) -> None:
-        tell(Note(text=text))
-
     covered = fingerprint.parts(settings=settings.deciding(), params=params, data=dataset.fingerprint(), recipe=recipe)
+    if weights:
+        covered["weights"] = initial.content(weights)
     folder = checkpoints / fingerprint.fingerprint(covered)
-    with processes.exclusive(folder / "lock", waiting=say):
-        _resume(parts.state, folder, covered, fresh=fresh, say=say)
+    with ExitStack() as stack:
+        told = Hooks(parts, settings, options, traces, stack)
+        told.hooks += [reporting(report), *hooks]
+        stack.enter_context(processes.exclusive(folder / "lock", waiting=told.say))
+        starting.start(parts.state, folder, covered, options=options, weights=weights, say=told.say)
         if dropped := parts.batches.dropped:
-            say(f"each epoch leaves out {dropped} examples of its permutation: they fill no batch")
-        writer = stored.Writer(
-            folder,
-            keep=settings.checkpoint.keep,
-            on_saved=lambda step, path, seconds: tell(Saved(step=step, path=path, seconds=seconds)),
-        )
-        stops: list[Stops] = [parts.loop.next_stop]
-        if settings.max_time:
-            every_hook.insert(0, TimeLimit(settings.max_time))
-        saving = Saving(settings.checkpoint, parts.state, writer)
-        every_hook.insert(0, saving)
-        stops.append(saving.next_stop)
-        if parts.evaluation:
-            validation = Validation(
-                parts.evaluation, parts.state, settings, steps_per_epoch=parts.batches.steps_per_epoch, tell=tell
-            )
-            every_hook.insert(0, validation)
-            stops.append(validation.next_stop)
+            told.say(f"each epoch leaves out {dropped} examples of its permutation: they fill no batch")
+        writer = stack.enter_context(closing(stored.Writer(folder, keep=settings.checkpoint.keep, on_saved=told.saved)))
+        told.begin(writer)
         engine = Engine(
             settings=settings,
             state=parts.state,
             loop=parts.loop,
             feed=parts.feed,
             steps_per_epoch=parts.batches.steps_per_epoch,
-            stops=stops,
-            hooks=every_hook,
+            stops=told.stops,
+            hooks=told.hooks,
             save=writer.write,
             pace=pace,
         )
         stopper = Stopper(
             ask=lambda: parts.loop.stop.assign(True), save=lambda: writer.write(engine.snapshot), leave=leave
         )
-        try:
-            with stopper, loading.blaming(recipe, RunError, "fails in a step"):
-                engine.run(stopper)
-        finally:
-            writer.close()
-            console.close()
+        with stopper, loading.blaming(recipe, RunError, "fails in a step"):
+            engine.run(stopper)
+        writer.wait()
         _write_outs(out, parts.state, covered)
-        stored.remove_all(folder)
+        stored.keep_final(folder, parts.state.snapshot())
 
 
-def _resume(state: State, folder: Path, covered: Mapping[str, Any], *, fresh: bool, say: Callable[[str], None]) -> None:
-    """Restore the newest whole checkpoint of this fingerprint, or say why the run starts at step 0."""
-    if fresh:
-        stored.remove_all(folder)
-    snapshot = stored.newest(folder, state.expected, say)
-    if snapshot is not None:
-        state.restore(snapshot)
-        say(f"going on from step {state.step}")
-    elif reason := _why_fresh(folder, covered):
-        say(f"starting at step 0: a checkpoint of another run is there, which differs in {reason}")
-    files.write_json(folder / "fingerprint.json", covered)
+class Hooks:
+    """What is called after each loop, in order: validation, checkpoints and limits first, then who only looks."""
 
+    def __init__(
+        self, parts: Assembled, settings: TrainSettings, options: Options, traces: Path, stack: ExitStack
+    ) -> None:
+        self._parts, self._settings = parts, settings
+        self.hooks: list[Hook] = [stack.enter_context(closing(Console(log_every=settings.log_every)))]
+        self.stops: list[Stops] = [parts.loop.next_stop]
+        if settings.tensorboard:
+            self.hooks.append(stack.enter_context(closing(TensorBoard(traces / "tensorboard"))))
+        if options.profile:
+            profile = stack.enter_context(closing(Profile(*options.profile, traces / "profile", tell=self.tell)))
+            self.hooks.append(profile)
+            self.stops.append(profile.next_stop)
 
-def _why_fresh(folder: Path, covered: Mapping[str, Any]) -> str:
-    others = sorted(folder.parent.glob("*/fingerprint.json"), key=lambda path: path.stat().st_mtime)
-    others = [path for path in others if path.parent != folder and stored.saved(path.parent)]
-    if not others:
-        return ""
-    changed = fingerprint.difference(json.loads(others[-1].read_bytes()), covered)
-    return ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")
+    def begin(self, writer: stored.Writer) -> None:
+        """Put first what acts on the state, which is now the one that training starts from."""
+        parts, settings = self._parts, self._settings
+        first: list[Hook] = []
+        if parts.evaluation:
+            validation = Validation(
+                parts.evaluation, parts.state, settings, steps_per_epoch=parts.batches.steps_per_epoch, tell=self.tell
+            )
+            first.append(validation)
+            self.stops.append(validation.next_stop)
+        saving = Saving(settings.checkpoint, parts.state, writer)
+        first.append(saving)
+        self.stops.append(saving.next_stop)
+        if settings.max_time:
+            first.append(TimeLimit(settings.max_time))
+        self.hooks[:0] = first
+
+    def tell(self, record: Record) -> None:
+        """Give a record to every hook."""
+        for hook in self.hooks:
+            hook(record)
+
+    def say(self, text: str) -> None:
+        """Tell what the user should know."""
+        self.tell(Note(text=text))
+
+    def saved(self, step: int, path: Path, seconds: float) -> None:
+        """Tell of a checkpoint."""
+        self.tell(Saved(step=step, path=path, seconds=seconds))
 
 
 def _write_outs(out: Path, state: State, covered: Mapping[str, Any]) -> None:

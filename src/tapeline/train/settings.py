@@ -70,6 +70,10 @@ class TrainSettings(Section):
     """Wall-clock limit in seconds; past it the run ends non-zero with a checkpoint."""
     log_every: PositiveInt | None = None
     """A plain line every so many steps."""
+    tensorboard: bool = False
+    """Write scalars and pictures to `.tapeline/train/<pipeline>/tensorboard/`."""
+    init_from: str | None = None
+    """Weights to start from: a folder such as `runs/digits/train/weights`, or a registered `digits@v1.0.0`."""
 
     @model_validator(mode="after")
     def _micro_batches_are_equal(self) -> "TrainSettings":
@@ -93,4 +97,7 @@ class TrainSettings(Section):
 
     def deciding(self) -> dict[str, object]:
         """Return what decides the bits of the result: everything but when to save, log, or give up waiting."""
-        return self.model_dump(mode="json", exclude={"checkpoint", "max_time", "log_every", "data", "in_graph_epochs"})
+        return self.model_dump(
+            mode="json",
+            exclude={"checkpoint", "max_time", "log_every", "data", "in_graph_epochs", "tensorboard", "init_from"},
+        )

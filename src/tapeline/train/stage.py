@@ -1,5 +1,6 @@
 """Stage 2: its inputs are checked here, before TensorFlow is imported (seconds); `run` does the rest."""
 
+import importlib.util
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from tapeline import startup
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError
 from tapeline.report import Report, silent
+from tapeline.train.options import Options
 from tapeline.train.pace import Pace
 from tapeline.train.records import Hook
 from tapeline.train.settings import TrainSettings
@@ -22,7 +24,9 @@ def train(
     data: Path,
     out: Path,
     checkpoints: Path,
-    fresh: bool = False,
+    traces: Path,
+    options: Options | None = None,
+    weights: Path | None = None,
     report: Report = silent,
     hooks: Sequence[Hook] = (),
     pace: Pace | None = None,
@@ -30,12 +34,16 @@ def train(
 ) -> None:
     """Train one pipeline, going on from its newest checkpoint, and replace its outs in `out`.
 
+    traces: a folder for what TensorBoard and the profiler write. weights: the folder that `train.init_from` names.
     hooks: called with each record, after the engine's own. pace: chooses how many steps a loop has.
     leave: called with the exit status when a signal could not be obeyed in time; must not return.
     Raises `InputError` for what is wrong before the first step, `RunError` for what fails later, `Interrupted` and
     `LimitReached` with a checkpoint saved. The outs are only touched at the end.
     """
     dataset = opened(data, settings)
+    if settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
+        raise InputError("train.tensorboard needs the package: `pip install 'tapeline[tensorboard]'`, or set it to false")
+
     startup.tensorflow()
     from tapeline.train.run import run
 
@@ -46,7 +54,9 @@ def train(
         dataset=dataset,
         out=out,
         checkpoints=checkpoints,
-        fresh=fresh,
+        options=options or Options(),
+        weights=weights,
+        traces=traces,
         report=report,
         hooks=hooks,
         pace=pace or Pace(),

@@ -1,12 +1,17 @@
 """A hook that measures the `val` split between two loops and keeps the best weights."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.train.records import LoopEnded, Record, Skipped, Started, Validated
 from tapeline.train.settings import TrainSettings
 from tapeline.train.state import State
+
+_NONE: Mapping[str, NDArray[np.uint8]] = {}
 
 
 class Validation:
@@ -33,16 +38,16 @@ class Validation:
         """Validate where a loop ended, or where a checkpoint was written just before it was due."""
         if not isinstance(record, Started | LoopEnded | Skipped):
             return
-        improved = False
+        improved, pictures = False, _NONE
         if self._is_due():
             with self._state.average.in_place() if self._state.average else nullcontext():
-                improved = self._state.judge(self._evaluation(), self._settings.best)
+                measured, pictures = self._evaluation(), self._evaluation.pictures()
+            improved = self._state.judge(measured, self._settings.best)
         for row in (row for row in self._state.history if row["step"] > self._told):
             measured = {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
             if measured:
-                self._tell(
-                    Validated(step=int(row["step"]), epoch=int(row["epoch"]), metrics=measured, improved=improved)
-                )
+                step, epoch = int(row["step"]), int(row["epoch"])
+                self._tell(Validated(step=step, epoch=epoch, metrics=measured, improved=improved, pictures=pictures))
         self._told = self._state.step
 
     def _is_due(self) -> bool:

@@ -22,6 +22,9 @@ from tapeline.tuning.choice import Measured, Mode
 PATIENCE = 10
 """A mode that has not done its steps after so many times the asked time is too slow and is left."""
 
+CHUNK = 1024
+"""Steps of a run that is so short that beginning anew would take more time than its steps."""
+
 
 def measure(
     recipe: Path,
@@ -44,20 +47,20 @@ def measure(
     name = "loss" if "loss" in parts.loop.names else next(iter(parts.loop.names), None)
     total, number = 0.0, 0.0
     speeds: list[tuple[float, int]] = []
-    compiling, limit, spent = 0.0, PATIENCE * seconds, 0.0
+    compiling, began, done = 0.0, 0.0, 0
     half = steps - steps // 2
     first_loss = float("nan")
     with loading.blaming(recipe, RunError, "fails in a step"):
         for ran in _loops(parts, asked, steps=steps, stops=(1, half, steps)):
             if ran.start == 0:
-                compiling = ran.seconds
+                compiling, began = ran.seconds, time.perf_counter()
                 first_loss = ran.mean(name)
                 continue
             speeds.append((ran.steps / ran.seconds, ran.steps))
-            spent += ran.seconds
+            spent = time.perf_counter() - began
             if half <= ran.start < steps and name is not None:
                 total, number = total + ran.sums[name][0], number + ran.sums[name][1]
-            if (ran.end >= steps and spent >= seconds) or spent >= limit:
+            if (ran.end >= steps and spent >= seconds) or spent >= PATIENCE * seconds:
                 done = ran.end
                 break
     loss = total / number if done >= steps and number else None
@@ -84,7 +87,7 @@ class _Ran:
 def _loops(parts: Assembled, settings: TrainSettings, *, steps: int, stops: tuple[int, ...]) -> Iterator[_Ran]:
     """Train without end, one loop at a time; `stops` are steps at which a loop must end."""
     pace, nothing = Pace(), tf.zeros([len(parts.loop.names), 2], tf.float64)
-    for chunk in _chunks(parts, max(steps, settings.epochs * parts.batches.steps_per_epoch)):
+    for chunk in _chunks(parts, max(steps, settings.epochs * parts.batches.steps_per_epoch, CHUNK)):
         step = chunk.first
         while step < chunk.end:
             ahead = (stop for stop in stops if stop > step)

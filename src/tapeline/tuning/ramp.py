@@ -117,7 +117,7 @@ def optimizers(holder: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, _LEAVES) or isinstance(value, keras.Layer) or id(value) in seen:
+    if isinstance(value, _LEAVES) or id(value) in seen:
         return
     seen.add(id(value))
     if isinstance(value, keras.optimizers.Optimizer):

@@ -22,6 +22,9 @@ WINDOW = 1 / 40
 """Standard deviation of the smoothing window / number of steps."""
 FALL = 0.1
 """A loss that falls by less than this share falls nowhere: no rate is suggested."""
+SAFETY = 4.0
+"""The test passes a rate that would diverge if it stayed before the loss shows it: so far below the rate at the lowest
+loss a rate can stay."""
 
 Floats = NDArray[np.float64]
 
@@ -35,7 +38,7 @@ class Suggestion:
     rate: float
     """Where it falls fastest."""
     high: float
-    """Where it has almost ended to fall: the upper bound of a cyclic rate."""
+    """Where it has almost ended to fall, or `SAFETY` below where it begins to rise: the upper bound of a cyclic rate."""
 
 
 class Watch:
@@ -57,19 +60,17 @@ class Watch:
         return level - self._best > (DIVERGED - 1) * max(abs(self._best), 10 * FLOOR * self._first)
 
 
-def smooth(losses: Sequence[float]) -> Floats:
+def smooth(losses: Sequence[float], window: float = WINDOW) -> Floats:
     """Return the mean under a Gaussian window, cut off at both ends: shape (steps,). Geometric where none is negative,
     so that the end of a divergence does not reach back.
     """
     values = np.asarray(losses, np.float64)
     place = np.arange(len(values))
-    window = np.exp(-0.5 * ((place[:, None] - place) / max(1.0, WINDOW * len(values))) ** 2)
-    window /= window.sum(1, keepdims=True)
-    if _has_ratios(losses):
-        lowest = FLOOR * _first(losses)
-        return np.exp(window @ np.log(np.maximum(values, lowest)))
-    mean: Floats = window @ values
-    return mean
+    weights = np.exp(-0.5 * ((place[:, None] - place) / max(1.0, window * len(values))) ** 2)
+    weights /= weights.sum(1, keepdims=True)
+    has_ratios = _has_ratios(losses)
+    mean: Floats = weights @ (np.log(np.maximum(values, FLOOR * _first(losses))) if has_ratios else values)
+    return np.exp(mean) if has_ratios else mean
 
 
 def suggest(rates: Sequence[float], losses: Sequence[float]) -> Suggestion | None:
@@ -80,17 +81,18 @@ def suggest(rates: Sequence[float], losses: Sequence[float]) -> Suggestion | Non
     if len(losses) < 4:
         return None
     mean, first = smooth(losses), _first(losses)
-    bottom = int(mean.argmin())
-    noise = float(np.std(losses[: _early(losses)]))
-    if bottom < 2 or mean[0] - mean[bottom] < max(FALL * abs(first), noise):
+    fall = mean[0] - mean.min()
+    if fall < max(FALL * abs(first), float(np.std(losses[: _early(losses)]))):
         return None
-    height = mean[: bottom + 1]
-    if _has_ratios(losses):
-        height = np.log(height)
-    slope = np.gradient(height, np.log(rates[: bottom + 1]))
+    bottom = int(np.flatnonzero(mean <= mean.min() + 0.01 * fall)[-1])
+    # The slope sees what comes after the bottom too, which keeps it away from the edge, and by a wider window.
+    wide = smooth(losses, 2 * WINDOW)
+    height, slope_of = (np.log(mean), np.log(wide)) if _has_ratios(losses) else (mean, wide)
     fallen = (height[0] - np.minimum.accumulate(height)) / (height[0] - height.min())
-    begun, ended = int((fallen >= 0.05).argmax()), int((fallen >= 0.95).argmax())
-    steepest = begun + int(slope[begun : ended + 1].argmin())
+    begun, ended = int((fallen >= 0.1).argmax()), int((fallen >= 0.95).argmax())
+    safe = int(np.searchsorted(rates, rates[bottom] / SAFETY))
+    ended = max(begun, min(ended, safe))
+    steepest = begun + int(np.gradient(slope_of, np.log(rates))[begun : ended + 1].argmin())
     return Suggestion(rates[begun], rates[steepest], rates[ended])
 
 

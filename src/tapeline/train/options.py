@@ -1,0 +1,23 @@
+"""How one call of `tapeline train` goes about it; nothing here decides a bit of the result."""
+
+import re
+from dataclasses import dataclass
+
+from tapeline.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """fresh: drop the checkpoints. extend: go on from a shorter run. profile: trace the steps [first, last)."""
+
+    fresh: bool = False
+    extend: bool = False
+    profile: tuple[int, int] | None = None
+
+
+def steps(text: str) -> tuple[int, int]:
+    """Read `100:110`. Raises `InputError` for anything but two steps in order."""
+    match = re.fullmatch(r"(\d+):(\d+)", text)
+    if not match or int(match[1]) >= int(match[2]):
+        raise InputError(f"--profile is {text!r}: give the first step and the one after the last, as in 100:110")
+    return int(match[1]), int(match[2])

@@ -1,0 +1,81 @@
+"""Where a run starts: at its newest checkpoint, at the end of a shorter run, at given weights, or at step 0."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tapeline import files
+from tapeline.errors import InputError
+from tapeline.train import checkpoints, fingerprint, initial
+from tapeline.train.options import Options
+from tapeline.train.state import State
+
+RECORD = "fingerprint.json"
+
+
+def start(
+    state: State,
+    folder: Path,
+    covered: Mapping[str, Any],
+    *,
+    options: Options,
+    weights: Path | None,
+    say: Callable[[str], None],
+) -> None:
+    """Restore what there is to go on from, and say what it is.
+
+    folder: of this fingerprint. covered: what the fingerprint covers. weights: `train.init_from`, found.
+    Raises `InputError` when there is nothing that could be extended.
+    """
+    if options.fresh:
+        checkpoints.remove_all(folder)
+    snapshot = checkpoints.newest(folder, state.expected, say)
+    if snapshot is not None:
+        state.restore(snapshot)
+        say(f"going on from step {state.step}")
+    elif options.extend:
+        shorter = _shorter(folder, covered)
+        snapshot = checkpoints.newest(shorter, state.expected, say) or checkpoints.final(shorter, state.expected)
+        if snapshot is None:
+            raise InputError(f"--extend: no whole checkpoint of the shorter run is left in {shorter}")
+        state.restore(snapshot)
+        say(f"extending a run of fewer epochs, from step {state.step}")
+    else:
+        if reason := _why_fresh(folder, covered):
+            say(f"starting at step 0: a checkpoint of another run is there, which differs in {reason}")
+        if weights:
+            initial.take(weights, {name: state.variables[name] for name in state.weights}, say)
+            if state.average:
+                state.average.reset()
+    files.write_json(folder / RECORD, covered)
+
+
+def _others(folder: Path) -> list[Path]:
+    """Return the records of this pipeline's other runs that left a checkpoint, the oldest first."""
+    records = sorted(folder.parent.glob(f"*/{RECORD}"), key=lambda path: path.stat().st_mtime)
+    return [path for path in records if path.parent != folder and checkpoints.any_saved(path.parent)]
+
+
+def _shorter(folder: Path, covered: Mapping[str, Any]) -> Path:
+    """Return the folder of the longest run that differs in its epochs alone."""
+    differing: list[str] = []
+    found: list[tuple[int, Path]] = []
+    for record in _others(folder):
+        other = json.loads(record.read_bytes())
+        differing = fingerprint.difference(other, covered)
+        if differing == ["settings.epochs"] and other["settings"]["epochs"] < covered["settings"]["epochs"]:
+            found.append((other["settings"]["epochs"], record.parent))
+    if not found:
+        why = f"the last one differs in {_listed(differing)}" if differing else "there is none"
+        raise InputError(f"--extend goes on from a run with fewer epochs and nothing else changed; {why}")
+    return max(found)[1]
+
+
+def _why_fresh(folder: Path, covered: Mapping[str, Any]) -> str:
+    others = [path for path in _others(folder) if checkpoints.saved(path.parent)]
+    return _listed(fingerprint.difference(json.loads(others[-1].read_bytes()), covered)) if others else ""
+
+
+def _listed(changed: list[str]) -> str:
+    return ", ".join(changed[:5]) + (f" and {len(changed) - 5} more" if len(changed) > 5 else "")

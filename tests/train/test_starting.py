@@ -1,0 +1,161 @@
+"""Going on: a longer horizon, another run's weights, and what is said when neither fits."""
+
+import datasets
+import numpy as np
+import pytest
+import recipes
+from training import Crash, Lengths, Run, crash_after
+
+from tapeline.errors import InputError
+from tapeline.train.options import steps
+
+
+@pytest.fixture
+def run(tmp_path, tf):
+    data = datasets.blobs(tmp_path / "blobs").folder
+    recipe = recipes.write(tmp_path, recipes.EVERYTHING)
+
+    def make(label, params=None, **changes):
+        return Run(tmp_path / label, recipe, data, params, **{"epochs": 2, "batch_size": 16, **changes})
+
+    return make
+
+
+def test_a_finished_run_is_extended_to_the_bits_of_a_longer_one(run):
+    longer = run("straight", epochs=5)().outs()
+    run("same")()
+    extended = run("same", epochs=5)
+    extended(extend=True)
+    assert extended.notes[0] == "extending a run of fewer epochs, from step 12"
+    assert extended.outs() == longer
+
+
+def test_an_interrupted_run_is_extended(run):
+    first = run("same", epochs=3, checkpoint={"every_steps": 5})
+    with pytest.raises(Crash):
+        first(hooks=[crash_after(10)], pace=Lengths(5))
+    extended = run("same", epochs=5)(extend=True)
+    assert extended.notes[0].startswith("extending a run of fewer epochs, from step 1")
+    assert extended.outs() == run("straight", epochs=5)().outs()
+
+
+def test_without_extend_a_longer_run_starts_afresh_and_a_finished_one_too(run):
+    run("same")()
+    assert not any("going on" in note or "extending" in note for note in run("same", epochs=5)().notes)
+    assert not any("going on" in note for note in run("same")().notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"epochs": 5, "seed": 1}, "the last one differs in settings.epochs, settings.seed"),
+        ({"epochs": 2, "seed": 1}, "seed"),
+    ],
+)
+def test_what_cannot_be_extended(run, changes, said):
+    run("same")()
+    with pytest.raises(
+        InputError, match="--extend goes on from a run with fewer epochs and nothing else changed"
+    ) as raised:
+        run("same", **changes)(extend=True)
+    assert said in str(raised.value)
+
+
+def test_nothing_to_extend(run):
+    with pytest.raises(InputError, match="there is none"):
+        run("first")(extend=True)
+
+
+def test_a_damaged_end_is_said(run):
+    first = run("same")()
+    file = next(first.checkpoints.rglob("final-*/state.data-00000-of-00001"))
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(InputError, match="the end of the shorter run is damaged"):
+        run("same", epochs=5)(extend=True)
+
+
+def test_only_the_last_end_of_a_pipeline_is_kept(run):
+    first = run("same")()
+    run("same", seed=5)()
+    assert len(list(first.checkpoints.rglob("final-*"))) == 1
+
+
+def test_weights_of_another_run(run, tf):
+    source = run("source")()
+    target = run("target", epochs=1, seed=8, init_from="source")
+    target.weights = source.out / "weights"
+    seen = []
+    target(hooks=[seen.append], pace=Lengths(1))
+    assert target.notes[0].startswith("7 of 7 weights are taken from ")
+    assert target.outs() != run("plain", epochs=1, seed=8)().outs()
+    assert target.outs()["run.json"] != run("plain", epochs=1, seed=8)().outs()["run.json"], "they are on record"
+
+    cut = run("cut", epochs=1, seed=8, init_from="source", checkpoint={"every_steps": 1})
+    cut.weights = target.weights
+    with pytest.raises(Crash):
+        cut(hooks=[crash_after(3)], pace=Lengths(1))
+    assert cut().outs() == target.outs()
+    assert cut.notes[0].startswith("going on"), "a checkpoint goes before them"
+
+
+def test_layers_that_do_not_match_are_named(run, tmp_path):
+    source = run("source")()
+    other = run("other", init_from="source")
+    other.weights = source.out / "weights"
+    other.recipe = recipes.write(tmp_path / "other", recipes.EVERYTHING, ("Dense(16, ", "Dense(17, "), ("[16]", "[17]"))
+    other()
+    taken, left = other.notes[:2]
+    assert taken.startswith("1 of 7 weights are taken from ")
+    assert "model/sequential/dense/kernel" in left
+    assert left.startswith("left as initialized, because none there has their name and shape: ")
+
+
+def test_weights_that_fit_nowhere(run, tmp_path):
+    source = run("source")()
+    points = Run(
+        tmp_path / "line",
+        recipes.write(tmp_path / "line"),
+        datasets.points(tmp_path / "p").folder,
+        epochs=1,
+        batch_size=8,
+    )
+    points.weights = source.out / "weights"
+    with pytest.raises(InputError, match="train.init_from: none of the 7 weights in .* fits this recipe"):
+        points()
+    points.weights = tmp_path
+    with pytest.raises(InputError, match="holds no weights"):
+        points()
+
+
+def test_the_steps_to_profile():
+    assert steps("100:110") == (100, 110)
+    for wrong in ("100", "110:100", "5:5", "a:b", ":", "-1:4"):
+        with pytest.raises(InputError, match="give the first step and the one after the last, as in 100:110"):
+            steps(wrong)
+
+
+def test_a_profile_of_chosen_steps(run):
+    profiled = run("profiled")
+    profiled(profile=(3, 5))
+    assert any("the profile of the steps 3 to 5 is in" in note for note in profiled.notes)
+    assert list((profiled.folder / "traces" / "profile").rglob("*.xplane.pb"))
+    assert profiled.outs() == run("plain")().outs()
+
+
+def test_scalars_and_pictures_for_tensorboard(run, tmp_path, tf):
+    source = recipes.EVERYTHING + (
+        "\n    def pictures(self, data):\n        import numpy as np\n"
+        "        return {'grey': np.full((4, 6, 1), 7, np.uint8)}\n"
+    )
+    shown = run("shown", tensorboard=True)
+    shown.recipe = recipes.write(tmp_path / "shown", source)
+    records = []
+    shown(hooks=[records.append])
+    pictures = [record.pictures for record in records if type(record).__name__ == "Validated"]
+    assert len(pictures) == 2
+    assert np.array_equal(pictures[0]["grey"], np.full((4, 6, 1), 7, np.uint8))
+    tags = set()
+    for file in (shown.folder / "traces" / "tensorboard").rglob("*tfevents*"):
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            tags |= {(file.parent.name, value.tag) for value in event.summary.value}
+    assert tags == {("train", "loss"), ("train", "accuracy"), ("val", "loss"), ("val", "accuracy"), ("val", "grey")}
