@@ -12,6 +12,8 @@ ENTRIES = {"ingest": "ingest.stage", "train": "train.stage", "validate": "valida
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECTS = [folder for folder in (Path(), Path("gallery")) if (ROOT / folder / "dvc.yaml").exists()]
+PACKAGES = ROOT / "src" / "tapeline" / "recipes" / "__init__.py"
+"""Holds a docstring only."""
 
 
 def yaml(path):
@@ -59,6 +61,16 @@ def test_no_stage_depends_on_the_command_line_or_on_a_recipe(root):
     for entry in ENTRIES.values():
         names = {file.name for file in closure.of_module(f"tapeline.{entry}", root / "src" / "tapeline")}
         assert not names & {"cli.py", "params.py", "project.py", "digits_cnn.py", "linear_regression.py"}
+
+
+@pytest.mark.parametrize("folder", PROJECTS)
+def test_what_a_recipe_imports_is_watched(root, folder):
+    """By the stages, because they import it too, or by the pipeline's `needs`."""
+    watched = closure.of_module("tapeline.train.stage", root / "src" / "tapeline")
+    for name, pipeline in yaml(root / folder / "params.yaml")["pipelines"].items():
+        own = covered([folder / pipeline["recipe"], folder / pipeline["needs"]], root)
+        imported = closure.of_file(root / folder / pipeline["recipe"], root / "src" / "tapeline")
+        assert imported <= watched | {file.resolve() for file in own} | {PACKAGES}, name
 
 
 @pytest.mark.parametrize("folder", PROJECTS)

@@ -146,7 +146,7 @@ def _first_mistake(error: ValidationError, model: type[BaseModel], where: str) -
 
 
 def _is_union_tag(part: int | str) -> bool:
-    return part in {"tfds", "builder", "images", "table"}
+    return part in {"tfds", "builder", "images", "table", "dataset"}
 
 
 def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterable[str]:

@@ -73,4 +73,12 @@ class TableSource(DatasetSettings):
         return self
 
 
-IngestSettings = Annotated[TfdsSource | BuilderSource | ImageFolderSource | TableSource, Field(discriminator="source")]
+class IngestedSource(DatasetSettings):
+    """A folder `needs` that ingest has written for another project, such as `../data/digits`."""
+
+    source: Literal["dataset"]
+
+
+IngestSettings = Annotated[
+    TfdsSource | BuilderSource | ImageFolderSource | TableSource | IngestedSource, Field(discriminator="source")
+]

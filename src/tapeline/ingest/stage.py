@@ -17,7 +17,7 @@ from tapeline.errors import InputError
 from tapeline.ingest.checks import check
 from tapeline.ingest.columns import ColumnWriter
 from tapeline.ingest.progress import ExampleCounter
-from tapeline.ingest.settings import BuilderSource, ImageFolderSource, IngestSettings, TableSource, TfdsSource
+from tapeline.ingest.settings import BuilderSource, ImageFolderSource, IngestedSource, IngestSettings, TableSource, TfdsSource
 from tapeline.ingest.source import SPLITS, Source
 from tapeline.ingest.split import cut
 from tapeline.ingest.statistics import describe
@@ -57,6 +57,10 @@ def opened(settings: IngestSettings, needs: Path, *, work: Path, report: Report 
         from tapeline.ingest import image_folder
 
         yield image_folder.read(settings, needs)
+    elif isinstance(settings, IngestedSource):
+        from tapeline.ingest import ingested
+
+        yield ingested.read(settings, needs)
     elif isinstance(settings, BuilderSource):
         from tapeline.ingest import builder_file
 

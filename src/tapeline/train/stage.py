@@ -42,7 +42,7 @@ def train(
     """
     dataset = opened(data, settings)
     if settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
-        raise InputError("train.tensorboard needs the package: `pip install 'tapeline[tensorboard]'`, or set it to false")
+        raise InputError("train.tensorboard needs a package: `pip install 'tapeline[tensorboard]'`, or set it to false")
 
     startup.tensorflow()
     from tapeline.train.run import run

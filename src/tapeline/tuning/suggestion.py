@@ -38,7 +38,7 @@ class Suggestion:
     rate: float
     """Where it falls fastest."""
     high: float
-    """Where it has almost ended to fall, or `SAFETY` below where it begins to rise: the upper bound of a cyclic rate."""
+    """Where the fall is almost over, or `SAFETY` below where the loss rises: the upper bound of a cyclic rate."""
 
 
 class Watch:
@@ -82,7 +82,7 @@ def suggest(rates: Sequence[float], losses: Sequence[float]) -> Suggestion | Non
         return None
     mean, first = smooth(losses), _first(losses)
     fall = mean[0] - mean.min()
-    if fall < max(FALL * abs(first), float(np.std(losses[: _early(losses)]))):
+    if fall <= max(FALL * abs(first), float(np.std(losses[: _early(losses)]))):
         return None
     bottom = int(np.flatnonzero(mean <= mean.min() + 0.01 * fall)[-1])
     # The slope sees what comes after the bottom too, which keeps it away from the edge, and by a wider window.

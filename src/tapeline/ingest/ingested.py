@@ -1,0 +1,39 @@
+"""A dataset that was ingested elsewhere, as another project of the same repository has it, as a source.
+
+An example's key is its place in its split.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from tapeline.dataset import Dataset, Feature
+from tapeline.ingest.settings import IngestedSource
+from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece
+
+
+def read(settings: IngestedSource, folder: Path) -> Source:
+    """Open the folder. Raises `InputError` when it is no dataset or its bytes are not the recorded ones."""
+    dataset = Dataset.open(folder)
+    dataset.verify()
+    kept = chosen_features(dataset.features, settings.columns, of=f"dataset {dataset.name}")
+    features = {name: dataset.features[name] for name in kept}
+    splits = tuple(split for split in SPLITS if split in dataset.splits)
+    return Source(
+        origin={"kind": "dataset", "name": dataset.name, "sha256": dataset.fingerprint()},
+        features=features,
+        splits=splits,
+        examples=_examples(dataset, splits, features),
+        total=sum(map(dataset.examples, splits)),
+    )
+
+
+def _examples(dataset: Dataset, splits: tuple[str, ...], features: Mapping[str, Feature]) -> Iterator[Examples]:
+    size = piece(features)
+    for split in splits:
+        columns = {name: dataset.column(split, name) for name in features}
+        for start in range(0, dataset.examples(split), size):
+            pieces = {name: np.asarray(column[start : start + size]) for name, column in columns.items()}
+            count = len(next(iter(pieces.values())))
+            yield Examples(split, [str(start + place) for place in range(count)], pieces)

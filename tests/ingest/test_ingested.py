@@ -1,0 +1,45 @@
+"""A dataset of another project, taken over with its splits, types and bytes."""
+
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+
+from tapeline.dataset import Dataset
+from tapeline.errors import InputError
+from tapeline.ingest.settings import IngestedSource
+from tapeline.ingest.stage import ingest
+
+
+def take(folder: Path, **settings: object) -> Dataset:
+    asked = IngestedSource(source="dataset", needs="../first/blobs", **settings)
+    out = folder / "second" / "data" / "blobs"
+    (folder / "second").mkdir(exist_ok=True)
+    ingest("blobs", asked, project=folder / "second", out=out, work=folder / "work")
+    return Dataset.open(out)
+
+
+def test_the_same_columns(tmp_path):
+    first = datasets.blobs(tmp_path / "first" / "blobs")
+    second = take(tmp_path)
+    assert second.features == first.features
+    for split in ("train", "val", "test"):
+        for name in first.features:
+            assert first.path(split, name).read_bytes() == second.path(split, name).read_bytes()
+    assert second.index["source"] == {"kind": "dataset", "name": "blobs", "sha256": first.fingerprint()}
+
+
+def test_chosen_columns(tmp_path):
+    datasets.blobs(tmp_path / "first" / "blobs")
+    assert list(take(tmp_path, columns=("image",)).features) == ["image"]
+
+
+def test_altered_bytes_are_refused(tmp_path):
+    first = datasets.blobs(tmp_path / "first" / "blobs")
+    path = first.path("train", "label")
+    labels = np.load(path)
+    labels[0] += 1
+    np.save(path, labels)
+    with pytest.raises(InputError, match="label.npy was altered"):
+        take(tmp_path)

@@ -1,0 +1,153 @@
+"""`tapeline tune`: every mode that the recipe has, a winner, lines that `params.yaml` takes."""
+
+import math
+
+import pytest
+import recipes
+from ruamel.yaml import YAML
+
+from tapeline.train.settings import TrainSettings
+from tapeline.tuning.choice import Measured, Mode, allowed, candidates, is_good, winner
+
+GRAPH, XLA, HALF = Mode("graph", "float32"), Mode("xla", "float32"), Mode("graph", "mixed_bfloat16")
+
+
+def one(mode=GRAPH, speed=100.0, loss=1.0, first=2.0):
+    return Measured(mode, 1.0, speed, first, loss, 50)
+
+
+def test_candidates_begin_with_the_reference():
+    modes = {"eager": ("float32",), "xla": ("mixed_bfloat16", "float32"), "graph": ("float32",)}
+    found = [str(mode) for mode in candidates(modes)]
+    assert found == [
+        "graph float32",
+        "graph float32 fused",
+        "xla float32",
+        "xla float32 fused",
+        "xla mixed_bfloat16",
+        "xla mixed_bfloat16 fused",
+        "eager float32",
+    ]
+    assert candidates({"xla": ("float32",)})[0] == XLA
+
+
+def test_the_fastest_good_one_wins():
+    assert winner([one(), one(XLA, 300), one(HALF, 200)]).mode == XLA
+    assert winner([one(), one(XLA, 300, loss=1.2), one(HALF, 200)]).mode == HALF
+    assert winner([one(), one(XLA, 300, loss=math.nan), one(HALF, 200, loss=None)]).mode == GRAPH
+    assert winner([one(loss=math.nan)]) is None
+
+
+def test_of_equally_fast_ones_the_plainest():
+    assert winner([one(), one(XLA, 104)]).mode == GRAPH
+    assert winner([one(), one(XLA, 106)]).mode == XLA
+
+
+def test_what_counts_as_good():
+    """5 % of the loss or of its fall, whichever is more; a negative loss has no other rule."""
+    assert allowed(one(loss=1.0, first=2.0)) == pytest.approx(1.05)
+    assert allowed(one(loss=0.001, first=2.001)) == pytest.approx(0.101)
+    assert allowed(one(loss=-1.0, first=1.0)) == pytest.approx(-0.9)
+    assert is_good(one(XLA, loss=-0.95), one(loss=-1.0, first=1.0))
+    assert is_good(one(XLA, loss=7.0), one(loss=None))
+
+
+def test_the_median_is_that_of_the_long_loops(tf):
+    from tapeline.tuning.measuring import weighted_median
+
+    assert weighted_median([(1.0, 1), (2.0, 2), (4.0, 4), (10.0, 100), (11.0, 100)]) == 10.0
+    assert weighted_median([]) == 0.0
+
+
+def chosen(lines):
+    """Return the settings in the closing lines, as `params.yaml` would hold them."""
+    start = next(n for n, line in enumerate(lines) if "params.yaml, pipelines.fit.train" in line)
+    return YAML(typ="safe").load("\n".join(lines[start + 1 :]))
+
+
+def test_every_mode_of_a_recipe(project, tf):
+    project.save(recipes.LINE, ("Dense(1)", 'Dense(3), keras.layers.Dense(1, dtype="float32")'))
+    before = project.files()
+    status, lines, err = project.call("tune", "fit", "--seconds", "0.2")
+    assert (status, err) == (0, "")
+    assert [line[:30].split() for line in lines[2:12]] == [
+        ["graph", "float32", "no"],
+        ["graph", "float32", "yes"],
+        ["graph", "mixed_bfloat16", "no"],
+        ["graph", "mixed_bfloat16", "yes"],
+        ["xla", "float32", "no"],
+        ["xla", "float32", "yes"],
+        ["xla", "mixed_bfloat16", "no"],
+        ["xla", "mixed_bfloat16", "yes"],
+        ["eager", "float32", "no"],
+        ["eager", "mixed_bfloat16", "no"],
+    ]
+    assert len({len(line) for line in lines[1:3]}) == 1, "the table is aligned"
+    for line in lines[2:12]:
+        compiling, speed, loss = (float(part.replace(",", "")) for part in line[30:].split()[:3])
+        assert compiling > 0
+        assert speed > 0
+        assert 0 < loss < 10
+    settings = chosen(lines)
+    assert set(settings) == {"compile", "precision", "fused"}
+    taken = TrainSettings(epochs=2, batch_size=8, **settings)
+    assert f"winner: {Mode(taken.compile, taken.precision, taken.fused)}, " in "\n".join(lines)
+    assert project.files() == before
+
+
+def test_the_loss_is_that_of_training(project, tf):
+    """By hand: the mean over steps 5 to 9 of the same batches from the same weights."""
+    from tapeline.dataset import Dataset
+    from tapeline.train.assembly import assemble
+    from tapeline.tuning.measuring import measure
+
+    project.save()
+    data, recipe = Dataset.open(project.folder / "data/points"), project.folder / "recipe.py"
+    settings = TrainSettings(epochs=2, batch_size=8)
+    parts = assemble(recipe, {}, settings, data)
+    losses = []
+    for chunk in parts.feed.chunks(0, 10):
+        for step in range(10):
+            _, table = parts.loop(chunk, step, step + 1, tf.zeros([1, 2], tf.float64))
+            losses.append(table.numpy()[0, 0, 0] / 8)
+    for mode in (GRAPH, XLA):
+        measured = measure(recipe, {}, settings, data, mode, steps=10, seconds=0.01)
+        assert measured.first_loss == pytest.approx(losses[0], rel=1e-5)
+        assert measured.loss == pytest.approx(sum(losses[5:]) / 5, rel=1e-5)
+        assert measured.steps >= 10
+
+
+def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch):
+    """Eager sleeps; XLA cannot compile the step; AdamW has no fused kernel."""
+    from tapeline.tuning import measuring
+
+    monkeypatch.setattr(measuring, "PATIENCE", 1)
+    slow = (
+        "    def train_step(self, batch, context):\n"
+        "        if tf.executing_eagerly():\n            import time; time.sleep(0.05)\n"
+        "        tf.raw_ops.RandomIndexShuffle(index=context.step, seed=[1, 2, 3], max_index=context.step, rounds=4)\n"
+        "        metrics = dict(super().train_step(batch, context))\n"
+        "        drawn = tf.py_function(lambda: 0.0, [], tf.float32) if not tf.executing_eagerly() else 0.0\n"
+        "        return {**metrics, 'drawn': (drawn, 1.0)}\n\n    def predict("
+    )
+    project.pipeline["train"]["precision"] = "float32"
+    modes = (
+        'target = ("x",), "y"\n',
+        'target = ("x",), "y"\n    modes = {"graph": ("float32",), "xla": ("float32",), "eager": ("float32",)}\n',
+    )
+    project.save(recipes.LINE, modes, ("    def predict(", slow), ("optimizers.SGD", "optimizers.AdamW"))
+    status, lines, _ = project.call("tune", "fit", "--seconds", "0.2", "--steps", "50")
+    assert status == 0
+    assert [line.split()[0] for line in lines[2:5]] == ["graph", "xla", "eager"]
+    assert "fails in a step" in lines[3]
+    assert "too slow: left after " in lines[4]
+    assert chosen(lines) == {"compile": "graph", "precision": "float32", "fused": False}
+    assert "params.yaml, pipelines.fit.train, says so already:" in lines
+
+
+def test_a_broken_recipe_is_said_once(project, tf):
+    project.save(recipes.LINE, ("self.model(batch", "self.mdel(batch"))
+    status, _, err = project.call("tune", "fit")
+    assert status == 2
+    assert len(err.splitlines()) == 1
+    assert "AttributeError" in err
