@@ -41,7 +41,7 @@ def until():
 
     def wait(condition, *, limit=30.0):
         deadline = time.monotonic() + limit
-        while not (answer := condition()):
+        while (answer := condition()) in (None, False, []):
             assert time.monotonic() < deadline, f"not within {limit} s"
             time.sleep(0.05)
         return answer
@@ -120,15 +120,24 @@ def server(server_home):
 
 
 @pytest.fixture(scope="session")
-def ask(server):
-    """Ask the server's API: `ask("flow_runs", {...})` filters."""
+def api(server, until):
+    """Call the server: `api("POST", "/flow_runs/filter", {...})`. Like Prefect's client it asks a busy one again."""
+    with httpx.Client(base_url=server, timeout=30, trust_env=False) as client:
 
-    def post(what, content=None):
-        answer = httpx.post(f"{server}/{what}/filter", json=content or {}, timeout=30, trust_env=False)
-        answer.raise_for_status()
-        return answer.json()
+        def call(method, path, content=None):
+            def answer():
+                found = client.request(method, path, json=content)
+                return None if found.status_code == httpx.codes.SERVICE_UNAVAILABLE else found
 
-    return post
+            return until(answer).raise_for_status().json()
+
+        yield call
+
+
+@pytest.fixture(scope="session")
+def ask(api):
+    """Ask for what fits a filter: `ask("flow_runs", {...})`."""
+    return lambda what, content=None: api("POST", f"/{what}/filter", content or {})
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,16 +55,14 @@ def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
     assert (folder / "models/tiny/model.json").exists()
 
 
-def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, server, ask, until, processes_below):
+def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, ask, until, processes_below):
     folder = project("waits")
     serving = serve(folder, "cancelled")
     [deployment] = until(lambda: ask("deployments", {"deployments": {"name": {"any_": ["cancelled"]}}}))
-    with httpx.Client(base_url=server, timeout=30, trust_env=False) as api:
-        created = api.post(f"/deployments/{deployment['id']}/create_flow_run", json={"state": {"type": "SCHEDULED"}})
-        run = created.raise_for_status().json()
-        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
-        api.post(f"/flow_runs/{run['id']}/set_state", json={"state": {"type": "CANCELLING"}}).raise_for_status()
-        until(lambda: api.get(f"/flow_runs/{run['id']}").json()["state_type"] == "CANCELLED", limit=40)
+    run = api("POST", f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
+    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+    api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING"}})
+    until(lambda: api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED", limit=40)
     left = [command for command in processes_below(folder) if {"dvc", "stage.py"} & set(command)]
     assert left == [], "the flow's process ends when its children have"
     assert serving.poll() is None

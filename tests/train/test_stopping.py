@@ -10,7 +10,7 @@ from pathlib import Path
 import datasets
 import pytest
 import recipes
-from ruamel.yaml import YAML
+from projects import write_params
 from training import Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,20 +34,11 @@ SLOW_TO_COMPILE = (
 def project(tmp_path):
     """A project folder with a long pipeline; returns a function that starts `tapeline train long`."""
     datasets.points(tmp_path / "data" / "points", examples=64)
-    (tmp_path / "points.csv").write_text("x1,x2,y\n1,2,3\n")
 
     def start(*edits, **train):
         recipes.write(tmp_path, recipes.LINE, *edits)
         settings = {"epochs": 10**7, "batch_size": 8, "validate_every": 10**6, **train}
-        pipeline = {"dataset": "points", "recipe": "recipe.py", "needs": "data/points", "params": {}, "train": settings}
-        pipeline |= {"validate": {"thresholds": {}}, "export": {}}
-        source = {"source": "table", "needs": "points.csv", "features": {"x": ["x1", "x2"], "y": ["y"]}}
-        from importlib.metadata import version
-
-        libraries = {name: version(name) for name in ("tensorflow", "keras")}
-        content = {"environment": libraries, "datasets": {"points": source}, "pipelines": {"long": pipeline}}
-        with (tmp_path / "params.yaml").open("w") as file:
-            YAML().dump(content, file)
+        write_params(tmp_path, **settings)
         return subprocess.Popen(
             [sys.executable, "-m", "tapeline", "train", "long"],
             cwd=tmp_path,

@@ -17,7 +17,14 @@ from tapeline.errors import InputError
 from tapeline.ingest.checks import check
 from tapeline.ingest.columns import ColumnWriter
 from tapeline.ingest.progress import ExampleCounter
-from tapeline.ingest.settings import BuilderSource, ImageFolderSource, IngestedSource, IngestSettings, TableSource, TfdsSource
+from tapeline.ingest.settings import (
+    BuilderSource,
+    ImageFolderSource,
+    IngestedSource,
+    IngestSettings,
+    TableSource,
+    TfdsSource,
+)
 from tapeline.ingest.source import SPLITS, Source
 from tapeline.ingest.split import cut
 from tapeline.ingest.statistics import describe

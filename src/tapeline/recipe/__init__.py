@@ -4,8 +4,20 @@ from tapeline.recipe import RecipeParams, Supervised, field
 """
 
 from tapeline.hyperparameters import RecipeParams, field
+from tapeline.recipe import schedules
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
+from tapeline.recipe.optimizers import optimizer
 from tapeline.recipe.supervised import Supervised
 
-__all__ = ["Batch", "Context", "Metrics", "Recipe", "RecipeParams", "Supervised", "field"]
+__all__ = [
+    "Batch",
+    "Context",
+    "Metrics",
+    "Recipe",
+    "RecipeParams",
+    "Supervised",
+    "field",
+    "optimizer",
+    "schedules",
+]

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-DEADLINE = 2.5
+DEADLINE = 1.5
 """Seconds that the loop has to end by itself before the watcher saves and leaves."""
 
 

@@ -87,7 +87,8 @@ def _verdict(name: str, every: list[Measured], settings: TrainSettings) -> Itera
         raise RunError("no mode trained to a finite loss: lower the learning rate, see `tapeline lr-find`")
     limit = choice.allowed(every[0])
     if math.isfinite(limit):
-        yield f"a loss up to {limit:.5g} counts as good as {every[0].mode}'s ({choice.TOLERANCE:.0%})"
+        share = f"{choice.TOLERANCE:.0%} of that loss or of its fall"
+        yield f"a loss up to {limit:.5g} counts as good as {every[0].mode}'s: within {share}"
     gain = best.examples_per_second / every[0].examples_per_second
     yield f"winner: {best.mode}, {gain:.2f} × {every[0].mode}"
     chosen = best.mode._asdict()

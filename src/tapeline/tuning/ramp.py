@@ -1,13 +1,11 @@
 """Smith's range test: train as usual while the learning rate of every optimizer climbs, and keep each step's loss."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from tapeline.dataset import Dataset
@@ -16,21 +14,6 @@ from tapeline.recipe import Recipe, loading
 from tapeline.train.assembly import assemble
 from tapeline.train.settings import TrainSettings
 from tapeline.tuning.suggestion import Watch
-
-_LEAVES = (
-    str,
-    bytes,
-    int,
-    float,
-    type,
-    FunctionType,
-    MethodType,
-    ModuleType,
-    tf.Tensor,
-    tf.Variable,
-    np.ndarray,
-    keras.Variable,
-)
 
 
 @dataclass(frozen=True)
@@ -103,30 +86,9 @@ def _set_rates(recipe: Recipe, ramp: Any) -> tuple[str, ...]:
         assert recipe._context is not None, "the loop sets the context before each step"
         return ramp(recipe._context.step)
 
-    found = dict(optimizers(recipe))
+    found = recipe.optimizers()
     if not found:
         raise InputError(f"{type(recipe).__name__} holds no Keras optimizer in any attribute: no rate to find")
     for optimizer in found.values():
         optimizer.learning_rate = rate
     return tuple(found)
-
-
-def optimizers(holder: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (path, optimizer) for each Keras optimizer that attributes, lists and dicts lead to."""
-    yield from _walk(holder, "", set())
-
-
-def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, _LEAVES) or id(value) in seen:
-        return
-    seen.add(id(value))
-    if isinstance(value, keras.optimizers.Optimizer):
-        yield path, value
-    if isinstance(value, Mapping):
-        inner: Iterable[tuple[Any, Any]] = value.items()
-    elif isinstance(value, (list, tuple)):
-        inner = enumerate(value)
-    else:
-        inner = getattr(value, "__dict__", {}).items()
-    for name, item in inner:
-        yield from _walk(item, f"{path}.{name}".lstrip("."), seen)

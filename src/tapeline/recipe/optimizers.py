@@ -1,0 +1,33 @@
+"""Any Keras optimizer by its name, so that `params.yaml` can choose it."""
+
+import difflib
+from typing import Any
+
+import keras
+
+from tapeline.errors import InputError
+
+
+def optimizer(name: str, learning_rate: Any, **options: Any) -> Any:
+    """Return a Keras optimizer.
+
+    name: its class, in any case: "adam", "AdamW", "sgd". learning_rate: a number or a schedule. options: its other
+    arguments. Raises `InputError` for a name or an option that Keras does not have.
+
+    >>> optimizer("sgd", 0.1, momentum=0.9).momentum
+    0.9
+    """
+    known = {kind.__name__.lower(): kind for kind in vars(keras.optimizers).values() if _is_optimizer(kind)}
+    if name.lower() not in known:
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+        raise InputError(f"no optimizer {name!r} in Keras {keras.__version__}; {hint}")
+    try:
+        return known[name.lower()](learning_rate=learning_rate, **options)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"optimizer {name!r}: {str(error).splitlines()[0]}") from None
+
+
+def _is_optimizer(kind: Any) -> bool:
+    base = keras.optimizers.Optimizer
+    return isinstance(kind, type) and issubclass(kind, base) and kind not in (base, keras.optimizers.LossScaleOptimizer)
