@@ -16,7 +16,7 @@ from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.trained import load
 from tapeline.report import Report
-from tapeline.validate import classification
+from tapeline.validate import classification, regression
 from tapeline.validate.settings import ValidateSettings
 from tapeline.validate.verdict import judge
 
@@ -39,15 +39,15 @@ def measure(
         metrics = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)()
         signature = built.signatures()[predicting.DEFAULT]
         predicted = predicting.predictions(signature, dataset, settings.split, settings.batch_size)
-    plots: dict[str, str] = {}
-    details: dict[str, Any] = {}
-    if labels := _labels(built, dataset, settings.split):
-        further, details, plots = _classifier(predicted, *labels, settings.calibration_bins)
-        metrics |= further
+        pictures = built.pictures(dataset)
+    further, details, plots = _compared(built, dataset, settings, predicted)
+    metrics |= further
     verdict = {"split": settings.split, **judge(metrics, settings.thresholds)}
     with files.replacing(out / "plots") as folder:
         for name, text in plots.items():
             files.write_text(folder / name, text)
+        for name, picture in pictures.items():
+            files.write_bytes(folder / f"{name}.png", bytes(tf.io.encode_png(picture).numpy()))
     files.write_bytes(out / "predictions.npz", _npz(predicted))
     files.write_json(out / "metrics.json", {**dict(sorted(metrics.items())), **details})
     files.write_json(out / "verdict.json", verdict)
@@ -55,16 +55,31 @@ def measure(
     print(f"verdict: {verdict['verdict']}" + (f": {verdict['reason']}" if verdict["reason"] else ""))
 
 
-def _labels(recipe: Recipe, dataset: Dataset, split: str) -> tuple[NDArray[Any], tuple[str, ...]] | None:
-    """Return the true classes and their names when the recipe foretells a class."""
-    if recipe.target is None or not (classes := dataset.features[recipe.target].classes):
-        return None
-    return np.asarray(dataset.column(split, recipe.target)), classes
+Compared = tuple[dict[str, float], dict[str, Any], dict[str, str]]
+"""Further metrics, figures that are no single number, and plots by file name."""
+
+
+def _compared(
+    recipe: Recipe, dataset: Dataset, settings: ValidateSettings, predicted: Mapping[str, NDArray[Any]]
+) -> Compared:
+    """Compare what was foretold with the target, when the recipe names one."""
+    target = recipe.target
+    if target is None:
+        return {}, {}, {}
+    actual = np.asarray(dataset.column(settings.split, target))
+    if classes := dataset.features[target].classes:
+        return _classifier(predicted, actual, classes, settings.calibration_bins)
+    if target not in predicted:
+        raise InputError(
+            f"predict of a recipe whose target is {target!r} must return it; it has {', '.join(predicted)}"
+        )
+    foretold = predicted[target]
+    return regression.figures(actual, foretold), {}, {"predicted.csv": regression.scatter_csv(actual, foretold)}
 
 
 def _classifier(
     predicted: Mapping[str, NDArray[Any]], labels: NDArray[Any], classes: tuple[str, ...], bins: int
-) -> tuple[dict[str, float], dict[str, Any], dict[str, str]]:
+) -> Compared:
     """Return a classifier's further metrics, the figures of each class, and its plots."""
     if missing := {"class", "probabilities"} - predicted.keys():
         raise InputError(f"predict of a recipe whose target is a class must return {', '.join(sorted(missing))}")
