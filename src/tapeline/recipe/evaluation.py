@@ -4,7 +4,6 @@ Training measures `val` with it, validate measures `test`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -12,13 +11,8 @@ from numpy.typing import NDArray
 
 from tapeline.dataset import Dataset
 from tapeline.recipe import Context, Recipe
+from tapeline.recipe.autograph import convert
 from tapeline.recipe.metrics import means, sums_and_counts
-
-
-def convert(function: Any) -> Any:
-    """Return a user's function as AutoGraph sees it when called in a graph, so that Python `if` and `for` work."""
-    autograph = tf.__internal__.autograph
-    return autograph.tf_convert(function, autograph.control_status_ctx())
 
 
 class Evaluation:
@@ -37,7 +31,8 @@ class Evaluation:
         self._key = key
         self.names: list[str] = []
         """The metrics' names, in the order of the totals; known after the first call."""
-        self._measure = self.step if eager else tf.function(self.step)
+        self._converted = convert(recipe.eval_step)
+        self._measure = self.step if eager else tf.function(self.step, autograph=False)
 
     def __call__(self) -> dict[str, float]:
         """Return the metrics' exact means over the split, with what `evaluate` adds."""
@@ -81,6 +76,6 @@ class Evaluation:
 
     def step(self, batch: Mapping[str, tf.Tensor], number: tf.Tensor) -> tf.Tensor:
         """Return one batch's (sum, count) of each metric."""
-        step = self._recipe.eval_step if tf.executing_eagerly() else convert(self._recipe.eval_step)
+        step = self._recipe.eval_step if tf.executing_eagerly() else self._converted
         self.names, totals = sums_and_counts(step(batch, Context(number, self._key)))
         return totals

@@ -22,6 +22,12 @@ class Supervised(Recipe):
     def loss(self, batch: Batch, *, training: bool) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
         """Return the loss of each example, shape (batch,), and further per-example metrics."""
 
+    def configure(self, **options: Any) -> None:
+        """Take the options, and create the optimizer's slots now where the variables are known: one trace then does."""
+        super().configure(**options)
+        if getattr(self.model, "built", False) and not self.optimizer.built:
+            self.optimizer.build(self.variables)
+
     @property
     def variables(self) -> Sequence[Any]:
         """What the optimizer trains."""

@@ -32,6 +32,11 @@ class Batches:
         return cls(0, batch_size, seed, False, steps_per_epoch)
 
     @property
+    def dtype(self) -> tf.DType:
+        """The dtype of example numbers; without stored examples they are the step's number."""
+        return tf.int32 if 0 < self.examples < 2**31 else tf.int64
+
+    @property
     def dropped(self) -> int:
         """How many examples of each epoch's permutation are left out, because no full batch remains."""
         return max(0, self.examples - self.steps_per_epoch * self.batch_size)
@@ -43,6 +48,8 @@ class Batches:
         (https://www.tensorflow.org/api_docs/python/tf/random/experimental/index_shuffle).
         """
         steps = first + tf.range(count, dtype=tf.int64)
+        if not self.examples:
+            return tf.repeat(steps[:, None], self.batch_size, 1)
         epoch, within = steps // self.steps_per_epoch, steps % self.steps_per_epoch
         position = tf.reshape(within[:, None] * self.batch_size + tf.range(self.batch_size, dtype=tf.int64), [-1])
         if self.shuffle:
@@ -53,5 +60,4 @@ class Batches:
             position = tf.raw_ops.RandomIndexShuffle(
                 index=position, seed=seeds, max_index=tf.constant(self.examples - 1, tf.int64), rounds=4
             )
-        dtype = tf.int32 if self.examples < 2**31 else tf.int64
-        return tf.reshape(tf.cast(position, dtype), [count, self.batch_size])
+        return tf.reshape(tf.cast(position, self.dtype), [count, self.batch_size])

@@ -14,7 +14,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.recipe import Batch, Context, Recipe
-from tapeline.recipe.evaluation import convert
+from tapeline.recipe.autograph import convert
 from tapeline.train.batches import Batches
 
 CHUNK_BYTES = 32 << 20
@@ -46,6 +46,7 @@ class Feed:
         self._stored = columns
         self.columns: Mapping[str, tf.Tensor] = {n: tf.constant(c) for n, c in columns.items()} if in_ram else {}
         self._prepares = type(recipe).prepare is not Recipe.prepare
+        self._converted = convert(recipe.prepare)
         self._kept: list[str] = list(columns)
         self.row_specs = self._specs()
         per_step = sum(spec.dtype.size * int(np.prod(spec.shape)) for spec in self.row_specs.values())
@@ -69,45 +70,39 @@ class Feed:
         return batch
 
     def _specs(self) -> dict[str, tf.TensorSpec]:
-        traced = tf.function(lambda first: self._rows(first, 1)).get_concrete_function(tf.TensorSpec([], tf.int64))
-        return {name: tf.TensorSpec(row.shape[1:], row.dtype) for name, row in traced.structured_outputs.items()}
+        """Return the type of one step's row of each name that a chunk has."""
+        size = self._batches.batch_size
+        stored = {name: tf.TensorSpec((size, *c.shape[1:]), c.dtype) for name, c in self._stored.items()}
+        index = {INDEX: tf.TensorSpec([size], self._batches.dtype)}
+        rows = {} if self.columns else stored
+        if self._prepares:
+            self._prepare = tf.function(self._prepare_one, autograph=False).get_concrete_function(
+                tf.TensorSpec([], tf.int64), index[INDEX], rows
+            )
+            made = {n: tf.TensorSpec(out.shape, out.dtype) for n, out in self._prepare.structured_outputs.items()}
+            rows = {name: spec for name, spec in rows.items() if name in self._kept} | made
+        return index | rows if self.columns or not self._stored else rows
 
     def _rows(self, first: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
         steps = first + tf.range(count, dtype=tf.int64)
-        if not self._stored:  # a recipe that draws its data in `prepare` or in the step
-            numbers = tf.repeat(steps[:, None], self._batches.batch_size, 1)
-            return {INDEX: numbers, **(self._prepared(steps, numbers, {}) if self._prepares else {})}
         index = self._batches.indices(first, count)
         rows = {} if self.columns else {name: self._gather(name, index) for name in self._stored}
         if self._prepares:
-            rows = self._prepared(steps, index, rows)
-        return {INDEX: index, **rows} if self.columns else rows
-
-    def _prepared(self, steps: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Return what `prepare` added to or changed in each step's batch; columns it passed on are not copied."""
-        passed: list[str] = []
-
-        def one(inputs: tuple[tf.Tensor, tf.Tensor, Mapping[str, tf.Tensor]]) -> dict[str, tf.Tensor]:
-            step, own_index, own_rows = inputs
-            batch = {**own_rows, **{name: tf.gather(column, own_index) for name, column in self.columns.items()}}
-            prepared = convert(self._recipe.prepare)(dict(batch), Context(step, self._key).fold_in(2))
-            passed[:] = [name for name, value in prepared.items() if value is batch.get(name)]
-            return {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in passed}
-
-        batch_specs = {
-            n: tf.TensorSpec((self._batches.batch_size, *c.shape[1:]), c.dtype) for n, c in self._stored.items()
-        }
-        specs = tf.function(one).get_concrete_function(
-            (
-                tf.TensorSpec([], tf.int64),
-                tf.TensorSpec(index.shape[1:], index.dtype),
-                {} if self.columns else batch_specs,
+            made = {name: spec for name, spec in self.row_specs.items() if name in self._prepare.structured_outputs}
+            passed = {name: row for name, row in rows.items() if name in self._kept}
+            rows = (
+                passed | tf.map_fn(lambda inputs: self._prepare(*inputs), (steps, index, rows), made)
+                if made
+                else passed
             )
-        )
-        signature = {name: tf.TensorSpec(out.shape, out.dtype) for name, out in specs.structured_outputs.items()}
-        made = tf.map_fn(one, (steps, index, dict(rows)), fn_output_signature=signature) if signature else {}
-        self._kept = list(passed)
-        return {**{name: row for name, row in rows.items() if name in passed}, **made}
+        return {INDEX: index, **rows} if INDEX in self.row_specs else rows
+
+    def _prepare_one(self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return what `prepare` added to or changed in one step's batch; columns it passed on are not copied."""
+        batch = {**rows, **{name: tf.gather(column, index) for name, column in self.columns.items()}}
+        prepared = self._converted(dict(batch), Context(step, self._key).fold_in(2))
+        self._kept = [name for name, value in prepared.items() if value is batch.get(name)]
+        return {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in self._kept}
 
     def _gather(self, name: str, index: tf.Tensor) -> tf.Tensor:
         """Copy examples out of a memory-mapped column: shape (steps, batch, *feature)."""

@@ -20,7 +20,9 @@ class InGraphValidation:
         self._evaluation, self._settings, self._steps_per_epoch = evaluation, settings, steps_per_epoch
         self._measure = evaluation.in_graph()
         self.average: Average | None = None
-        self._rows = int(tf.function(self._measure).get_concrete_function().structured_outputs.shape[0])
+        self._rows = int(
+            tf.function(self._measure, autograph=False).get_concrete_function().structured_outputs.shape[0]
+        )
 
     @property
     def names(self) -> list[str]:

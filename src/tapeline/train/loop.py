@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.recipe import Context, Recipe
-from tapeline.recipe.evaluation import convert
+from tapeline.recipe.autograph import convert
 from tapeline.recipe.metrics import sums_and_counts
 from tapeline.train.feed import Feed
 from tapeline.train.in_graph import InGraphValidation
@@ -39,8 +39,9 @@ class Loop:
         """Called inside the graph after each of the recipe's steps."""
         self._validation = validation
         self._measured: list[str] = []
+        self._converted = convert(recipe.train_step)
         self.stop = tf.Variable(False, trainable=False, name="stop")
-        self._compiled = tf.function(self._run, jit_compile=mode == "xla", reduce_retracing=False)
+        self._compiled = tf.function(self._run, jit_compile=mode == "xla", autograph=False)
 
     @property
     def names(self) -> list[str]:
@@ -64,14 +65,12 @@ class Loop:
         return (step // self._steps_per_epoch + EPOCHS_PER_LOOP) * self._steps_per_epoch
 
     def trace(self) -> Any:
-        """Return the concrete function of one step, for discovery and for the proof of completeness."""
-        rows = {name: tf.TensorSpec((1, *spec.shape), spec.dtype) for name, spec in self._feed.row_specs.items()}
+        """Trace one step and return its concrete function, which every loop then calls."""
+        rows = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in self._feed.row_specs.items()}
         columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self._feed.columns.items()}
-
-        def one(columns: Any, rows: Any, step: tf.Tensor) -> tf.Tensor:
-            return self._step(self._feed.batch(rows, columns, tf.constant(0, tf.int64)), step)
-
-        return tf.function(one).get_concrete_function(columns, rows, tf.TensorSpec([], tf.int64))
+        number = tf.TensorSpec([], tf.int64)
+        self._traced = tf.function(self._one, autograph=False).get_concrete_function(columns, rows, number, number)
+        return self._traced
 
     def traces(self) -> int:
         """Return how often the loop was traced; more than one means that something changed its signature."""
@@ -81,13 +80,15 @@ class Loop:
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         first_epoch = start // self._steps_per_epoch
+        one = self._one if tf.executing_eagerly() else self._traced
 
         def going(step: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
             within = step < end
             return within if self._mode == "xla" else tf.logical_and(within, tf.logical_not(self.stop))
 
         def body(step: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            update = self._step(self._feed.batch(rows, columns, step - first), step)
+            update = one(columns, rows, step - first, step)
+            self.after_step()
             if self._validation:
                 update = tf.concat([update, self._validation(step)], 0)
             row = tf.cast(step // self._steps_per_epoch - first_epoch, tf.int32)
@@ -98,15 +99,15 @@ class Loop:
         reached, table = tf.while_loop(going, body, (start, table), parallel_iterations=1)
         return reached, table
 
-    def _step(self, batch: Mapping[str, tf.Tensor], step: tf.Tensor) -> tf.Tensor:
+    def _one(self, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """Run one step of the recipe and return its metrics' (sum, count), float64 of shape (metrics, 2)."""
+        batch = self._feed.batch(rows, columns, row)
         context = Context(step, self._key)
         for number, state in enumerate(self._seeds.values()):
             state.assign(tf.cast(context.fold_in(3 + number).seed, state.dtype))
-        train_step = self._recipe.train_step if tf.executing_eagerly() else convert(self._recipe.train_step)
+        train_step = self._recipe.train_step if tf.executing_eagerly() else self._converted
         self._recipe._context = context
         metrics = train_step(batch, context)
         self._recipe._context = None
-        self.after_step()
         self._measured, update = sums_and_counts(metrics)
         return update
