@@ -6,6 +6,7 @@
 Every other line that is written to the standard error meanwhile is passed on, and all of them when it fails.
 """
 
+import gc
 import os
 import sys
 import tempfile
@@ -51,3 +52,4 @@ def tensorflow() -> None:
 
         tf.config.list_physical_devices()
         tf.constant(0)
+    gc.freeze()  # the million objects of an imported TensorFlow live on: looking through them costs a third of a trace

@@ -78,6 +78,17 @@ def test_linear_regression_follows_the_articles_eager_loop(root, tmp_path, tf, m
     assert np.abs(parts.recipe.model.bias.numpy() - bias.numpy()).max() <= 1e-5
 
 
+@pytest.mark.parametrize("length", [63, 64, 65, 1000])
+def test_epochs_of_one_step_in_one_loop(tmp_path, tf, length):
+    """As many epochs as the loop's table has rows, one less, one more: every epoch has its row in the history."""
+    data = datasets.points(tmp_path / "points", examples=8)
+    run = Run(tmp_path / "run", recipes.write(tmp_path), data.folder, epochs=200, batch_size=8, validate_every=200)
+    run(pace=Lengths(length))
+    rows = run.outs()["history.csv"].decode().splitlines()[1:]
+    assert [int(row.split(",")[0]) for row in rows] == list(range(1, 201))
+    assert all(row.split(",")[2] for row in rows)
+
+
 def test_an_epochs_metric_is_the_exact_mean_over_its_examples(tmp_path, tf):
     """The learning rate is so small that nothing changes: the epoch's loss is the loss over the permutation's batches."""
     data = datasets.points(tmp_path / "points", examples=64)

@@ -110,7 +110,10 @@ def test_a_policy_that_nothing_obeys_is_refused(tmp_path, tf, root):
         run()
 
 
-@pytest.mark.parametrize("mode", ["graph", "xla"])
+SLOW_XLA = ["graph", pytest.param("xla", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("mode", SLOW_XLA)
 def test_the_average_is_kept_measured_and_resumed(make, tf, mode):
     """Against the definition, from the weights after each step of the same run without averaging."""
 
@@ -147,7 +150,7 @@ def initial_weights(run, tf):
 @pytest.mark.parametrize(
     "optimizer", ["Adam(rate)", "SGD(rate)", "SGD(rate, momentum=0.9)", "SGD(rate, momentum=0.9, nesterov=True)"]
 )
-@pytest.mark.parametrize("mode", ["graph", "xla"])
+@pytest.mark.parametrize("mode", SLOW_XLA)
 def test_fused_kernels_compute_keras_update(make, tf, optimizer, mode):
     edits = (("keras.optimizers.Adam(rate)", f"keras.optimizers.{optimizer}"),)
     keras_own = weights(make("keras", *edits, epochs=1, batch_size=32, compile=mode)(), tf)
@@ -177,7 +180,7 @@ class Drawn(Supervised):
 '''
 
 
-@pytest.mark.parametrize("mode", ["graph", "xla", "eager"])
+@pytest.mark.parametrize("mode", [*SLOW_XLA, "eager"])
 def test_a_recipe_that_draws_its_data(tmp_path, tf, mode):
     x = np.linspace(0, 1, 9, dtype=np.float32)[:, None]
     data = datasets.write(tmp_path / "fixed", {"val": {"x": x, "y": 3 * x}}).folder

@@ -25,7 +25,8 @@ class Supervised(Recipe):
     def configure(self, **options: Any) -> None:
         """Take the options, and create the optimizer's slots now where the variables are known: one trace then does."""
         super().configure(**options)
-        if getattr(self.model, "built", False) and not self.optimizer.built:
+        model, optimizer = getattr(self, "model", None), getattr(self, "optimizer", None)
+        if getattr(model, "built", False) and not getattr(optimizer, "built", True):
             self.optimizer.build(self.variables)
 
     @property

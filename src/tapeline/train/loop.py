@@ -16,7 +16,7 @@ from tapeline.train.feed import Feed
 from tapeline.train.in_graph import InGraphValidation
 
 EPOCHS_PER_LOOP = 64
-"""Rows of the table of metric sums: how many epochs a loop may touch."""
+"""Rows of the table of metric sums: how many epochs a loop may touch, the one that it only reaches included."""
 
 
 class Loop:
@@ -62,7 +62,7 @@ class Loop:
 
     def next_stop(self, step: int) -> int:
         """Return the step at which a loop that begins at `step` has filled its table."""
-        return (step // self._steps_per_epoch + EPOCHS_PER_LOOP) * self._steps_per_epoch
+        return (step // self._steps_per_epoch + EPOCHS_PER_LOOP - 1) * self._steps_per_epoch
 
     def trace(self) -> Any:
         """Trace one step and return its concrete function, which every loop then calls."""

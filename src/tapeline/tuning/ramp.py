@@ -53,6 +53,7 @@ def climb(
     row = parts.loop.names.index(name)
     ramp = keras.optimizers.schedules.ExponentialDecay(low, steps - 1, high / low)
     moved, current = _set_rates(parts.recipe, ramp), getattr(parts.recipe.params, "learning_rate", None)
+    parts.loop.trace()
     watch, nothing = Watch(), tf.zeros([len(parts.loop.names), 2], tf.float64)
     rates: list[float] = []
     losses: list[float] = []
