@@ -56,7 +56,8 @@ class Feed:
         """Yield chunks that cover the steps from `start` to before `stop`; all have the same shape."""
         count = min(self.chunk_steps, max(1, stop - start))
         data = tf.data.Dataset.range(start, stop, count)
-        data = data.map(lambda first: self._rows(first, count), num_parallel_calls=2, deterministic=True)
+        rows = tf.autograph.experimental.do_not_convert(lambda first: self._rows(first, count))
+        data = data.map(rows, num_parallel_calls=2, deterministic=True)
         for number, rows in enumerate(data.prefetch(1)):
             first = start + number * count
             yield Chunk(first, min(first + count, stop), rows)

@@ -79,7 +79,11 @@ class Loop:
     def _run(
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        first_epoch = start // self._steps_per_epoch
+        # All at once, because in a graph each operation in a step costs; and over the whole chunk, whose size is fixed,
+        # because XLA would compile anew for each length.
+        count = next(iter(rows.values())).shape[0]
+        epochs = (first + tf.range(count, dtype=tf.int64)) // self._steps_per_epoch
+        table_rows = tf.cast(epochs - start // self._steps_per_epoch, tf.int32)[:, None, None]
         one = self._one if tf.executing_eagerly() else self._traced
 
         def going(step: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
@@ -87,12 +91,12 @@ class Loop:
             return within if self._mode == "xla" else tf.logical_and(within, tf.logical_not(self.stop))
 
         def body(step: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            update = one(columns, rows, step - first, step)
+            row = step - first
+            update = one(columns, rows, row, step)
             self.after_step()
             if self._validation:
                 update = tf.concat([update, self._validation(step)], 0)
-            row = tf.cast(step // self._steps_per_epoch - first_epoch, tf.int32)
-            return step + 1, tf.tensor_scatter_nd_add(table, [[row]], update[None])
+            return step + 1, tf.tensor_scatter_nd_add(table, tf.gather(table_rows, row), update[None])
 
         empty = tf.zeros([EPOCHS_PER_LOOP - 1, len(self.names), 2], tf.float64)
         table = tf.concat([sums[None], empty], 0)

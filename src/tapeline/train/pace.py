@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 
-SHORT, LONG = 0.2, 0.5
-"""Seconds between which a loop should last."""
+SHORT, AIM, LONG = 0.25, 0.4, 0.5
+"""Seconds: a loop outside of the first and the last is followed by one that should last as long as the second."""
+GROWTH = 8
+"""At most so many times the loop before: the first ones, which compile, tell little."""
 
 
 class Pace:
-    """The length of loops in steps: doubled after a short one, halved after a long one."""
+    """The length of loops in steps."""
 
     def __init__(self) -> None:
         self.length = 1
@@ -17,11 +19,10 @@ class Pace:
         return min([start + self.length, *stops])
 
     def took(self, steps: int, seconds: float) -> None:
-        """Adapt to a loop that ran."""
-        if seconds < SHORT and steps >= self.length:
-            self.length *= 2
-        elif seconds > LONG:
-            self.length = max(1, self.length // 2)
+        """Adapt to a loop that ran. One that a stop has cut short says how fast steps are, not that loops are short."""
+        if seconds > LONG or (seconds < SHORT and steps >= self.length):
+            fitting = steps * AIM / max(seconds, 1e-6)
+            self.length = max(1, int(min(fitting, self.length * GROWTH)))
 
     def shorten(self, steps: int) -> None:
         """Replay a loop of so many steps at half the length."""

@@ -1,0 +1,163 @@
+"""What the engine costs: its throughput against a bare compiled loop over the same steps.
+
+    python benchmarks/engine.py [--seconds 10] [--repeats 5]
+
+Both run the same recipe on the same data in the same mode, in turn, in one process. Bare is a hand-written
+`tf.while_loop` with a gather from memory. The engine has everything on: tf.data indices, exact metrics, guard,
+snapshots, history, progress file, and a checkpoint every five seconds. Compiling is not counted on either side.
+"""
+
+import argparse
+import io
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
+
+from tapeline import startup
+
+startup.tensorflow()
+
+import datasets
+import numpy as np
+import tensorflow as tf
+
+from tapeline.dataset import Dataset
+from tapeline.recipe import Context, loading
+from tapeline.recipe.autograph import convert
+from tapeline.report import Progress
+from tapeline.train.records import LoopEnded, Started
+from tapeline.train.settings import TrainSettings
+from tapeline.train.stage import train
+
+MLP = """
+import keras, tensorflow as tf
+from tapeline.recipe import Supervised
+
+class Mlp(Supervised):
+    def build(self):
+        layers = [keras.Input(SHAPE), keras.layers.Flatten(), keras.layers.Dense(128, "relu"), keras.layers.Dense(10)]
+        self.model = keras.Sequential(layers)
+        self.optimizer = keras.optimizers.Adam(0.001)
+
+    def loss(self, batch, *, training):
+        logits = self.model(tf.cast(batch["image"], tf.float32) / 255.0, training=training)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits)
+        return losses, {"accuracy": tf.equal(tf.argmax(logits, -1), batch["label"])}
+"""
+CNN_LAYERS = """layers = [keras.Input(SHAPE)]
+        for filters in (32, 64, 64):
+            layers += [keras.layers.Conv2D(filters, 3, activation="relu"), keras.layers.MaxPooling2D()]
+        layers = layers[:-1] + [keras.layers.Flatten(), keras.layers.Dense(64, "relu"), keras.layers.Dense(10)]"""
+WORKLOADS = {
+    "mlp xla": ((28, 28, 1), "xla", 128, 60_000, MLP),
+    "mlp graph": ((28, 28, 1), "graph", 128, 60_000, MLP),
+    "cnn graph": ((32, 32, 3), "graph", 64, 10_000, MLP.replace(MLP.split("\n")[6].strip(), CNN_LAYERS)),
+}
+
+
+def main() -> None:
+    """Measure every workload and print a line and a JSON record for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    for name, workload in WORKLOADS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            measure(name, Path(folder), options, *workload)
+
+
+def measure(name, folder, options, shape, mode, batch, examples, source):
+    """Run bare and engine in turn; print the ratio of the medians and of each pair."""
+    random = np.random.default_rng(0)
+    split = {
+        "image": random.integers(0, 256, (examples, *shape)).astype(np.uint8),
+        "label": random.integers(0, 10, examples),
+    }
+    data = datasets.write(folder / "data", {"train": split}, {"label": [str(n) for n in range(10)]})
+    recipe = folder / "recipe.py"
+    recipe.write_text(source.replace("SHAPE", repr(shape)))
+    bare = Bare(recipe, data, mode, batch)
+    speed = bare.run(50)
+    steps = max(50, int(speed * options.seconds))
+    pairs = []
+    for number in range(options.repeats):
+        pairs.append((bare.run(steps), engine(folder / str(number), recipe, data, mode, batch, steps)))
+    ratios = [engine_speed / bare_speed for bare_speed, engine_speed in pairs]
+    medians = [statistics.median(column) for column in zip(*pairs, strict=True)]
+    record = {"workload": name, "steps": steps, "bare": medians[0], "engine": medians[1]}
+    record |= {"ratio": medians[1] / medians[0], "pairs": [round(ratio, 3) for ratio in ratios]}
+    print(f"{name:10}  bare {medians[0]:8.1f}  engine {medians[1]:8.1f} steps/s  ratio {record['ratio']:.3f}")
+    print(json.dumps(record), flush=True)
+
+
+class Bare:
+    """Nothing but the loop."""
+
+    def __init__(self, recipe: Path, data: Dataset, mode: str, batch: int) -> None:
+        self.recipe = loading.build(recipe, {}, data.features)
+        self.recipe.configure(transforms={}, accumulate=1, fused=False)
+        self.columns = {name: tf.constant(data.column("train", name)) for name in data.features}
+        self.batch, self.examples = batch, data.examples("train")
+        self.step = convert(self.recipe.train_step)
+        self.loop = tf.function(self._loop, jit_compile=mode == "xla", autograph=False)
+
+    def run(self, steps: int) -> float:
+        """Return steps per second, after one compiled call."""
+        order = np.random.default_rng(1).integers(0, self.examples, (steps, self.batch)).astype(np.int32)
+        indices = tf.constant(order)
+        self.loop(indices, tf.constant(1))
+        began = time.perf_counter()
+        self.loop(indices, tf.constant(steps)).numpy()
+        return steps / (time.perf_counter() - began)
+
+    def _loop(self, indices: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        def body(number, total, right):
+            index = tf.gather(indices, number)
+            context = Context(tf.cast(number, tf.int64), tf.constant([0, 0]))
+            metrics = self.step({name: tf.gather(column, index) for name, column in self.columns.items()}, context)
+            hits = tf.reduce_sum(tf.cast(metrics["accuracy"], tf.float32))
+            return number + 1, total + tf.reduce_sum(metrics["loss"]), right + hits
+
+        return tf.while_loop(lambda number, *_: number < count, body, (0, 0.0, 0.0), parallel_iterations=1)[1]
+
+
+def engine(folder, recipe, data, mode, batch, steps):
+    """Return the engine's steps per second from the end of its first loop on, checkpoints and all."""
+    times = []
+
+    def clock(record):
+        if isinstance(record, Started | LoopEnded):
+            times.append((time.perf_counter(), record.step))
+
+    epochs = max(1, steps // (data.examples("train") // batch))
+    settings = TrainSettings.model_validate(
+        {"epochs": epochs, "batch_size": batch, "compile": mode, "checkpoint": {"every_seconds": 5.0}}
+    )
+    sys.stderr, held = io.StringIO(), sys.stderr
+    try:
+        with Progress(folder / "progress.jsonl") as report:
+            train(
+                recipe=recipe,
+                params={},
+                settings=settings,
+                data=data.folder,
+                out=folder / "out",
+                checkpoints=folder / "checkpoints",
+                traces=folder / "traces",
+                report=report,
+                hooks=[clock],
+            )
+    finally:
+        sys.stderr = held
+    (began, first), (ended, last) = times[1], times[-1]
+    return (last - first) / (ended - began)
+
+
+if __name__ == "__main__":
+    main()
