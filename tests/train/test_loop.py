@@ -44,7 +44,7 @@ def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
 def test_a_stop_ends_a_graph_loop_and_the_step_is_told(tmp_path, tf):
     parts = assembled(tmp_path)
     chunk = next(iter(parts.feed.chunks(0, 100)))
-    parts.loop.stop.assign(True)
+    parts.loop.stop.assign(0)
     reached, _ = parts.loop(chunk, 0, 50, tf.zeros([1, 2], tf.float64))
     assert reached == 0
 

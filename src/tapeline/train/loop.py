@@ -16,7 +16,10 @@ from tapeline.train.feed import Feed
 from tapeline.train.in_graph import InGraphValidation
 
 EPOCHS_PER_LOOP = 64
-"""Rows of the table of metric sums: how many epochs a loop may touch, the one that it only reaches included."""
+"""How many epochs a loop may finish, when they are short or validated inside: each has a row in the table of sums."""
+LONG_EPOCH = 256
+"""Steps from which on a loop ends with its epoch: one addition a step is then all that the metrics cost."""
+NEVER = tf.int64.max
 
 
 class Loop:
@@ -40,7 +43,9 @@ class Loop:
         self._validation = validation
         self._measured: list[str] = []
         self._converted = convert(recipe.train_step)
-        self.stop = tf.Variable(False, trainable=False, name="stop")
+        self._epochs = 1 if steps_per_epoch >= LONG_EPOCH and validation is None else EPOCHS_PER_LOOP
+        self.stop = tf.Variable(NEVER, trainable=False, dtype=tf.int64, name="stop")
+        """A running loop ends before this step (not under XLA); from another thread, 0 ends it now."""
         self._compiled = tf.function(self._run, jit_compile=mode == "xla", autograph=False)
 
     @property
@@ -49,11 +54,11 @@ class Loop:
         return [*self._measured, *(self._validation.names if self._validation else ())]
 
     def __call__(self, chunk: Any, start: int, end: int, sums: tf.Tensor) -> tuple[int, tf.Tensor]:
-        """Run the steps from `start` to before `end`, or until `stop` is set (not under XLA).
+        """Run the steps from `start` to before `end`, which is at most `next_stop(start)`, or to `stop`.
 
         sums: float64, shape (metrics, 2), the sums so far of the epoch of `start`.
-        Returns the step reached and the table, float64 of shape (EPOCHS_PER_LOOP, metrics, 2), whose first row
-        belongs to the epoch of `start`.
+        Returns the step reached and the table, float64 of shape (epochs + 1, metrics, 2), whose first row belongs to
+        the epoch of `start`.
         """
         numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
         run: Any = self._run if self._mode == "eager" else self._compiled
@@ -62,7 +67,7 @@ class Loop:
 
     def next_stop(self, step: int) -> int:
         """Return the step at which a loop that begins at `step` has filled its table."""
-        return (step // self._steps_per_epoch + EPOCHS_PER_LOOP - 1) * self._steps_per_epoch
+        return (step // self._steps_per_epoch + self._epochs) * self._steps_per_epoch
 
     def trace(self) -> Any:
         """Trace one step and return its concrete function, which every loop then calls."""
@@ -79,16 +84,11 @@ class Loop:
     def _run(
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        # All at once, because in a graph each operation in a step costs; and over the whole chunk, whose size is fixed,
-        # because XLA would compile anew for each length.
-        count = next(iter(rows.values())).shape[0]
-        epochs = (first + tf.range(count, dtype=tf.int64)) // self._steps_per_epoch
-        table_rows = tf.cast(epochs - start // self._steps_per_epoch, tf.int32)[:, None, None]
         one = self._one if tf.executing_eagerly() else self._traced
+        add = self._adder(rows, first, start)
 
         def going(step: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-            within = step < end
-            return within if self._mode == "xla" else tf.logical_and(within, tf.logical_not(self.stop))
+            return step < (end if self._mode == "xla" else tf.minimum(end, self.stop))
 
         def body(step: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             row = step - first
@@ -96,12 +96,22 @@ class Loop:
             self.after_step()
             if self._validation:
                 update = tf.concat([update, self._validation(step)], 0)
-            return step + 1, tf.tensor_scatter_nd_add(table, tf.gather(table_rows, row), update[None])
+            return step + 1, add(table, row, update)
 
-        empty = tf.zeros([EPOCHS_PER_LOOP - 1, len(self.names), 2], tf.float64)
-        table = tf.concat([sums[None], empty], 0)
+        empty = tf.zeros([self._epochs, len(self.names), 2], tf.float64)
+        table = sums if self._epochs == 1 else tf.concat([sums[None], empty], 0)
         reached, table = tf.while_loop(going, body, (start, table), parallel_iterations=1)
-        return reached, table
+        return reached, tf.concat([table[None], empty], 0) if self._epochs == 1 else table
+
+    def _adder(self, rows: Any, first: tf.Tensor, start: tf.Tensor) -> Callable[..., tf.Tensor]:
+        """Return what adds a step's sums to the table. In a graph each operation in a step costs microseconds."""
+        if self._epochs == 1:
+            return lambda table, row, update: table + update
+        # For the whole chunk, whose size is fixed: XLA would compile anew for each length.
+        count = next(iter(rows.values())).shape[0]
+        epochs = (first + tf.range(count, dtype=tf.int64)) // self._steps_per_epoch
+        places = tf.cast(epochs - start // self._steps_per_epoch, tf.int32)[:, None, None]
+        return lambda table, row, update: tf.tensor_scatter_nd_add(table, tf.gather(places, row), update[None])
 
     def _one(self, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """Run one step of the recipe and return its metrics' (sum, count), float64 of shape (metrics, 2)."""

@@ -74,7 +74,7 @@ def run(
             pace=pace,
         )
         stopper = Stopper(
-            ask=lambda: parts.loop.stop.assign(True), save=lambda: writer.write(engine.snapshot), leave=leave
+            ask=lambda: parts.loop.stop.assign(0), save=lambda: writer.write(engine.snapshot), leave=leave
         )
         with stopper, loading.blaming(recipe, RunError, "fails in a step"):
             engine.run(stopper)
