@@ -91,11 +91,10 @@ class Feed:
         if self._prepares:
             made = {name: spec for name, spec in self.row_specs.items() if name in self._prepare.structured_outputs}
             passed = {name: row for name, row in rows.items() if name in self._kept}
-            rows = (
-                passed | tf.map_fn(lambda inputs: self._prepare(*inputs), (steps, index, rows), made)
-                if made
-                else passed
-            )
+            if made:
+                each = tf.map_fn(lambda inputs: self._prepare(*inputs), (steps, index, rows), fn_output_signature=made)
+                passed = passed | each
+            rows = passed
         return {INDEX: index, **rows} if INDEX in self.row_specs else rows
 
     def _prepare_one(self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
