@@ -17,7 +17,7 @@ test: $(READY)
 
 # The slow tests too: kills at random moments, fresh clones, larger-than-RAM data.
 test-all: $(READY)
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 check: $(READY)
 	$(BIN)/ruff format --check .
