@@ -23,8 +23,8 @@ import json, sys, time
 began = float(sys.argv[1])
 sys.path[:0] = json.loads(sys.argv[2])
 from pathlib import Path
-from training import Crash, Run
-from tapeline.train.records import LoopEnded, Saved, Started
+from training import Crash, Run, crash_after
+from tapeline.train.records import LoopEnded, Started
 
 folder, target = Path(sys.argv[3]), int(sys.argv[4])
 seen = []
@@ -36,13 +36,11 @@ def stop(record):
         seen.append((time.time(), record.step))
         if target < 0 and record.step >= seen[0][1] + 200_000:
             raise Crash
-    if isinstance(record, Saved) and record.step == target:
-        raise Crash
 
 run = Run(folder, folder / "recipe.py", folder / "points", {"learning_rate": 1e-3}, epochs=3000, batch_size=8,
           compile="xla", checkpoint={"every_steps": target if target > 0 else 10**9, "every_seconds": 1e6})
 try:
-    run(hooks=[stop])
+    run(hooks=[stop, *([crash_after(target)] if target > 0 else [])])
 except Crash:
     pass
 first, speed = seen[1][0] - began, (seen[-1][1] - seen[2][1]) / (seen[-1][0] - seen[2][0]) if len(seen) > 3 else 0.0

@@ -57,7 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tapeline {metadata.version('tapeline')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    listing = commands.add_parser("list", help="show datasets and pipelines")
+    what = "show each pipeline: its data, whether it needs a network, whether it is up to date, what it teaches"
+    listing = commands.add_parser("list", help=what, description=what)
+    listing.add_argument("--offline", action="store_true", help="only those that need no network")
+    listing.add_argument("--targets", action="store_true", help="print what `dvc repro` takes, one a line")
     listing.set_defaults(command=_list)
     for stage, what in (
         ("ingest", "write a dataset's columns to data/NAME/"),
@@ -101,25 +104,20 @@ def _add_tuning(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def _list(options: argparse.Namespace) -> int:
+    from tapeline.listing import entries
+
     project = Project.find()
     params = Params.load(project.folder)
-    width = max(map(len, (*params.datasets, *params.pipelines)))
-    for name, dataset in params.datasets.items():
-        print(f"dataset   {name:{width}}  {dataset.source}: {dataset.needs}")
-    for name, pipeline in params.pipelines.items():
-        print(f"pipeline  {name:{width}}  {_idea(project.folder / pipeline.recipe)}")
+    chosen = [entry for entry in entries(project, params) if not (options.offline and entry.network)]
+    if options.targets:
+        print(*(f"export@{entry.name}" for entry in chosen), sep="\n")
+        return 0
+    rows = [("pipeline", "data", "network", "state", "teaches")]
+    rows += [(e.name, e.dataset, "needed" if e.network else "no", e.state, e.idea) for e in chosen]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
-
-
-def _idea(recipe: Path) -> str:
-    """Return the first line of a recipe's module docstring."""
-    import ast
-
-    try:
-        docstring = ast.get_docstring(ast.parse(recipe.read_text(encoding="utf-8")))
-    except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        return f"unreadable: {error}"
-    return (docstring or recipe.name).splitlines()[0]
 
 
 def _stage(options: argparse.Namespace) -> int:

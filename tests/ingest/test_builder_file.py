@@ -166,11 +166,6 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         ),
         (
             BUILDER,
-            {"SPLITS": 'return {"test": self._generate_examples([1])}'},
-            "dataset 'set' has no train split (there: test): it is the one that is trained on",
-        ),
-        (
-            BUILDER,
             {"FEATURES": '{"x": tfds.features.ClassLabel(num_classes=4)}', "EXAMPLE": 'key, {"x": value - 1}'},
             "feature 'x' is -1 in train example 0: a label must be a class id from 0 to 3; mend it, or leave out",
         ),

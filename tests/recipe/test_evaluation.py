@@ -50,7 +50,7 @@ def test_what_only_python_can_measure(tmp_path, tf):
     from tapeline.recipe import loading
     from tapeline.recipe.evaluation import Evaluation
 
-    source = recipes.LINE + "\n    def evaluate(self, data):\n        return {'size': data.examples('train') / 2}\n"
+    source = recipes.LINE + "\n    def evaluate(self, data):\n        return {'size': len(data['x']) / 2}\n"
     data = datasets.points(tmp_path / "points", examples=40)
     recipe = loading.build(recipes.write(tmp_path, source), {}, data.features)
     assert Evaluation(recipe, data, "val", batch_size=4, key=tf.constant([0, 0]))()["size"] == 20.0

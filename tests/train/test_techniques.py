@@ -172,7 +172,7 @@ class Drawn(Supervised):
         self.optimizer = keras.optimizers.SGD(0.1)
 
     def prepare(self, batch, context):
-        return {"x": tf.random.stateless_uniform([16, 1], context.seed)}
+        return {"x": tf.random.stateless_uniform([self.batch_size, 1], context.seed)}
 
     def loss(self, batch, *, training):
         y = batch["y"] if not training else 3.0 * batch["x"]

@@ -108,7 +108,7 @@ def test_the_loss_is_that_of_training(project, tf):
     losses = []
     for chunk in parts.feed.chunks(0, 10):
         for step in range(10):
-            _, table = parts.loop(chunk, step, step + 1, tf.zeros([1, 2], tf.float64))
+            _, table, _ = parts.loop(chunk, step, step + 1, tf.zeros([1, 2], tf.float64))
             losses.append(table.numpy()[0, 0, 0] / 8)
     for mode in (GRAPH, XLA):
         measured = measure(recipe, {}, settings, data, mode, steps=10, seconds=0.01)

@@ -89,9 +89,11 @@ def _existing(name: str, needs: str, project: Path) -> Path:
 
 
 def _check_splits(name: str, source: Source, validation: float) -> None:
-    if "train" not in source.splits:
-        there = ", ".join(source.splits) or "none"
-        raise InputError(f"dataset {name!r} has no train split (there: {there}): it is the one that is trained on")
+    """A dataset may lack `train`: some recipes draw what they learn from."""
+    if not source.splits:
+        raise InputError(f"dataset {name!r} has no split")
+    if validation and "train" not in source.splits:
+        raise InputError(f"dataset {name!r} has no train split to cut `validation: {validation}` from: drop one")
     if validation and "val" in source.splits:
         raise InputError(
             f"dataset {name!r} has a val split, and `validation: {validation}` would cut another: drop one"

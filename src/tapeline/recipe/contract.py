@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline.dataset import Dataset, Feature
+from tapeline.dataset import Feature
 from tapeline.errors import InputError
 from tapeline.hyperparameters import RecipeParams, Transforms
 from tapeline.recipe import fused
@@ -24,6 +24,8 @@ Batch = Mapping[str, tf.Tensor]
 """Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""
 Metrics = Mapping[str, tf.Tensor | tuple[tf.Tensor, tf.Tensor]]
 """Name → per-example tensor of shape (batch,), or a pair of scalars (sum, count). Never a mean."""
+Columns = Mapping[str, NDArray[Any]]
+"""Feature → all of a split's values, shape (examples, *feature shape), read-only."""
 
 
 class Recipe(ABC):
@@ -47,10 +49,15 @@ class Recipe(ABC):
         self.features = features
         self._transforms: Mapping[str, Transforms] = {}
         self._accumulate, self._fused = 1, False
+        self.batch_size = 1
+        """How many examples a training step has, for recipes that draw them themselves."""
         self._context: Context | None = None
 
-    def configure(self, *, transforms: Mapping[str, Transforms], accumulate: int, fused: bool) -> None:
-        """Take what `params.yaml` says about updates. transforms: by the optimizer's name in `optimizers()`."""
+    def configure(
+        self, *, batch_size: int, transforms: Mapping[str, Transforms], accumulate: int, fused: bool
+    ) -> None:
+        """Take what `params.yaml` says about steps. transforms: by the optimizer's name in `optimizers()`."""
+        self.batch_size = batch_size
         self._transforms, self._accumulate, self._fused = transforms, accumulate, fused
 
     @abstractmethod
@@ -79,11 +86,11 @@ class Recipe(ABC):
             f"{type(self).__name__} has no `predict`, which validate and export call: add one, or `signatures`"
         )
 
-    def evaluate(self, data: Dataset) -> Mapping[str, float]:
-        """Return metrics that no per-example figure can say. Plain Python on the host; none by default."""
+    def evaluate(self, data: Columns) -> Mapping[str, float]:
+        """Return metrics of a split that no per-example figure can say. Plain Python on the host; none by default."""
         return {}
 
-    def pictures(self, data: Dataset) -> Mapping[str, NDArray[np.uint8]]:
+    def pictures(self, data: Columns) -> Mapping[str, NDArray[np.uint8]]:
         """Return pictures to look at after a validation, uint8 of shape (height, width, 1 or 3)."""
         return {}
 

@@ -24,7 +24,7 @@ class Evaluation:
     def __init__(
         self, recipe: Recipe, dataset: Dataset, split: str, *, batch_size: int, key: tf.Tensor, eager: bool = False
     ) -> None:
-        self._recipe, self._dataset = recipe, dataset
+        self._recipe = recipe
         self._examples = dataset.examples(split)
         self._size = min(batch_size, self._examples)
         self._columns = {name: dataset.column(split, name) for name in dataset.features}
@@ -41,11 +41,11 @@ class Evaluation:
             batch = {name: tf.constant(column[start : start + self._size]) for name, column in self._columns.items()}
             totals = totals + self._measure(batch, tf.constant(number, tf.int64)).numpy()
         measured = means(self.names, np.asarray(totals))
-        return {**measured, **{name: float(value) for name, value in self._recipe.evaluate(self._dataset).items()}}
+        return {**measured, **{name: float(value) for name, value in self._recipe.evaluate(self._columns).items()}}
 
     def pictures(self) -> Mapping[str, NDArray[np.uint8]]:
         """Return what the recipe shows."""
-        return self._recipe.pictures(self._dataset)
+        return self._recipe.pictures(self._columns)
 
     def in_graph(self) -> Callable[[], tf.Tensor]:
         """Return a graph-traceable function of the same totals, float64 of shape (metrics, 2), from columns in RAM.

@@ -37,7 +37,8 @@ class Supervised(Recipe):
 
     def regularization(self) -> tf.Tensor | float:
         """Return a scalar added to the mean loss; the model's own regularizers by default."""
-        return tf.add_n(self.model.losses) if getattr(self.model, "losses", None) else 0.0
+        losses = getattr(getattr(self, "model", None), "losses", None)
+        return tf.add_n(losses) if losses else 0.0
 
     def train_step(self, batch: Batch, context: Context) -> Metrics:
         """Minimise the mean loss by one update, of one batch or of its micro-batches' mean gradient."""

@@ -29,8 +29,10 @@ class DigitsCnn(Supervised):
         for filters in (32, 64, 64):
             layers += [keras.layers.Conv2D(filters, 3, padding="same", use_bias=False)]
             layers += [keras.layers.BatchNormalization(), keras.layers.ReLU()]
-        layers += [keras.layers.MaxPooling2D(), keras.layers.Flatten(), keras.layers.Dropout(self.params.dropout)]
-        self.model = keras.Sequential([*layers, keras.layers.Dense(10, dtype="float32")])
+        self.body = keras.Sequential([*layers, keras.layers.MaxPooling2D()])
+        top = [keras.layers.Flatten(), keras.layers.Dropout(self.params.dropout)]
+        self.head = keras.Sequential([*top, keras.layers.Dense(10, dtype="float32")])
+        self.model = keras.Sequential([self.body, self.head])
         rate = keras.optimizers.schedules.CosineDecay(self.params.learning_rate, self.params.decay_steps)
         self.optimizer = keras.optimizers.Adam(rate)
 
@@ -47,8 +49,10 @@ class DigitsCnn(Supervised):
         return losses, {"accuracy": tf.equal(tf.argmax(logits, -1), batch["label"])}
 
     def predict(self, inputs):
-        logits = self.model(tf.cast(inputs["image"], tf.float32), training=False)
-        return {"class": tf.argmax(logits, -1), "probabilities": tf.nn.softmax(logits), "logits": logits}
+        maps = self.body(tf.cast(inputs["image"], tf.float32), training=False)
+        logits = self.head(maps, training=False)
+        found = {"class": tf.argmax(logits, -1), "probabilities": tf.nn.softmax(logits), "logits": logits}
+        return {**found, "features": tf.reduce_mean(tf.cast(maps, tf.float32), [1, 2])}
 
 
 def augmented(batch):

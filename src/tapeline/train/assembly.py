@@ -30,7 +30,12 @@ def assemble(path: Path, params: Mapping[str, Any], settings: TrainSettings, dat
         )
     recipe = loading.build(path, params, dataset.features, seed=settings.seed, precision=settings.precision)
     _check(recipe, settings)
-    recipe.configure(transforms=settings.gradients, accumulate=settings.accumulate, fused=settings.fused)
+    recipe.configure(
+        batch_size=settings.batch_size,
+        transforms=settings.gradients,
+        accumulate=settings.accumulate,
+        fused=settings.fused,
+    )
     with loading.blaming(path, InputError, "does not trace"):
         return Assembled(recipe, settings, dataset)
 
@@ -105,6 +110,7 @@ class Assembled:
         if inside:
             inside.average = average
         self.state = State(found.all(), tuple(found.weights), tuple(self.loop.names), average=average)
+        self.loop.guarded = [variable for variable in self.state.variables.values() if variable.dtype.is_floating]
 
 
 def _batches(settings: TrainSettings, dataset: Dataset) -> Batches:

@@ -25,11 +25,12 @@ class Console:
         self,
         *,
         log_every: int | None = None,
+        batch_size: int = 1,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream or sys.stderr
-        self._log_every, self._clock = log_every, clock
+        self._log_every, self._batch_size, self._clock = log_every, batch_size, clock
         self._bar: tqdm[Any] | None = None
         self._told_at = clock()
         self._seconds, self._steps, self._examples = 0.0, 0, 0
@@ -50,6 +51,10 @@ class Console:
             case Note():
                 self._line(record.text)
 
+    def next_stop(self, step: int) -> int:
+        """Return the next step after which a line is due; a loop must end there."""
+        return (step // self._log_every + 1) * self._log_every if self._log_every else step + (1 << 62)
+
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self._bar is not None:
@@ -61,8 +66,9 @@ class Console:
             self._steps += record.step - record.start
             self._examples += record.examples
         self._compiled = True
-        if self._log_every and record.step // self._log_every > record.start // self._log_every:
-            self._line(f"step {record.step}  {figures(record.metrics)}")
+        if self._log_every and record.step % self._log_every == 0:
+            seen = record.step * self._batch_size
+            self._line(f"step {record.step}  {figures(record.metrics)}  seen so far: {seen:,} examples")
         if self._stream.isatty():
             if self._bar is None:
                 self._bar = tqdm(total=record.total, initial=record.start, unit="step", file=self._stream, leave=False)

@@ -88,9 +88,9 @@ class Engine:
         told = (step for step in self.settings.skip if step > start)
         end = self.pace.end(start, (chunk.end, *told, *(stop(start) for stop in self.stops)))
         began = self.clock()
-        reached, table = self.loop(chunk, start, end, tf.constant(self.state.sums))
+        reached, table, finite = self.loop(chunk, start, end, tf.constant(self.state.sums))
         seconds, sums = self.clock() - began, table.numpy()
-        if not guard.is_finite(self.state.variables, sums):
+        if not finite:
             return self._go_back(chunk, start, end, sums)
         self.state.book(reached, sums, self.steps_per_epoch)
         self.pace.took(reached - start, seconds)

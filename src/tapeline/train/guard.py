@@ -12,15 +12,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 
-@tf.function(reduce_retracing=False)
-def _all_finite(tensors: list[tf.Tensor]) -> tf.Tensor:
-    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors])
-
-
-def is_finite(variables: Mapping[str, tf.Variable], table: NDArray[np.float64]) -> bool:
-    """Return whether every metric sum and every floating-point variable is finite."""
-    floating = [variable.read_value() for variable in variables.values() if variable.dtype.is_floating]
-    return bool(np.isfinite(table).all()) and (not floating or bool(_all_finite(floating)))
+def is_finite(values: Sequence[tf.Tensor | tf.Variable]) -> tf.Tensor:
+    """Return whether every number is finite, a bool scalar. Graph-traceable: a loop asks once, at its end."""
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in values])
 
 
 def describe(variables: Mapping[str, tf.Variable], metrics: Sequence[str], table: NDArray[np.float64]) -> str:

@@ -14,7 +14,7 @@ from tapeline.train.settings import TrainSettings
 
 
 class InGraphValidation:
-    """Measures `val` after the last step of an epoch that asks for it; adds nothing after other steps."""
+    """Measures `val` where a loop leaves an epoch that asks for it."""
 
     def __init__(self, evaluation: Evaluation, settings: TrainSettings, *, steps_per_epoch: int) -> None:
         self._evaluation, self._settings, self._steps_per_epoch = evaluation, settings, steps_per_epoch
@@ -29,11 +29,14 @@ class InGraphValidation:
         """The metrics' names, `val_…`."""
         return [f"val_{name}" for name in self._evaluation.names]
 
-    def __call__(self, step: tf.Tensor) -> tf.Tensor:
-        """Return each metric's (sum, count) after `step`, float64 of shape (metrics, 2); zeros where none is due."""
-        epoch, within = (step + 1) // self._steps_per_epoch, (step + 1) % self._steps_per_epoch
+    def __call__(self, step: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+        """Return each metric's (sum, count), float64 of shape (metrics, 2), when `step` is an epoch's `last`.
+
+        Zeros where no validation is due.
+        """
+        epoch = last // self._steps_per_epoch
         asked = tf.logical_or(epoch % self._settings.validate_every == 0, epoch == self._settings.epochs)
-        due = tf.logical_and(within == 0, asked)
+        due = tf.logical_and(tf.equal(step, last), asked)
         return tf.cond(due, self._totals, lambda: tf.zeros([self._rows, 2], tf.float64))
 
     def _totals(self) -> tf.Tensor:

@@ -4,7 +4,7 @@ A loop runs any number of steps of a chunk and returns their metric sums, one ro
 and of mixed lengths leave the same bits.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,13 +12,12 @@ import tensorflow as tf
 from tapeline.recipe import Context, Recipe
 from tapeline.recipe.autograph import convert
 from tapeline.recipe.metrics import sums_and_counts
+from tapeline.train import guard
 from tapeline.train.feed import Feed
 from tapeline.train.in_graph import InGraphValidation
 
-EPOCHS_PER_LOOP = 64
-"""How many epochs a loop may finish, when they are short or validated inside: each has a row in the table of sums."""
-LONG_EPOCH = 256
-"""Steps from which on a loop ends with its epoch: one addition a step is then all that the metrics cost."""
+EPOCHS_PER_LOOP = 256
+"""How many epochs a loop may finish: each has a row in the table of sums."""
 NEVER = tf.int64.max
 
 
@@ -40,10 +39,11 @@ class Loop:
         self._mode, self._steps_per_epoch = mode, steps_per_epoch
         self.after_step: Callable[[], None] = lambda: None
         """Called inside the graph after each of the recipe's steps."""
+        self.guarded: Sequence[tf.Variable] = ()
+        """What must be finite when a loop ends, besides the metrics' sums."""
         self._validation = validation
         self._measured: list[str] = []
         self._converted = convert(recipe.train_step)
-        self._epochs = 1 if steps_per_epoch >= LONG_EPOCH and validation is None else EPOCHS_PER_LOOP
         self.stop = tf.Variable(NEVER, trainable=False, dtype=tf.int64, name="stop")
         """A running loop ends before this step (not under XLA); from another thread, 0 ends it now."""
         self._compiled = tf.function(self._run, jit_compile=mode == "xla", autograph=False)
@@ -53,21 +53,21 @@ class Loop:
         """The metrics' names, in the order of the table's columns; known after the first trace."""
         return [*self._measured, *(self._validation.names if self._validation else ())]
 
-    def __call__(self, chunk: Any, start: int, end: int, sums: tf.Tensor) -> tuple[int, tf.Tensor]:
+    def __call__(self, chunk: Any, start: int, end: int, sums: tf.Tensor) -> tuple[int, tf.Tensor, bool]:
         """Run the steps from `start` to before `end`, which is at most `next_stop(start)`, or to `stop`.
 
         sums: float64, shape (metrics, 2), the sums so far of the epoch of `start`.
-        Returns the step reached and the table, float64 of shape (epochs + 1, metrics, 2), whose first row belongs to
-        the epoch of `start`.
+        Returns the step reached; the table, float64 of shape (epochs + 1, metrics, 2), whose first row belongs to
+        the epoch of `start`; and whether it and all that is guarded are finite.
         """
         numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
         run: Any = self._run if self._mode == "eager" else self._compiled
-        step, table = run(self._feed.columns, chunk.rows, *numbers, sums)
-        return int(step), table
+        step, table, finite = run(self._feed.columns, chunk.rows, *numbers, sums)
+        return int(step), table, bool(finite)
 
     def next_stop(self, step: int) -> int:
         """Return the step at which a loop that begins at `step` has filled its table."""
-        return (step // self._steps_per_epoch + self._epochs) * self._steps_per_epoch
+        return (step // self._steps_per_epoch + EPOCHS_PER_LOOP) * self._steps_per_epoch
 
     def trace(self) -> Any:
         """Trace one step and return its concrete function, which every loop then calls."""
@@ -83,35 +83,29 @@ class Loop:
 
     def _run(
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """A loop over epochs around a loop over steps: a step pays one addition for all metrics, whatever the table."""
         one = self._one if tf.executing_eagerly() else self._traced
-        add = self._adder(rows, first, start)
 
-        def going(step: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-            return step < (end if self._mode == "xla" else tf.minimum(end, self.stop))
+        def before(limit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+            return step < (limit if self._mode == "xla" else tf.minimum(limit, self.stop))
 
-        def body(step: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            row = step - first
-            update = one(columns, rows, row, step)
+        def body(step: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            update = one(columns, rows, step - first, step)
             self.after_step()
-            if self._validation:
-                update = tf.concat([update, self._validation(step)], 0)
-            return step + 1, add(table, row, update)
+            return step + 1, sums + update
 
-        empty = tf.zeros([self._epochs, len(self.names), 2], tf.float64)
-        table = sums if self._epochs == 1 else tf.concat([sums[None], empty], 0)
-        reached, table = tf.while_loop(going, body, (start, table), parallel_iterations=1)
-        return reached, tf.concat([table[None], empty], 0) if self._epochs == 1 else table
+        def epoch(row: tf.Tensor, step: tf.Tensor, sums: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            last = (step // self._steps_per_epoch + 1) * self._steps_per_epoch
+            limit = tf.minimum(end, last)
+            step, sums = tf.while_loop(lambda step, _: before(limit, step), body, (step, sums), parallel_iterations=1)
+            line = tf.concat([sums, self._validation(step, last)], 0) if self._validation else sums
+            return row + 1, step, tf.zeros_like(sums), tf.tensor_scatter_nd_update(table, [[row]], line[None])
 
-    def _adder(self, rows: Any, first: tf.Tensor, start: tf.Tensor) -> Callable[..., tf.Tensor]:
-        """Return what adds a step's sums to the table. In a graph each operation in a step costs microseconds."""
-        if self._epochs == 1:
-            return lambda table, row, update: table + update
-        # For the whole chunk, whose size is fixed: XLA would compile anew for each length.
-        count = next(iter(rows.values())).shape[0]
-        epochs = (first + tf.range(count, dtype=tf.int64)) // self._steps_per_epoch
-        places = tf.cast(epochs - start // self._steps_per_epoch, tf.int32)[:, None, None]
-        return lambda table, row, update: tf.tensor_scatter_nd_add(table, tf.gather(places, row), update[None])
+        empty = tf.zeros([EPOCHS_PER_LOOP + 1, len(self.names), 2], tf.float64)
+        begun = (tf.constant(0), start, sums[: len(self._measured)], empty)
+        _, step, _, table = tf.while_loop(lambda _, step, *__: before(end, step), epoch, begun, parallel_iterations=1)
+        return step, table, guard.is_finite([table, *self.guarded])
 
     def _one(self, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """Run one step of the recipe and return its metrics' (sum, count), float64 of shape (metrics, 2)."""

@@ -20,6 +20,7 @@ from tapeline.train.engine import Engine, Stops
 from tapeline.train.limit import TimeLimit
 from tapeline.train.options import Options
 from tapeline.train.pace import Pace
+from tapeline.train.pictures import Pictures
 from tapeline.train.profiling import Profile
 from tapeline.train.records import Hook, Note, Record, Saved
 from tapeline.train.saving import Saving
@@ -90,8 +91,9 @@ class Hooks:
         self, parts: Assembled, settings: TrainSettings, options: Options, traces: Path, stack: ExitStack
     ) -> None:
         self._parts, self._settings = parts, settings
-        self.hooks: list[Hook] = [stack.enter_context(closing(Console(log_every=settings.log_every)))]
-        self.stops: list[Stops] = [parts.loop.next_stop]
+        console = stack.enter_context(closing(Console(log_every=settings.log_every, batch_size=settings.batch_size)))
+        self.hooks: list[Hook] = [console, Pictures(traces / "pictures")]
+        self.stops: list[Stops] = [parts.loop.next_stop, console.next_stop]
         if settings.tensorboard:
             self.hooks.append(stack.enter_context(closing(TensorBoard(traces / "tensorboard"))))
         if options.profile:

@@ -93,7 +93,7 @@ def _loops(parts: Assembled, settings: TrainSettings, *, steps: int, stops: tupl
             ahead = (stop for stop in stops if stop > step)
             end = pace.end(step, (chunk.end, parts.loop.next_stop(step), *ahead))
             began = time.perf_counter()
-            reached, table = parts.loop(chunk, step, end, nothing)
+            reached, table, _ = parts.loop(chunk, step, end, nothing)
             summed = table.numpy().sum(0)
             seconds = time.perf_counter() - began
             if step:

@@ -60,7 +60,7 @@ def climb(
     with loading.blaming(recipe, RunError, "fails in a step"):
         for chunk in parts.feed.chunks(0, steps):
             for step in range(chunk.first, chunk.end):
-                _, table = parts.loop(chunk, step, step + 1, nothing)
+                _, table, _ = parts.loop(chunk, step, step + 1, nothing)
                 total, count = table.numpy()[0, row]
                 if not count:
                     continue

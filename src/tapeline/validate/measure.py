@@ -36,10 +36,10 @@ def measure(
     report({"event": "progress", "done": 0, "total": dataset.examples(settings.split), "unit": "examples"})
     with loading.blaming(recipe, InputError, "fails in validation"):
         key = tf.constant([0, 0], tf.int32)
-        metrics = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)()
+        evaluation = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)
+        metrics, pictures = evaluation(), evaluation.pictures()
         signature = built.signatures()[predicting.DEFAULT]
         predicted = predicting.predictions(signature, dataset, settings.split, settings.batch_size)
-        pictures = built.pictures(dataset)
     further, details, plots = _compared(built, dataset, settings, predicted)
     metrics |= further
     verdict = {"split": settings.split, **judge(metrics, settings.thresholds)}

@@ -1,0 +1,72 @@
+"""What there is: each pipeline with what it teaches, its data, whether it needs a network, and whether it is built.
+
+DVC answers the last question in this process, by its own test of `dvc.lock` against code, parameters, data and outs.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tapeline.errors import RunError
+from tapeline.ingest.settings import TfdsSource
+from tapeline.params import Params
+from tapeline.project import Project
+
+STAGES = ("train", "validate", "export")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One pipeline."""
+
+    name: str
+    idea: str
+    """The first line of its recipe's docstring."""
+    dataset: str
+    network: bool
+    """Whether its data come from the TFDS catalogue."""
+    state: str
+
+
+def entries(project: Project, params: Params) -> Iterator[Entry]:
+    """Yield the pipelines in the order of `params.yaml`. Raises `RunError` with DVC's words when it cannot tell."""
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo, lock_repo
+
+    try:
+        repo = Repo(str(project.folder), _wait_for_lock=True)
+        with lock_repo(repo):
+            for name, pipeline in params.pipelines.items():
+                needed = [f"ingest@{pipeline.dataset}", *(f"{stage}@{name}" for stage in STAGES)]
+                stages = [repo.stage.load_one(str(project.folder / "dvc.yaml"), stage) for stage in needed]
+                yield Entry(
+                    name=name,
+                    idea=idea(project.folder / pipeline.recipe),
+                    dataset=pipeline.dataset,
+                    network=isinstance(params.datasets[pipeline.dataset], TfdsSource),
+                    state=_state(stages),
+                )
+    except DvcException as error:
+        raise RunError(f"DVC: {' '.join(str(error).split())}") from None
+
+
+def _state(stages: list[Any]) -> str:
+    """Return how a pipeline stands; outs that are recorded and missing are no reason to build it anew."""
+    built = [any(out.hash_info for out in stage.outs) for stage in stages[1:]]
+    if not any(built):
+        return "not built"
+    stale = [stage.name.split("@")[0] for stage in stages if stage.changed(allow_missing=True)]
+    if stale:
+        return f"stale: {', '.join(stale)}"
+    return "up to date" if not any(stage.changed() for stage in stages) else "recorded, its files are not here"
+
+
+def idea(recipe: Path) -> str:
+    """Return the first line of a recipe's module docstring."""
+    try:
+        docstring = ast.get_docstring(ast.parse(recipe.read_text(encoding="utf-8")))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        return f"unreadable: {error}"
+    return (docstring or recipe.name).splitlines()[0]
