@@ -112,6 +112,10 @@ class Dataset:
             raise InputError(f"{path} holds {found} and {INDEX} says {kind.dtype}{shape}: {remedy}")
         return array
 
+    def columns(self, split: str) -> dict[str, NDArray[Any]]:
+        """Return all columns of a split, as `column` does."""
+        return {name: self.column(split, name) for name in self.features}
+
     def verify(self) -> None:
         """Hash every column. Raises `InputError` naming the first whose bytes are not the recorded ones."""
         for split in self.splits:

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tapeline import files
@@ -14,7 +16,7 @@ from tapeline.dataset import Dataset
 from tapeline.errors import InputError, RunError
 from tapeline.export import check
 from tapeline.export.settings import ExportSettings
-from tapeline.recipe import Recipe, loading, predicting, variables
+from tapeline.recipe import Recipe, loading, variables
 from tapeline.recipe.trained import load
 from tapeline.report import Report
 
@@ -41,9 +43,9 @@ def save(
             signatures = built.signatures()
             _write_saved_model(built, signatures, folder / SAVED_MODEL)
         report({"event": "note", "text": "checking the SavedModel in a fresh process"})
-        names = predicting.inputs(signatures[predicting.DEFAULT])
-        columns = {name: dataset.path(described["verdict"]["split"], name) for name in names}
-        _check(folder / SAVED_MODEL, columns, validated / "predictions.npz", settings.tolerance)
+        with tempfile.TemporaryDirectory() as made:
+            inputs = _inputs(built, dataset, described["verdict"]["split"], Path(made))
+            _check(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance)
         written = {
             str(path.relative_to(folder)): files.sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()
         }
@@ -84,11 +86,24 @@ def _type(spec: Any) -> dict[str, Any]:
     return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
 
 
-def _check(model: Path, columns: Mapping[str, Path], predictions: Path, tolerance: float) -> None:
+def _inputs(recipe: Recipe, dataset: Dataset, split: str, folder: Path) -> dict[str, Path]:
+    """Return a file of each input that the recorded predictions answer: the dataset's own, or one written here."""
+    columns = dataset.columns(split)
+    paths = {}
+    for name, given in recipe.served(columns).items():
+        if given is columns.get(name):
+            paths[name] = dataset.path(split, name)
+        else:
+            paths[name] = folder / f"{name}.npy"
+            np.save(paths[name], given)
+    return paths
+
+
+def _check(model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance: float) -> None:
     """Run `check.py` as a program of its own: TensorFlow and NumPy, no line of Tapeline."""
     asked = {
         "model": str(model),
-        "inputs": {name: str(path) for name, path in columns.items()},
+        "inputs": {name: str(path) for name, path in inputs.items()},
         "predictions": str(predictions),
         "tolerance": tolerance,
     }

@@ -86,6 +86,15 @@ class Recipe(ABC):
             f"{type(self).__name__} has no `predict`, which validate and export call: add one, or `signatures`"
         )
 
+    def served(self, data: Columns) -> Columns:
+        """Return what the exported model is given to record its answers on a split: the features in `inputs`.
+
+        Override it for a model whose inputs are no features, such as noise. The same at each call.
+        """
+        if unknown := [name for name in self.inputs if name not in data]:
+            raise InputError(f"inputs names {', '.join(unknown)}: the features are {', '.join(data)}")
+        return {name: data[name] for name in self.inputs}
+
     def evaluate(self, data: Columns) -> Mapping[str, float]:
         """Return metrics of a split that no per-example figure can say. Plain Python on the host; none by default."""
         return {}

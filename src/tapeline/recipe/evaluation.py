@@ -27,7 +27,7 @@ class Evaluation:
         self._recipe = recipe
         self._examples = dataset.examples(split)
         self._size = min(batch_size, self._examples)
-        self._columns = {name: dataset.column(split, name) for name in dataset.features}
+        self._columns = dataset.columns(split)
         self._key = key
         self.names: list[str] = []
         """The metrics' names, in the order of the totals; known after the first call."""

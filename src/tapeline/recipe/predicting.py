@@ -1,4 +1,4 @@
-"""Running an exported signature over a split: what validate records and export must reproduce."""
+"""Running an exported signature over columns: what validate records and export must reproduce."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,28 +7,25 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline.dataset import Dataset
 from tapeline.errors import InputError
+from tapeline.recipe.contract import Columns
 
 DEFAULT = "serving_default"
 
 
 def predictions(
-    signature: Callable[..., Mapping[str, tf.Tensor]], dataset: Dataset, split: str, batch_size: int
+    signature: Callable[..., Mapping[str, tf.Tensor]], given: Columns, batch_size: int
 ) -> dict[str, NDArray[Any]]:
-    """Return a signature's outputs for every example of a split, in order, by output name.
+    """Return a signature's outputs for all that is given, in order, by output name.
 
-    Raises `InputError` when the signature asks for an input that is no feature of the dataset.
+    Raises `InputError` when the signature takes an input that is not given.
     """
     names = inputs(signature)
-    if unknown := sorted(set(names) - set(dataset.features)):
-        raise InputError(
-            f"the model takes {', '.join(unknown)}, which {dataset.name} has not: {', '.join(dataset.features)}"
-        )
-    columns = {name: dataset.column(split, name) for name in names}
+    if unknown := sorted(set(names) - set(given)):
+        raise InputError(f"the model takes {', '.join(unknown)}; given are {', '.join(given) or 'none'}: see `served`")
     parts: dict[str, list[NDArray[Any]]] = {}
-    for start in range(0, dataset.examples(split), batch_size):
-        batch = [tf.constant(columns[name][start : start + batch_size]) for name in names]
+    for start in range(0, len(given[names[0]]), batch_size):
+        batch = [tf.constant(given[name][start : start + batch_size]) for name in names]
         for name, value in signature(*batch).items():
             parts.setdefault(name, []).append(value.numpy())
     return {name: np.concatenate(values) for name, values in sorted(parts.items())}

@@ -17,7 +17,6 @@ START = len(ALPHABET)
 
 class AdditionSeq2seq(Supervised):
     inputs = ("question",)
-    target = "answer"
     modes = {"graph": ("float32",), "xla": ("float32",), "eager": ("float32",)}
 
     class Params(RecipeParams):

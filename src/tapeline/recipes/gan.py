@@ -90,6 +90,9 @@ class Gan(Recipe):
         image = tf.cast(tf.round(tf.reshape(pixels, [-1, *self.shape])), tf.uint8)
         return {"image": image}
 
+    def served(self, data):
+        return {"noise": self.noise(1000).numpy()}
+
     def signatures(self):
         noise = tf.TensorSpec((None, self.params.latent), tf.float32, name="noise")
         serve = tf.function(lambda noise: self.predict({"noise": noise}), input_signature=[noise])
@@ -97,8 +100,10 @@ class Gan(Recipe):
 
     def samples(self, count):
         """Return images from the same noise at each call."""
-        noise = tf.random.stateless_normal([count, self.params.latent], [0, 0])
-        return self.predict({"noise": noise})["image"].numpy()
+        return self.predict({"noise": self.noise(count)})["image"].numpy()
+
+    def noise(self, count):
+        return tf.random.stateless_normal([count, self.params.latent], [0, 0])
 
     def pictures(self, data):
         rows = self.samples(100).reshape(10, 10, *self.shape).swapaxes(1, 2)

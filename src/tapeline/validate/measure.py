@@ -39,7 +39,8 @@ def measure(
         evaluation = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)
         metrics, pictures = evaluation(), evaluation.pictures()
         signature = built.signatures()[predicting.DEFAULT]
-        predicted = predicting.predictions(signature, dataset, settings.split, settings.batch_size)
+        given = built.served(dataset.columns(settings.split))
+        predicted = predicting.predictions(signature, given, settings.batch_size)
     further, details, plots = _compared(built, dataset, settings, predicted)
     metrics |= further
     verdict = {"split": settings.split, **judge(metrics, settings.thresholds)}

@@ -11,9 +11,10 @@ ROWS = 1000
 """Examples in the plot, the first ones."""
 
 
-def figures(actual: NDArray[np.floating], predicted: NDArray[np.floating]) -> dict[str, float]:
+def figures(actual: NDArray[np.number], predicted: NDArray[np.number]) -> dict[str, float]:
     """Return the errors over all examples; several outputs of one example count alike. Shapes (examples, ...)."""
-    flat, foretold = actual.reshape(len(actual), -1), predicted.reshape(len(actual), -1)
+    # As float64: the difference of two uint8 would wrap.
+    flat, foretold = (values.reshape(len(actual), -1).astype(np.float64) for values in (actual, predicted))
     measured = {
         "mean_absolute_error": float(mean_absolute_error(flat, foretold)),
         "root_mean_squared_error": float(root_mean_squared_error(flat, foretold)),
@@ -21,7 +22,7 @@ def figures(actual: NDArray[np.floating], predicted: NDArray[np.floating]) -> di
     return measured | ({"r2": float(r2_score(flat, foretold))} if len(flat) > 1 else {})
 
 
-def scatter_csv(actual: NDArray[np.floating], predicted: NDArray[np.floating]) -> str:
+def scatter_csv(actual: NDArray[np.number], predicted: NDArray[np.number]) -> str:
     """Return one line a value, `actual,predicted`."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")

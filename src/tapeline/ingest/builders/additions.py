@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-SIZES = {"train": 30_000, "val": 1_000, "test": 5_000}
+SIZES = {"train": 45_000, "val": 1_000, "test": 5_000}
 QUESTION, ANSWER = 7, 4
 
 
