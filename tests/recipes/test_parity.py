@@ -8,11 +8,13 @@ chaotic the whole trajectory must agree too. MNIST and CIFAR-10 are stood in for
 import datasets
 import numpy as np
 import pytest
-from pipelines import PIPELINES, stand_in
+from pipelines import PIPELINES, stand_in, without_models
 
 from tapeline.train.settings import TrainSettings
 
 UPDATES = 100
+CANCELLED = 2e-7
+"""What rounding leaves of a gradient whose terms, of size 1, cancel: that of the discriminator's one output bias."""
 
 
 class Loop:
@@ -21,6 +23,9 @@ class Loop:
     def __init__(self, tf, *trained):
         """trained: (optimizer, variables) in the order in which the step applies them."""
         self.tf, self.trained = tf, trained
+        # In a graph x / 255 becomes x * (1 / 255), which differs in the last bit and now and then flips a maximum: the
+        # loop gets the pixels that the engine sees.
+        self.pixels = tf.function(lambda image: tf.cast(image, tf.float32) / 255.0)
         for optimizer, variables in trained:
             optimizer.build(variables)
 
@@ -64,7 +69,7 @@ class ModuleMlp(Loop):
 
     def step(self, batch):
         tf = self.tf
-        x = tf.cast(tf.reshape(batch["image"], [-1, 784]), tf.float32) / 255.0
+        x = tf.reshape(self.pixels(batch["image"]), [-1, 784])
         with tf.GradientTape() as tape:
             logits = tf.matmul(tf.nn.relu(tf.matmul(x, self.w1) + self.b1), self.w2) + self.b2
             labels = tf.one_hot(batch["label"], 10)
@@ -81,7 +86,7 @@ class KerasLoop(Loop):
 
     def step(self, batch):
         tf = self.tf
-        images = tf.cast(batch["image"], tf.float32) / 255.0
+        images = self.pixels(batch["image"])
         with tf.GradientTape() as tape:
             logits = self.model(tf.reshape(images, [-1, *self.model.input_shape[1:]]), training=True)
             loss = self.loss(batch["label"], logits)
@@ -185,7 +190,7 @@ class Side:
         monkeypatch.setattr(Recipe, "configure", prepared)
         monkeypatch.setattr(Recipe, "update", noting)
         folder, entry = PIPELINES[name]
-        params = {key: value for key, value in entry["params"].items() if key != "judge"}
+        params = without_models(entry["params"])
         settings = entry["train"] | {"epochs": 25, "compile": mode}
         settings = TrainSettings.model_validate(settings)
         self.parts = assemble(folder / entry["recipe"], params, settings, Dataset.open(data))
@@ -264,7 +269,7 @@ def test_each_update_is_the_articles(sides, name, mode):
         for metric, loss in losses.items():
             assert abs(measured[metric] - float(loss)) <= close * abs(float(loss)), (step, metric)
         for found, wanted in zip(engine.gradients, gradients, strict=True):
-            assert away(found, wanted) <= close, step
+            assert away(found, wanted) <= close or np.abs(found.numpy() - wanted).max() <= CANCELLED, step
         for found, wanted, start in zip(engine.weights, article.weights, before, strict=True):
             assert away(found, wanted, of=wanted.numpy() - start) <= 1e-2, step
 

@@ -21,21 +21,50 @@ def pipelines():
 
 
 PIPELINES = pipelines()
+ONE_PER_RECIPE = list({entry["recipe"].split("/")[-1]: name for name, (_, entry) in reversed(PIPELINES.items())}.values())
+"""For each recipe the first pipeline that uses it."""
+
+
+def without_models(params):
+    """Return a recipe's parameters without those that name another pipeline's model, which a test has not built."""
+    return {name: value for name, value in params.items() if "models/" not in str(value)}
+
+
+IMAGES = {"digits": ((8, 8, 1), 17), "mnist": ((28, 28, 1), 256), "cifar10": ((32, 32, 3), 256)}
+"""Dataset → shape, and the number of values that a pixel may have."""
 
 
 def stand_in(name: str, folder: Path, batch: int) -> Path:
-    """Write a dataset of the same features as dataset `name`, of `STEPS_PER_EPOCH` batches and a rest."""
+    """Write a dataset of the same features as dataset `name`; its train split has `STEPS_PER_EPOCH` batches and a rest."""
     random = np.random.default_rng(1)
     count = STEPS_PER_EPOCH * batch + 1
-    images = {"digits": (8, 8, 1), "mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
-    if name in images:
-        high = 17 if name == "digits" else 256
+    if name in IMAGES:
+        shape, values = IMAGES[name]
 
-        def split(n):
-            image = random.integers(0, high, (n, *images[name])).astype(np.uint8)
+        def images(n):
+            image = random.integers(0, values, (n, *shape)).astype(np.uint8)
             return {"image": image, "label": random.integers(0, 10, n)}
 
         classes = {"label": [str(digit) for digit in range(10)]}
-        return datasets.write(folder, {"train": split(count), "val": split(5), "test": split(5)}, classes).folder
-    assert name == "line", f"give dataset {name} a stand-in here"
-    return datasets.points(folder, examples=count).folder
+        splits = {"train": images(count), "val": images(5), "test": images(5)}
+        return datasets.write(folder, splits, classes).folder
+    if name == "line":
+        return datasets.points(folder, examples=count).folder
+    make, has_train = {"additions": (sums, True), "sinusoids": (waves, False), "cartpole": (starts, False)}[name]
+    sizes = {"train": count, "val": 5, "test": 5} if has_train else {"val": 5, "test": 5}
+    return datasets.write(folder, {split: make(random, size) for split, size in sizes.items()}).folder
+
+
+def sums(random, size):
+    pairs = random.integers(100, 1000, (size, 2)).tolist()
+    texts = {"question": [f"{a}+{b}" for a, b in pairs], "answer": [f"{a + b:<4}" for a, b in pairs]}
+    return {name: np.array([list(text.encode()) for text in lines], np.uint8) for name, lines in texts.items()}
+
+
+def waves(random, size):
+    x = {part: random.uniform(-5, 5, (size, n, 1)).astype(np.float32) for part, n in (("support", 10), ("query", 7))}
+    return {f"{part}_{axis}": f(x[part]) for part in x for axis, f in (("x", np.asarray), ("y", np.sin))}
+
+
+def starts(random, size):
+    return {"seed": np.arange(size), "state": random.uniform(-0.05, 0.05, (size, 4)).astype(np.float32)}
