@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: run test test-all check format lock
+.PHONY: run test test-all gallery check format lock
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
@@ -18,6 +18,11 @@ test: $(READY)
 # The slow tests too: kills at random moments, fresh clones, larger-than-RAM data.
 test-all: $(READY)
 	$(BIN)/pytest -n 2
+
+# Every pipeline of the gallery that needs no network, and its page.
+gallery: $(READY)
+	cd gallery && ../$(BIN)/dvc --wait-for-lock repro $$(../$(BIN)/tapeline list --offline --targets)
+	$(BIN)/python gallery/page.py
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -75,7 +76,8 @@ def test_help_and_list_need_no_tensorflow(project):
         answer = project.call(*arguments)
         assert answer.returncode == 0
         assert answer.stdout.splitlines()[-1] == "LIGHT"
-    assert "pipeline  fit     A line." in project.call("list").stdout
+    row = project.call("list").stdout.splitlines()[1]
+    assert re.split(r" {2,}", row) == ["fit", "points", "no", "no DVC project here", "A line."]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ DVC answers the last question in this process, by its own test of `dvc.lock` aga
 
 import ast
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,24 +33,31 @@ class Entry:
 
 def entries(project: Project, params: Params) -> Iterator[Entry]:
     """Yield the pipelines in the order of `params.yaml`. Raises `RunError` with DVC's words when it cannot tell."""
-    from dvc.exceptions import DvcException
+    from dvc.exceptions import DvcException, NotDvcRepoError
     from dvc.repo import Repo, lock_repo
 
-    try:
-        repo = Repo(str(project.folder), _wait_for_lock=True)
-        with lock_repo(repo):
-            for name, pipeline in params.pipelines.items():
-                needed = [f"ingest@{pipeline.dataset}", *(f"{stage}@{name}" for stage in STAGES)]
-                stages = [repo.stage.load_one(str(project.folder / "dvc.yaml"), stage) for stage in needed]
-                yield Entry(
-                    name=name,
-                    idea=idea(project.folder / pipeline.recipe),
-                    dataset=pipeline.dataset,
-                    network=isinstance(params.datasets[pipeline.dataset], TfdsSource),
-                    state=_state(stages),
-                )
-    except DvcException as error:
-        raise RunError(f"DVC: {' '.join(str(error).split())}") from None
+    with ExitStack() as stack:
+        repo = None
+        try:
+            if (project.folder / "dvc.yaml").exists():
+                repo = Repo(str(project.folder), _wait_for_lock=True)
+                stack.enter_context(lock_repo(repo))
+        except NotDvcRepoError:
+            repo = None
+        for name, pipeline in params.pipelines.items():
+            needed = [f"ingest@{pipeline.dataset}", *(f"{stage}@{name}" for stage in STAGES)]
+            try:
+                stages = [repo.stage.load_one(str(project.folder / "dvc.yaml"), stage) for stage in needed if repo]
+                state = _state(stages) if stages else "no DVC project here"
+            except DvcException as error:
+                raise RunError(f"DVC: {' '.join(str(error).split())}") from None
+            yield Entry(
+                name=name,
+                idea=idea(project.folder / pipeline.recipe),
+                dataset=pipeline.dataset,
+                network=isinstance(params.datasets[pipeline.dataset], TfdsSource),
+                state=state,
+            )
 
 
 def _state(stages: list[Any]) -> str:

@@ -54,13 +54,14 @@ def test_the_first_loop_which_compiles_does_not_count():
 
 def test_a_line_every_n_steps_as_articles_print():
     out = io.StringIO()
-    console = Console(log_every=20, stream=out, clock=lambda: 0.0)
+    console = Console(log_every=20, batch_size=64, stream=out, clock=lambda: 0.0)
     for start in range(0, 50, 10):
         console(loop(start, start + 10, loss=start / 10))
     assert [line for line in out.getvalue().splitlines() if line.startswith("step")] == [
-        "step 20  loss 1.0000",
-        "step 40  loss 3.0000",
+        "step 20  loss 1.0000  seen so far: 1,280 examples",
+        "step 40  loss 3.0000  seen so far: 2,560 examples",
     ]
+    assert [console.next_stop(step) for step in (0, 19, 20)] == [20, 20, 40]
 
 
 def test_a_bar_in_a_terminal():

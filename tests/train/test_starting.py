@@ -154,6 +154,9 @@ def test_scalars_and_pictures_for_tensorboard(run, tmp_path, tf):
     pictures = [record.pictures for record in records if type(record).__name__ == "Validated"]
     assert len(pictures) == 2
     assert np.array_equal(pictures[0]["grey"], np.full((4, 6, 1), 7, np.uint8))
+    files = sorted((shown.folder / "traces" / "pictures").iterdir())
+    assert [file.name for file in files] == [f"grey-{step:08d}.png" for step in (6, 12)]
+    assert np.array_equal(tf.io.decode_png(files[0].read_bytes()).numpy(), pictures[0]["grey"])
     tags = set()
     for file in (shown.folder / "traces" / "tensorboard").rglob("*tfevents*"):
         for event in tf.compat.v1.train.summary_iterator(str(file)):

@@ -56,5 +56,5 @@ class DigitsMulti(digits_cnn.DigitsCnn):
     def pictures(self, data):
         images = data["image"][:20]
         drawn = self.predict({"image": tf.constant(images)})["image"].numpy().round().astype(np.uint8)
-        rows = np.stack([images, drawn]).transpose(0, 2, 1, 3, 4).reshape(16, -1, 1)
-        return {"drawings": np.kron(rows * 15, np.ones((4, 4, 1), np.uint8))}
+        framed = np.pad(np.stack([images, drawn]) * 15, [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)])
+        return {"drawings": framed.transpose(0, 2, 1, 3, 4).reshape(20, -1, 1)}

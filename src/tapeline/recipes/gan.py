@@ -106,9 +106,10 @@ class Gan(Recipe):
         return tf.random.stateless_normal([count, self.params.latent], [0, 0])
 
     def pictures(self, data):
-        rows = self.samples(100).reshape(10, 10, *self.shape).swapaxes(1, 2)
-        grid = rows.reshape(10 * self.shape[0], 10 * self.shape[1], self.shape[2])
-        return {"samples": np.repeat(np.repeat(grid * (255 // self.params.white), 3, 0), 3, 1)}
+        framed = np.pad(self.samples(100) * (255 // self.params.white), [(0, 0), (1, 1), (1, 1), (0, 0)])
+        height, width, colours = framed.shape[1:]
+        grid = framed.reshape(10, 10, height, width, colours).swapaxes(1, 2)
+        return {"samples": grid.reshape(10 * height, 10 * width, colours)}
 
     def evaluate(self, data):
         if not self.params.judge:
