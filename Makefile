@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: run test test-all gallery check format lock
+.PHONY: run test test-all gallery verify check format lock
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
@@ -21,8 +21,13 @@ test-all: $(READY)
 
 # Every pipeline of the gallery that needs no network, and its page.
 gallery: $(READY)
+	cd gallery && ../$(BIN)/tapeline repair
 	cd gallery && ../$(BIN)/dvc --wait-for-lock repro $$(../$(BIN)/tapeline list --offline --targets)
 	$(BIN)/python gallery/page.py
+
+# Rebuild HEAD in a temporary clone and compare every out with dvc.lock.
+verify: $(READY)
+	$(BIN)/tapeline verify
 
 check: $(READY)
 	$(BIN)/ruff format --check .

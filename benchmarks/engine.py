@@ -77,14 +77,7 @@ def main() -> None:
 
 def measure(name, folder, options, shape, mode, batch, examples, source):
     """Run bare and engine in turn; print the median of the pairs' ratios, which a drifting machine disturbs least."""
-    random = np.random.default_rng(0)
-    split = {
-        "image": random.integers(0, 256, (examples, *shape)).astype(np.uint8),
-        "label": random.integers(0, 10, examples),
-    }
-    data = datasets.write(folder / "data", {"train": split}, {"label": [str(n) for n in range(10)]})
-    recipe = folder / "recipe.py"
-    recipe.write_text(source.replace("SHAPE", repr(shape)))
+    data, recipe = inputs(folder, shape, examples, source)
     bare = Bare(recipe, data, mode, batch)
     speed = bare.run(50)
     steps = max(50, int(speed * options.seconds))
@@ -97,6 +90,18 @@ def measure(name, folder, options, shape, mode, batch, examples, source):
     record |= {"ratio": statistics.median(ratios), "pairs": [round(ratio, 3) for ratio in ratios]}
     print(f"{name:10}  bare {medians[0]:8.1f}  engine {medians[1]:8.1f} steps/s  ratio {record['ratio']:.3f}")
     print(json.dumps(record), flush=True)
+
+
+def inputs(folder, shape, examples, source):
+    """Write random images and the recipe; return the dataset and the recipe's file."""
+    random = np.random.default_rng(0)
+    split = {
+        "image": random.integers(0, 256, (examples, *shape)).astype(np.uint8),
+        "label": random.integers(0, 10, examples),
+    }
+    recipe = folder / "recipe.py"
+    recipe.write_text(source.replace("SHAPE", repr(shape)))
+    return datasets.write(folder / "data", {"train": split}, {"label": [str(n) for n in range(10)]}), recipe
 
 
 class Bare:
@@ -130,7 +135,7 @@ class Bare:
         return tf.while_loop(lambda number, *_: number < count, body, (0, 0.0, 0.0), parallel_iterations=1)[1]
 
 
-def engine(folder, recipe, data, mode, batch, steps):
+def engine(folder, recipe, data, mode, batch, steps, every_seconds=5.0):
     """Return the engine's steps per second from the end of its first loop on, checkpoints and all."""
     times = []
 
@@ -140,7 +145,7 @@ def engine(folder, recipe, data, mode, batch, steps):
 
     epochs = max(1, steps // (data.examples("train") // batch))
     settings = TrainSettings.model_validate(
-        {"epochs": epochs, "batch_size": batch, "compile": mode, "checkpoint": {"every_seconds": 5.0}}
+        {"epochs": epochs, "batch_size": batch, "compile": mode, "checkpoint": {"every_seconds": every_seconds}}
     )
     sys.stderr, held = io.StringIO(), sys.stderr
     try:

@@ -31,6 +31,7 @@ from flows.pipeline import checked
 from flows.progress_artifact import ProgressArtifact
 from flows.report import Report, StageResult, markdown
 from tapeline.errors import TapelineError
+from tapeline.repair import repair
 
 
 @flow(name="training")
@@ -42,6 +43,8 @@ def training(pipeline: str) -> Report | State[Any]:
     log.drop_repetition()
     try:
         report = Report(pipeline, checked(pipeline))
+        for mended in repair(report.project):
+            get_run_logger().warning(mended)
         dvc = DvcProject(report.project.folder)
         for stage in when_free(lambda: dvc.upstream(f"export@{pipeline}"), say=get_run_logger().info):
             run_stage(stage, dvc, report)

@@ -1,6 +1,6 @@
 """Write the pictures and the table of `README.md` from what the pipelines left; run by `make gallery`.
 
-    python page.py
+python page.py
 """
 
 import csv

@@ -62,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("--offline", action="store_true", help="only those that need no network")
     listing.add_argument("--targets", action="store_true", help="print what `dvc repro` takes, one a line")
     listing.set_defaults(command=_list)
+    what = "rebuild HEAD in a temporary clone and compare every out with dvc.lock; status 1 on a difference"
+    verifying = commands.add_parser("verify", help=what, description=what)
+    verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all that need no network)")
+    verifying.set_defaults(command=_verify)
+    what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
+    repairing = commands.add_parser("repair", help=what, description=what)
+    repairing.set_defaults(command=_repair)
     for stage, what in (
         ("ingest", "write a dataset's columns to data/NAME/"),
         ("train", "train a pipeline; goes on from its checkpoint"),
@@ -117,6 +124,27 @@ def _list(options: argparse.Namespace) -> int:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from tapeline.ingest.settings import TfdsSource
+    from tapeline.verify import verify
+
+    project = Project.find()
+    params = Params.load(project.folder)
+    offline = [n for n, p in params.pipelines.items() if not isinstance(params.datasets[p.dataset], TfdsSource)]
+    for name in options.names:
+        params.pipeline(name)
+    targets = [f"export@{name}" for name in options.names or offline]
+    return 0 if verify(project, targets, say=lambda line: print(line, flush=True)) else 1
+
+
+def _repair(options: argparse.Namespace) -> int:
+    from tapeline.repair import repair
+
+    for line in repair(Project.find()):
+        print(line)
     return 0
 
 

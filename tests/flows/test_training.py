@@ -152,3 +152,15 @@ def test_outs_in_dvc_s_cache_are_restored_and_the_rest_is_unchanged(second, fold
     again = Flow(run(folder, "--pipeline", "tiny", PREFECT_API_URL=server), ask)
     assert [task["state_name"] for task in again.tasks] == ["unchanged", "restored", "unchanged", "unchanged"]
     assert sys.executable not in again.done.stdout
+
+
+def test_what_a_killed_dvc_left_is_mended_and_said(second, folder, run, server, ask):
+    lock = (folder / "dvc.lock").read_bytes()
+    (folder / ".dvc" / "tmp" / "rwlock").write_text('{"write": {"da')
+    (folder / "dvc.lock").write_bytes(lock[: len(lock) // 2 - 3])
+    flow = Flow(run(folder, "--pipeline", "tiny", PREFECT_API_URL=server), ask)
+    said = [record["message"] for record in flow.logs]
+    assert any(message.endswith("rwlock: was cut; it has no entries now") for message in said)
+    assert any("dvc.lock: was cut" in message for message in said)
+    assert flow.run["state_type"] == "COMPLETED"
+    assert (folder / "dvc.lock").read_bytes() == lock

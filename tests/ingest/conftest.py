@@ -19,7 +19,7 @@ from tapeline.ingest.stage import ingest
 @pytest.fixture(scope="session")
 def builders() -> Path:
     """The folder of our own TFDS builders."""
-    return Path(tapeline.__file__).parent / "ingest" / "builders"
+    return Path(tapeline.__file__).parent / "builders"
 
 
 @pytest.fixture

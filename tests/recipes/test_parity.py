@@ -5,7 +5,6 @@ where a gradient is near zero, so that free-running trajectories of chaotic trai
 chaotic the whole trajectory must agree too. MNIST and CIFAR-10 are stood in for by random images of their shape.
 """
 
-import datasets
 import numpy as np
 import pytest
 from pipelines import PIPELINES, stand_in, without_models
@@ -103,17 +102,19 @@ def functional_mlp(tf, keras):
 
 def convolutions(tf, keras):
     layers = keras.layers
-    model = keras.Sequential([
-        keras.Input((32, 32, 3)),
-        layers.Conv2D(32, (3, 3), activation="relu"),
-        layers.MaxPooling2D((2, 2)),
-        layers.Conv2D(64, (3, 3), activation="relu"),
-        layers.MaxPooling2D((2, 2)),
-        layers.Conv2D(64, (3, 3), activation="relu"),
-        layers.Flatten(),
-        layers.Dense(64, activation="relu"),
-        layers.Dense(10),
-    ])
+    model = keras.Sequential(
+        [
+            keras.Input((32, 32, 3)),
+            layers.Conv2D(32, (3, 3), activation="relu"),
+            layers.MaxPooling2D((2, 2)),
+            layers.Conv2D(64, (3, 3), activation="relu"),
+            layers.MaxPooling2D((2, 2)),
+            layers.Conv2D(64, (3, 3), activation="relu"),
+            layers.Flatten(),
+            layers.Dense(64, activation="relu"),
+            layers.Dense(10),
+        ]
+    )
     assert model.count_params() == 122_570
     return KerasLoop(tf, keras, model, keras.optimizers.Adam())
 
@@ -124,7 +125,10 @@ class Adversaries(Loop):
     def __init__(self, tf, keras, pixels=784, white=255, rate=0.0002, beta_1=0.9):
         self.white = white
         self.generator, self.discriminator = (
-            [tf.Variable(tf.random.normal(shape) * 0.1) for shape in ([hidden], [outputs], [inputs, hidden], [hidden, outputs])]
+            [
+                tf.Variable(tf.random.normal(shape) * 0.1)
+                for shape in ([hidden], [outputs], [inputs, hidden], [hidden, outputs])
+            ]
             for inputs, hidden, outputs in ((100, 128, pixels), (pixels, 128, 1))
         )
         adams = [keras.optimizers.Adam(learning_rate=rate, beta_1=beta_1) for _ in range(2)]
@@ -198,7 +202,10 @@ class Side:
         self.recipe, self.tf = self.parts.recipe, tf
 
     def _trained(self, recipe, optimizer):
-        model = getattr(recipe, {"generator_optimizer": "generator", "discriminator_optimizer": "discriminator"}.get(optimizer, "model"))
+        model = getattr(
+            recipe,
+            {"generator_optimizer": "generator", "discriminator_optimizer": "discriminator"}.get(optimizer, "model"),
+        )
         return model.trainable_variables
 
     @property
@@ -223,7 +230,9 @@ class Side:
         totals = np.zeros((len(names), 2))
         while start < end:
             stop = min(end, self.parts.loop.next_stop(start))
-            start, table, finite = self.parts.loop(self.chunk, start, stop, self.tf.zeros([len(names), 2], self.tf.float64))
+            start, table, finite = self.parts.loop(
+                self.chunk, start, stop, self.tf.zeros([len(names), 2], self.tf.float64)
+            )
             assert finite
             totals += table.numpy().sum(0)
         return {name: total / count for name, (total, count) in zip(names, totals, strict=True)}

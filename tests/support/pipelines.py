@@ -21,7 +21,9 @@ def pipelines():
 
 
 PIPELINES = pipelines()
-ONE_PER_RECIPE = list({entry["recipe"].split("/")[-1]: name for name, (_, entry) in reversed(PIPELINES.items())}.values())
+ONE_PER_RECIPE = list(
+    {entry["recipe"].split("/")[-1]: name for name, (_, entry) in reversed(PIPELINES.items())}.values()
+)
 """For each recipe the first pipeline that uses it."""
 
 

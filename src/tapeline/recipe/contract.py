@@ -53,9 +53,7 @@ class Recipe(ABC):
         """How many examples a training step has, for recipes that draw them themselves."""
         self._context: Context | None = None
 
-    def configure(
-        self, *, batch_size: int, transforms: Mapping[str, Transforms], accumulate: int, fused: bool
-    ) -> None:
+    def configure(self, *, batch_size: int, transforms: Mapping[str, Transforms], accumulate: int, fused: bool) -> None:
         """Take what `params.yaml` says about steps. transforms: by the optimizer's name in `optimizers()`."""
         self.batch_size = batch_size
         self._transforms, self._accumulate, self._fused = transforms, accumulate, fused

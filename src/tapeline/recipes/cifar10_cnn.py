@@ -19,17 +19,19 @@ class Cifar10Cnn(Supervised):
         learning_rate: float = field(0.001, gt=0)
 
     def build(self):
-        self.model = keras.Sequential([
-            keras.Input((32, 32, 3)),
-            layers.Conv2D(32, 3, activation="relu"),
-            layers.MaxPooling2D(),
-            layers.Conv2D(64, 3, activation="relu"),
-            layers.MaxPooling2D(),
-            layers.Conv2D(64, 3, activation="relu"),
-            layers.Flatten(),
-            layers.Dense(64, activation="relu"),
-            layers.Dense(10, dtype="float32"),
-        ])
+        self.model = keras.Sequential(
+            [
+                keras.Input((32, 32, 3)),
+                layers.Conv2D(32, 3, activation="relu"),
+                layers.MaxPooling2D(),
+                layers.Conv2D(64, 3, activation="relu"),
+                layers.MaxPooling2D(),
+                layers.Conv2D(64, 3, activation="relu"),
+                layers.Flatten(),
+                layers.Dense(64, activation="relu"),
+                layers.Dense(10, dtype="float32"),
+            ]
+        )
         self.optimizer = keras.optimizers.Adam(self.params.learning_rate)
 
     def logits(self, images, *, training):

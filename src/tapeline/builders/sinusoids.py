@@ -35,7 +35,7 @@ class Sinusoids(tfds.core.GeneratorBasedBuilder):
         random = np.random.default_rng(seed)
         for key in range(count):
             amplitude, phase = random.uniform(0.1, 5.0), random.uniform(0.0, np.pi)
-            example = {}
+            example: dict[str, Any] = {}
             for part, points in POINTS.items():
                 x = random.uniform(-5.0, 5.0, (points, 1)).astype(np.float32)
                 example |= {f"{part}_x": x, f"{part}_y": (amplitude * np.sin(x + phase)).astype(np.float32)}
