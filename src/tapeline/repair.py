@@ -102,7 +102,7 @@ def _mend_lock(path: Path) -> Iterator[str]:
 
 
 def is_whole(content: bytes) -> bool:
-    """Return whether a `dvc.lock` has DVC's schema and ends where DVC ends it: after a line, each entry with its size."""
+    """Return whether a `dvc.lock` has DVC's schema and ends where DVC ends it: after a line, each size there."""
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
     from voluptuous import Invalid
 
