@@ -44,7 +44,7 @@ def ingest(
     what = settings.name if isinstance(settings, TfdsSource) else settings.needs
     print(f"{name}: reading {what} (source: {settings.source})", flush=True)
     with opened(settings, needs, work=work, report=report) as source:
-        _check_splits(name, source, settings.validation)
+        _check_splits(name, source, settings)
         with files.replacing(out) as folder:
             counts = _write_columns(source, folder, settings.validation, report)
             _check_counts(name, source, counts, settings.validation)
@@ -88,10 +88,12 @@ def _existing(name: str, needs: str, project: Path) -> Path:
     raise InputError(f"dataset {name!r} needs {needs}, which does not exist: {remedy}")
 
 
-def _check_splits(name: str, source: Source, validation: float) -> None:
-    """A dataset may lack `train`: some recipes draw what they learn from."""
-    if not source.splits:
-        raise InputError(f"dataset {name!r} has no split")
+def _check_splits(name: str, source: Source, settings: IngestSettings) -> None:
+    """Only a builder's dataset may lack `train`, for recipes that draw what they learn from."""
+    validation = settings.validation
+    if "train" not in source.splits and not (isinstance(settings, BuilderSource) and source.splits):
+        there = ", ".join(source.splits) or "none"
+        raise InputError(f"dataset {name!r} has no train split (there: {there}): it is the one that is trained on")
     if validation and "train" not in source.splits:
         raise InputError(f"dataset {name!r} has no train split to cut `validation: {validation}` from: drop one")
     if validation and "val" in source.splits:

@@ -26,7 +26,7 @@ class DigitsMulti(digits_cnn.DigitsCnn):
         code = layers.Dense(self.params.code, name="code")(layers.Dropout(self.params.dropout)(layers.Flatten()(maps)))
         logits = layers.Dense(10, dtype="float32")(layers.ReLU()(code))
         pixels = layers.Dense(64, "sigmoid", dtype="float32")(layers.Dense(128, "relu")(code))
-        self.head = keras.Model(maps, {"logits": logits, "image": layers.Reshape((8, 8, 1))(pixels)})
+        self.head = keras.Model(maps, {"logits": logits, "image": layers.Reshape((8, 8, 1), dtype="float32")(pixels)})
         self.model = keras.Sequential([self.body, self.head])
 
     def loss(self, batch, *, training):
