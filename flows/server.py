@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib import metadata
@@ -42,6 +43,7 @@ class TemporaryServer:
         self._home = state / "prefect" / metadata.version("prefect")
         self._made = self._home / "made"
         self._say = say
+        self._leaving = threading.Event()
 
     def __enter__(self) -> "TemporaryServer":
         with ExitStack() as stack:
@@ -60,6 +62,7 @@ class TemporaryServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leaving.set()
         self._stack.close()
 
     def ready(self) -> str:
@@ -76,7 +79,18 @@ class TemporaryServer:
             raise RunError(self._failure(f"status {status}"))
         self._made.touch()
         self._making.close()
+        threading.Thread(target=self._watch, daemon=True).start()
         return f"http://{LOOPBACK}:{self._port}/api"
+
+    def _watch(self) -> None:
+        """End the flow when its server is killed: Prefect would go on asking it for minutes.
+
+        The kernel then ends the stage in order, as when the flow is killed.
+        """
+        while not self._leaving.wait(0.5):
+            if self._child.returncode is not None:
+                self._say("the temporary Prefect server was killed; run again to go on")
+                os._exit(1)
 
     def _start(self) -> Child:
         with socket.create_server((LOOPBACK, 0), backlog=128) as listener:

@@ -84,6 +84,18 @@ def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
     finishes_from_the_checkpoint(folder, run)
 
 
+def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
+    """Prefect's client would ask it for minutes."""
+    folder, flow = waiting
+    server = next(child for child in psutil.Process(flow.pid).children() if "uvicorn" in child.cmdline())
+    server.kill()
+    stderr = flow.communicate(timeout=20)[1]
+    assert flow.returncode == 1
+    assert "training: the temporary Prefect server was killed; run again to go on" in stderr.splitlines()
+    until(lambda: not processes_below(folder), limit=20)
+    finishes_from_the_checkpoint(folder, run)
+
+
 def test_dvc_killed_alone_fails_the_flow_and_leaves_no_stage(waiting, processes_below, run):
     folder, flow = waiting
     dvc = next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline())
