@@ -28,7 +28,7 @@ def read(
     """
     of = f"TFDS dataset {builder.name}"
     available = _flat(builder.info.features, of)
-    features = {name: _type(name, available[name], of) for name in chosen_features(available, columns, of=of)}
+    features = {name: _type(name, available[name], of) for name in sorted(chosen_features(available, columns, of=of))}
     datasets = {split: _dataset(builder, expression, of) for split, expression in splits.items()}
     sizes = [int(dataset.cardinality()) for dataset in datasets.values()]
     return Source(
