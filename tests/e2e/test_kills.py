@@ -106,6 +106,7 @@ def test_any_process_at_any_moment(reference, tmp_path):
             time.sleep(chance.uniform(0.3, seconds * (1.6 if command is FLOW else 1.0)))
             alive = below(folder)
             if not alive:
+                running.wait(ORPHANS)
                 break
             who = alive if chance.random() < 0.2 else [chance.choice(alive)]
             what = "all" if len(who) > 1 else role(who[0])
