@@ -150,11 +150,13 @@ def test_fresh_drops_the_checkpoints(run):
 
 
 def test_saving_often_and_saving_elsewhere_change_nothing(run):
-    saves = []
+    saves = {"often": [], "seldom": []}
     often = run("often", checkpoint={"every_steps": 1, "keep": 1})
-    often(hooks=[lambda r: saves.append(r.step) if isinstance(r, Saved) else None], pace=Lengths(1))
-    assert len(saves) > 3
-    seldom = run("seldom", checkpoint={"every_steps": 1000})()
+    often(hooks=[lambda r: saves["often"].append(r.step) if isinstance(r, Saved) else None], pace=Lengths(1))
+    seldom = run("seldom", checkpoint={"every_steps": 1000})
+    seldom(hooks=[lambda r: saves["seldom"].append(r.step) if isinstance(r, Saved) else None])
+    # How many of the others a writer that is still busy leaves out depends on the disk.
+    assert saves["often"][0] == 1 and saves["seldom"] == []
     assert often.outs() == seldom.outs()
 
 
