@@ -246,16 +246,18 @@ def _train(call: Call, report: Report) -> None:
     profile = steps(call.options.profile) if call.options.profile else None
     options = Options(fresh=call.options.fresh, extend=call.options.extend, profile=profile)
     source = pipeline.train.init_from
+    needs, data = call.project.folder / pipeline.needs, call.project.data(pipeline.dataset)
     train(
         recipe=call.project.folder / pipeline.recipe,
         params=pipeline.params,
         settings=pipeline.train,
-        data=call.project.data(pipeline.dataset),
+        data=data,
         out=call.project.run(call.name, "train"),
         checkpoints=call.project.checkpoints(call.name),
         traces=call.project.local / "train" / call.name,
         options=options,
         weights=initial_weights(call.project, source) if source else None,
+        needs=None if needs.resolve() == data.resolve() else needs,
         report=report,
     )
     described = {"machine": machine(), "libraries": library_versions()}
