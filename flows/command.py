@@ -9,6 +9,7 @@ from types import FrameType
 
 from flows.api import prefect_api
 from flows.pipeline import checked
+from tapeline.disk_errors import disk_error
 from tapeline.errors import Interrupted, TapelineError
 
 READABLE = {
@@ -40,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (TapelineError, Interrupted) as error:
         _say(str(error))
         return error.status
+    except OSError as error:
+        failure = disk_error(error)
+        _say(str(failure))
+        return failure.status
     except KeyboardInterrupt:
         _say("stopped by SIGINT; run again to go on")
         return 128 + signal.SIGINT
