@@ -151,6 +151,30 @@ def test_missing_and_altered_inputs(chain, damage, said):
     assert not chain.validated.exists()
 
 
+@pytest.mark.filterwarnings("ignore:(?s).*tf.lite.Interpreter is deprecated:UserWarning")
+def test_litert_files_with_their_measured_accuracy(chain, tf):
+    recorded = chain.validate()
+    model = chain.export(litert=("float32", "int8"))
+    sizes = {name: (chain.model / "litert" / f"{name}.tflite").stat().st_size for name in model["litert"]}
+    assert sizes == {name: entry["bytes"] for name, entry in model["litert"].items()}
+    assert sizes.keys() == {"float32", "int8"} and sizes["int8"] < sizes["float32"]
+    assert model["litert"]["float32"]["accuracy"] == recorded["accuracy"]
+    assert model["litert"]["float32"]["largest_difference.probabilities"] < 1e-5
+    assert abs(model["litert"]["int8"]["accuracy"] - recorded["accuracy"]) < 0.1
+    assert {"litert/float32.tflite", "litert/int8.tflite"} < model["files"].keys()
+    runner = tf.lite.Interpreter(str(chain.model / "litert" / "int8.tflite")).get_signature_runner("serving_default")
+    images, labels = (np.load(chain.run.dataset / "test" / f"{name}.npy") for name in ("image", "label"))
+    assert model["litert"]["int8"]["accuracy"] == np.mean(runner(image=images)["class"] == labels)
+
+
+def test_the_saved_model_keeps_examples_for_warming_up(chain, tf):
+    chain.validate()
+    model = chain.export(examples=7)
+    file = "saved_model/assets.extra/tf_serving_warmup_requests"
+    assert model["files"].keys() > {file}
+    assert len(list(tf.data.TFRecordDataset(str(chain.model / file)))) == 7
+
+
 def flip(path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
