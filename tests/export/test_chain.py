@@ -167,6 +167,33 @@ def test_litert_files_with_their_measured_accuracy(chain, tf):
     assert model["litert"]["int8"]["accuracy"] == np.mean(runner(image=images)["class"] == labels)
 
 
+def test_convolutions_with_batch_norm_answer_an_empty_batch(tf, tmp_path):
+    import keras
+
+    from tapeline.export import empty_batches
+
+    convolutions = [keras.layers.Conv2D(4, 3, padding="same", use_bias=False) for _ in range(2)]
+    model = keras.Sequential([keras.Input((8, 8, 1)), *convolutions, keras.layers.BatchNormalization()])
+    specs = [tf.TensorSpec((None, 8, 8, 1), tf.uint8, name="image"), tf.TensorSpec((None,), tf.string, name="name")]
+
+    def serve(image, name):
+        return {"x": model(tf.cast(image, tf.float32), training=False), "name": name, "count": tf.constant(3)}
+
+    serve = tf.function(serve, input_signature=specs)
+    with pytest.raises(tf.errors.InvalidArgumentError):  # when this passes without it, it is not needed any more
+        serve(tf.zeros([0, 8, 8, 1], tf.uint8), tf.fill([0], "a"))
+    answering = empty_batches.answering(serve)
+    for count in (0, 1, 5):
+        images, names = tf.fill([count, 8, 8, 1], tf.constant(9, tf.uint8)), tf.fill([count], "a")
+        found = answering(images, names)
+        assert found["x"].shape == (count, 8, 8, 4) and found["name"].shape == (count,) and found["count"] == 3
+        if count:
+            assert np.array_equal(found["x"], serve(images, names)["x"])
+    assert [spec.name for spec in answering.input_signature] == ["image", "name"]
+    fixed = tf.function(lambda image: {"x": image}, input_signature=[tf.TensorSpec((2, 3), name="image")])
+    assert empty_batches.answering(fixed) is fixed
+
+
 def test_the_saved_model_keeps_examples_for_warming_up(chain, tf):
     chain.validate()
     model = chain.export(examples=7)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tapeline import files
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError, RunError
-from tapeline.export import check, litert, warm_up
-from tapeline.export.settings import ExportSettings
+from tapeline.export import check, empty_batches, litert, warm_up
+from tapeline.export.settings import ExportSettings, Precision
 from tapeline.recipe import Recipe, loading, variables
 from tapeline.recipe.contract import Columns
 from tapeline.recipe.trained import load
@@ -42,7 +42,8 @@ def save(
     built = load(recipe, params, dataset, trained)
     with files.replacing(out) as folder:
         with loading.blaming(recipe, InputError, "does not export"):
-            signatures = built.signatures()
+            plain = built.signatures()
+            signatures = {key: empty_batches.answering(function) for key, function in plain.items()}
             _write_saved_model(built, signatures, folder / SAVED_MODEL)
             split = described["verdict"]["split"]
             columns = dataset.columns(split)
@@ -53,7 +54,12 @@ def save(
             inputs = _inputs(served, columns, dataset, split, Path(made))
             _check(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance)
         target = None if built.target is None else np.asarray(columns[built.target])
-        lite = _write_litert(settings, folder, served, validated / "predictions.npz", target, built.target)
+        lite = {}
+        if settings.litert:
+            with tempfile.TemporaryDirectory() as made:  # the batches of no examples are for serving alone
+                _write_saved_model(built, plain, Path(made))
+                models = {precision: litert.convert(Path(made), precision) for precision in settings.litert}
+            lite = _write_litert(models, folder, served, validated / "predictions.npz", target, built.target)
         written = {
             str(path.relative_to(folder)): files.sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()
         }
@@ -118,22 +124,21 @@ def _requests(signatures: Mapping[str, Any], given: Columns, count: int) -> dict
 
 
 def _write_litert(
-    settings: ExportSettings,
+    models: Mapping[Precision, bytes],
     folder: Path,
     served: Columns,
     predictions: Path,
     target: NDArray[Any] | None,
     name: str | None,
 ) -> dict[str, Any]:
-    """Write the LiteRT files that are asked for, and return what `model.json` says of them."""
+    """Write the LiteRT files, and return what `model.json` says of them."""
     described = {}
-    for precision in settings.litert:
-        model = litert.convert(folder / SAVED_MODEL, precision)
+    for precision, model in models.items():
         files.write_bytes(folder / "litert" / f"{precision}.tflite", model)
         with np.load(predictions, allow_pickle=False) as recorded:
             figures = litert.measured(litert.answers(model, served), recorded, target, name)
         described[precision] = {"bytes": len(model), **figures}
-    return {"litert": described} if described else {}
+    return {"litert": described}
 
 
 def _check(model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance: float) -> None:
