@@ -102,7 +102,7 @@ def _promote(registry: "Registry", options: argparse.Namespace) -> int:
 
 def _rollback(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry import names
-    from tapeline.registry.promote import rollback
+    from tapeline.registry.rollback import rollback
 
     to = names.check_version(options.to) if options.to else None
     before, made = rollback(registry, names.check_name(options.name), options.stage, to=to)

@@ -101,7 +101,7 @@ class Registry:
             made.git("config", key, value)
         made.dvc("init", "--quiet")
         made.dvc("config", "core.analytics", "false")
-        made.dvc("remote", "add", "--quiet", "--default", "store", "../../remote")
+        made.dvc("remote", "add", "--quiet", "--default", "store", "../remote")
         files = {"make.py": MAKE, "recipe.py": '"""A recipe."""\n', "dvc.yaml": DVC, "params.yaml": PARAMS}
         files |= {".gitignore": "/data\n/runs/*/*\n!/runs/*/environment.json\n/models\n.tapeline/\n.*.partial\n"}
         files |= {"runs/one/environment.json": '{"machine": {"cpu": "test"}}\n'}

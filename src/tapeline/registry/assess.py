@@ -32,6 +32,7 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
     champion = registry.version_numbered(version.name, live.version) if live else None
     if champion and champion.number == version.number:
         champion = None
+    Model.of(registry, version)  # every byte of it is there, whether anything is asked of it or not
     data: dict[str, Any] = {}
     checks: list[dict[str, Any]] = []
     figures: dict[str, Any] = {}

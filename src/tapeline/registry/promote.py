@@ -1,13 +1,12 @@
-"""Promote: what a verdict has allowed becomes live in a stage. Roll back: what was live before becomes so again.
+"""Promote: what a verdict has allowed becomes live in a stage.
 
-Both make the serving folder first and the tag second, and both are safe to repeat: a process that was killed on the way
+The serving folder comes first and the tag second, and both are safe to repeat: a process that was killed on the way
 left either the old version or the new one in each, and running again brings them together.
 """
 
 from typing import Any
 
 from tapeline.errors import InputError, RunError, VerdictNo
-from tapeline.registry.names import Reference
 from tapeline.registry.registry import Registry
 from tapeline.registry.state import Assignment, State, Version
 from tapeline.registry.verdict import Verdict
@@ -55,33 +54,6 @@ def promote(
             raise VerdictNo(f"{version.tag.name} does not get into {stage}: {verdict.reason}")
         record = {"action": "promote", **verdict.record(), "approved_by": approved_by, "flow_run": flow_run}
         return registry.assign(version, stage, record)
-
-
-def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None) -> tuple[str, Assignment]:
-    """Make the version live that was so before (or `to`), without a gate; return what was live, and the assignment.
-
-    Raises `InputError` when nothing is live, when there is none before, and for a version that was never there.
-    """
-    registry.stage(stage)
-    registry.repository.identity()
-    registry.version(Reference(name))
-    with registry.alone():
-        registry.align(name)
-        found = registry.state(name)
-        live = found.live(stage)
-        if live is None:
-            raise InputError(f"no version of {name} is in {stage}: there is nothing to roll back")
-        target = to or found.before(stage)
-        if target is None:
-            raise InputError(
-                f"no version of {name} was in {stage} before {live.version}: there is nothing to go back to"
-            )
-        version = registry.version_numbered(name, target)
-        if not found.been_in(target, stage):
-            raise InputError(f"{version.tag.name} was never in {stage}: promote it")
-        if target == live.version:
-            return live.version, live
-        return live.version, registry.assign(version, stage, {"action": "rollback", "from": live.version})
 
 
 def _check_order(registry: Registry, found: State, version: Version, stage: str) -> None:

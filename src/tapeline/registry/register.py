@@ -38,6 +38,8 @@ def register(
     recorded = lock_file.recorded(repository, repository.head, name)
     model = recorded.model
     _check_committed(registry, recorded)
+    if lost := registry.store.missing(model):
+        raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
     if stale := registry.store.stale(name):
         raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
     description = _described(registry.project.model(name))

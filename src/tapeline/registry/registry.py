@@ -137,6 +137,7 @@ class Registry:
         """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`."""
         found = self.state(version.name)
         if stage == self.settings.served:
+            tagging.wait_for_next_second(self.repository)  # here, so that folder and tag change close together
             self.serving(version.name).put(version.number, self.recorded(version).model, self.store)
         text = state.message(f"{record['action']} {version.tag.name} to {stage}", record)
         tagging.assign(self.repository, found.artifact, version, stage, text, found.counter + 1)

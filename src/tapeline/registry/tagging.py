@@ -44,7 +44,7 @@ def _tagging(repository: Repository, tag: str) -> Iterator[None]:
     from gto.exceptions import GTOException
     from scmrepo.exceptions import SCMError
 
-    _wait_for_next_second(repository)
+    wait_for_next_second(repository)
     _clear(repository, tag)
     try:
         yield
@@ -54,7 +54,7 @@ def _tagging(repository: Repository, tag: str) -> Iterator[None]:
         raise RunError(f"the tag {tag} was not made: {' '.join(str(error).split())}") from None
 
 
-def _wait_for_next_second(repository: Repository) -> None:
+def wait_for_next_second(repository: Repository) -> None:
     """Be later than every tag: GTO and DVC sort by whole seconds, and two of one second would have no order."""
     latest = max((tag.time for tag in repository.tags()), default=0)
     if latest - time.time() > AHEAD:

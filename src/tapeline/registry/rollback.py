@@ -1,0 +1,61 @@
+"""Roll back: what was live before becomes so again, without a gate and without TensorFlow; history is kept.
+
+Going one step back is not safe to repeat, so what is under way is noted first: a rollback that was killed after its tag
+is finished by the next one, which does not go a step further.
+"""
+
+import json
+from pathlib import Path
+
+from tapeline import files
+from tapeline.errors import InputError
+from tapeline.registry.names import Reference
+from tapeline.registry.registry import Registry
+from tapeline.registry.state import Assignment, State
+
+
+def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None) -> tuple[str, Assignment]:
+    """Make the version live that was so before (or `to`); return what was live, and the assignment.
+
+    Raises `InputError` when nothing is live, when there is none before, and for a version that was never there.
+    """
+    registry.stage(stage)
+    registry.repository.identity()
+    registry.version(Reference(name))
+    note = registry.work / "rollbacks" / f"{name}-{stage}.json"
+    with registry.alone():
+        registry.align(name)
+        found = registry.state(name)
+        live = found.live(stage)
+        if live is None:
+            raise InputError(f"no version of {name} is in {stage}: there is nothing to roll back")
+        before, number = _cut(note, live) if to is None else ("", "")
+        if number != live.version:
+            before, number = live.version, to or _before(found, live)
+        version = registry.version_numbered(name, number)
+        if not found.been_in(number, stage):
+            raise InputError(f"{version.tag.name} was never in {stage}: promote it")
+        if number != live.version:
+            files.write_json(note, {"from": before, "to": number})
+            live = registry.assign(version, stage, {"action": "rollback", "from": before})
+        note.unlink(missing_ok=True)
+        return before, live
+
+
+def _before(found: State, live: Assignment) -> str:
+    number = found.before(live.stage)
+    if number is None:
+        name = found.artifact.name
+        raise InputError(
+            f"no version of {name} was in {live.stage} before {live.version}: there is nothing to go back to"
+        )
+    return number
+
+
+def _cut(note: Path, live: Assignment) -> tuple[str, str]:
+    """Return from where and to where a rollback went that was killed before it could say so; nothing if none was."""
+    try:
+        noted = json.loads(note.read_bytes())
+        return str(noted["from"]), str(noted["to"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return live.version, ""

@@ -1,0 +1,286 @@
+"""What a user can get wrong: one line, exit status 2, and nothing changed."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from tapeline import cli
+
+pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
+
+REGISTER = ("register", "one")
+PROMOTE = ("promote", "one", "prod")
+
+
+def edit(path, old, new):
+    def change(registry):
+        file = registry.folder / path
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+    return change
+
+
+def committed(*changes):
+    def change(registry):
+        for one in changes:
+            one(registry)
+        registry.git("commit", "--quiet", "--all", "--message", "changed")
+
+    return change
+
+
+def new_commit(registry):
+    registry.git("commit", "--quiet", "--allow-empty", "--message", "more")
+
+
+def new_model(registry):
+    registry.build(9)
+
+
+def unpushed_model(registry):
+    shutil.rmtree(registry.folder.parent / "remote")
+    (registry.folder.parent / "remote").mkdir()
+    registry.build(9)
+    shutil.rmtree(registry.folder.parent / "remote")
+    (registry.folder.parent / "remote").mkdir()
+
+
+def no_remote(registry):
+    registry.dvc("remote", "remove", "store")
+    registry.git("commit", "--quiet", "--all", "--message", "no remote")
+
+
+def cached(registry, path):
+    """Return the cached file of an out of the highest version's model."""
+    lock = (registry.folder / "dvc.lock").read_text()
+    listing = lock.split("models/one")[1].split("md5: ", 1)[1].split()[0]
+    cache = registry.folder / ".dvc" / "cache" / "files" / "md5"
+    folder = cache / listing[:2] / listing[2:]
+    if not path:
+        return folder
+    md5 = next(entry["md5"] for entry in json.loads(folder.read_text()) if entry["relpath"] == path)
+    return cache / md5[:2] / md5[2:]
+
+
+def rewrite(path, change):
+    def altered(registry):
+        file = cached(registry, path)
+        file.chmod(0o644)
+        file.write_bytes(change(file.read_bytes()))
+
+    return altered
+
+
+def lost(path):
+    def gone(registry):
+        cached(registry, path).unlink()
+        no_remote(registry)
+
+    return gone
+
+
+def escaping(registry):
+    """A listing of a folder whose name is right and whose paths leave it."""
+    import hashlib
+
+    old = cached(registry, "")
+    content = old.read_bytes().replace(b"saved_model/saved_model.pb", b"../../../../../escaped.pb ")
+    md5 = hashlib.md5(content).hexdigest() + ".dir"
+    new = old.parents[1] / md5[:2] / md5[2:]
+    new.parent.mkdir(exist_ok=True)
+    new.write_bytes(content)
+    edit("dvc.lock", f"{old.parent.name}{old.name}", md5)(registry)
+    registry.git("commit", "--quiet", "--all", "--message", "altered lock")
+    registry.git("tag", "--annotate", "one@v9.0.0", "--message", "x")
+
+
+def later_tag(registry):
+    environment = {**os.environ, "GIT_COMMITTER_DATE": f"@{int(time.time()) + 5000} +0000"}
+    import subprocess
+
+    subprocess.run(["git", "tag", "-a", "x", "-m", "x"], cwd=registry.folder, env=environment, check=True)
+
+
+def anonymous(registry):
+    registry.git("config", "--unset", "user.name")
+    registry.git("config", "--unset", "user.email")
+    registry.git("config", "user.useConfigOnly", "true")
+
+
+NOTHING = None
+CASES = {
+    "no such pipeline": (NOTHING, ("register", "two"), "no pipeline 'two'"),
+    "upper case": (NOTHING, ("register", "One"), "'One' is no model's name: lower-case"),
+    "a path for a name": (NOTHING, ("register", "../one"), "'../one' is no model's name"),
+    "a shell's command for a name": (NOTHING, ("register", "one;id"), "'one;id' is no model's name"),
+    "an option for a name": (NOTHING, ("show", "-"), "'-' is no model's name"),
+    "a name with a newline": (NOTHING, ("history", "one\n"), r"'one\n' is no model's name"),
+    "no name": (NOTHING, ("register", ""), "'' is no model's name"),
+    "a version for a name": (NOTHING, ("register", "one@v1.0.0"), "'one@v1.0.0' is no model's name"),
+    "two numbers": (new_model, (*REGISTER, "--version", "1.0"), "'1.0' is no version: three numbers"),
+    "four numbers": (new_model, (*REGISTER, "--version", "1.0.0.0"), "'1.0.0.0' is no version"),
+    "a pre-release": (new_model, (*REGISTER, "--version", "2.0.0-rc1"), "'2.0.0-rc1' is no version"),
+    "a leading zero": (new_model, (*REGISTER, "--version", "2.00.0"), "'2.00.0' is no version"),
+    "a version that exists": (
+        new_model,
+        (*REGISTER, "--version", "1.0.0"),
+        "one@v1.0.0 exists: a version is never changed",
+    ),
+    "a version below": (new_model, (*REGISTER, "--version", "0.1.0"), "v0.1.0 is below v1.0.0, which exists"),
+    "the same commit again": (NOTHING, REGISTER, "is one@v1.0.2 already"),
+    "the same bytes again": (new_commit, REGISTER, "one@v1.0.2 has these very bytes: promote that one"),
+    "a lightweight tag of that name": (
+        lambda r: (new_model(r), r.git("tag", "one@v1.0.3")),
+        REGISTER,
+        "GTO: tag 'one@v1.0.3' already exists",
+    ),
+    "a dirty tree": (
+        lambda r: (new_model(r), edit("make.py", "graph", "grape")(r)),
+        REGISTER,
+        "make.py is not committed",
+    ),
+    "a staged file": (
+        lambda r: (new_model(r), edit("recipe.py", "A", "B")(r), r.git("add", "recipe.py")),
+        REGISTER,
+        "recipe.py is not committed",
+    ),
+    "code that is newer than the model": (committed(edit("make.py", "graph", "grape")), REGISTER, "is stale"),
+    "an altered out": (lambda r: (new_model(r), alter(r, "model.json")), REGISTER, "export@one is stale"),
+    "an out that is gone": (lambda r: (new_model(r), shutil.rmtree(r.folder / "models")), REGISTER, "models/one"),
+    "a cache that lost a file": (
+        lambda r: (new_model(r), cached(r, "saved_model/saved_model.pb").unlink()),
+        REGISTER,
+        "the cache has lost",
+    ),
+    "a remote that lacks it": (unpushed_model, REGISTER, "run `dvc push` first"),
+    "a detached HEAD": (
+        lambda r: (new_model(r), r.git("switch", "--quiet", "--detach")),
+        REGISTER,
+        "HEAD is detached at",
+    ),
+    "nobody known to Git": (lambda r: (new_model(r), anonymous(r)), REGISTER, "Git does not know who you are"),
+    "no lock": (
+        lambda r: (r.git("rm", "--quiet", "dvc.lock"), r.git("commit", "--quiet", "--message", "x")),
+        REGISTER,
+        "has no dvc.lock: run `dvc repro export@one`",
+    ),
+    "a cut lock": (
+        lambda r: ((r.folder / "dvc.lock").write_text("schema: '2.0'\nst"), r.git("commit", "-qam", "x")),
+        REGISTER,
+        "dvc.lock of commit",
+    ),
+    "a tag from the future": (
+        lambda r: (new_model(r), later_tag(r)),
+        REGISTER,
+        "s in the future: set this machine's clock",
+    ),
+    "no Git repository": (lambda r: shutil.rmtree(r.folder / ".git"), ("show",), "git rev-parse: not a git repository"),
+    "no DVC repository": (lambda r: shutil.rmtree(r.folder / ".dvc"), PROMOTE, "DVC: "),
+    "no params.yaml": (lambda r: (r.folder / "params.yaml").unlink(), ("show",), "no params.yaml in"),
+    "a misspelt setting": (
+        edit("params.yaml", "staging: {gate", "staging: {gaet"),
+        PROMOTE,
+        "registry.stages.staging.gaet: no such setting; did you mean 'gate'?",
+    ),
+    "a stage with a bad name": (edit("params.yaml", "staging:", "Staging!:"), PROMOTE, "'Staging!' is no stage"),
+    "bounds for no pipeline": (
+        lambda r: (r.folder / "params.yaml").write_text(
+            (r.folder / "params.yaml").read_text() + "  models: {onne: {}}\n"
+        ),
+        PROMOTE,
+        "registry.models has 'onne': no such pipeline; did you mean 'one'?",
+    ),
+    "an unknown stage": (
+        NOTHING,
+        ("promote", "one", "production"),
+        "no stage 'production': params.yaml has dev, staging, prod",
+    ),
+    "a path for a stage": (NOTHING, ("promote", "one", "prod/../x"), "'prod/../x' is no stage's name"),
+    "an unknown version": (
+        NOTHING,
+        ("promote", "one@v7.0.0", "prod"),
+        "no version one@v7.0.0: there are v1.0.0, v1.0.1, v1.0.2",
+    ),
+    "a version in words": (NOTHING, ("promote", "one@latest", "prod"), "'latest' is no version"),
+    "two versions": (
+        NOTHING,
+        ("promote", "one@v1.0.0@v1.0.1", "prod"),
+        "is no model: give NAME, NAME@v1.0.0 or NAME#stage",
+    ),
+    "an empty stage": (NOTHING, ("lineage", "one#staging"), "no version of one is in staging: promote one"),
+    "altered bytes": (
+        rewrite("saved_model/saved_model.pb", lambda b: b[:-1] + b"X"),
+        PROMOTE,
+        "was altered: its MD5 is not its name",
+    ),
+    "an altered listing": (rewrite("", lambda b: b.replace(b"model.json", b"m.json")), PROMOTE, "was altered"),
+    "lost bytes and no remote": (lost("saved_model/saved_model.pb"), PROMOTE, "is missing and no DVC remote is set"),
+    "a path that leaves its folder": (
+        escaping,
+        ("promote", "one@v9.0.0", "prod"),
+        "would leave its folder: the record was altered",
+    ),
+    "a person's yes is missing": (
+        edit("params.yaml", "prod: {gate", "prod: {approval: true, gate"),
+        PROMOTE,
+        "prod asks for a person's approval",
+    ),
+    "a stage is skipped": (
+        edit("params.yaml", "prod: {gate", "prod: {previous: true, gate"),
+        PROMOTE,
+        "was never in staging",
+    ),
+    "nothing to roll back": (NOTHING, ("rollback", "one", "staging"), "no version of one is in staging"),
+    "nothing to go back to": (
+        lambda r: r.git("tag", "--delete", "one#prod#1"),
+        ("rollback", "one", "prod"),
+        "no version of one was in prod before v1.0.1",
+    ),
+    "back to what never was": (
+        NOTHING,
+        ("rollback", "one", "prod", "--to", "v1.0.2"),
+        "one@v1.0.2 was never in prod: promote it",
+    ),
+    "back to no version": (NOTHING, ("rollback", "one", "prod", "--to", "prod"), "'prod' is no version"),
+    "a model without versions": (
+        lambda r: r.git("tag", "--delete", *r.tags()),
+        ("history", "one"),
+        "one has no version: `tapeline registry register one` makes one",
+    ),
+}
+
+
+def alter(registry, name):
+    path = registry.folder / "models" / "one" / name
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes() + b" ")
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_one_line_and_nothing_changed(registry, case, monkeypatch, capsys):
+    damage, arguments, said = CASES[case]
+    if damage:
+        damage(registry)
+    before = registry.state() if (registry.folder / ".git").exists() else None
+    monkeypatch.chdir(registry.folder)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    status = cli.main(["registry", *arguments])
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, ""), err
+    assert err.startswith("tapeline: ") and err.count("\n") == 1, err
+    assert said in err
+    if before is not None:
+        assert registry.state() == before
+    assert not Path(registry.folder.parent, "escaped.pb").exists()
+
+
+def test_there_are_forty_and_more():
+    assert len(CASES) >= 40
