@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tapeline import files, processes, registry_command
+from tapeline import files, prediction_command, processes, registry_command
 from tapeline.disk_errors import disk_error
 from tapeline.environment import check_versions, library_versions, machine
 from tapeline.errors import Interrupted, TapelineError
@@ -87,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--profile", metavar="FIRST:LAST", help="trace these steps for TensorBoard's profiler")
     _add_tuning(commands)
     registry_command.add(commands)
+    prediction_command.add(commands)
     return parser
 
 

@@ -1,0 +1,96 @@
+"""Load a version's SavedModel, whose bytes were checked, and answer files with it."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from tapeline import files as writing
+from tapeline import startup
+from tapeline.errors import InputError, RunError
+from tapeline.prediction import inputs
+from tapeline.prediction.inputs import Signature
+from tapeline.prediction.outputs import Format, Writer
+from tapeline.registry.model import SAVED_MODEL, Model
+from tapeline.registry.registry import Registry
+from tapeline.registry.state import Version
+
+DEFAULT = "serving_default"
+
+
+def predict(
+    registry: Registry,
+    version: Version,
+    files: Sequence[Path],
+    *,
+    out: Path | None,
+    form: Format,
+    batch_size: int = 256,
+    progress: Callable[[int], object] = lambda count: None,
+) -> int:
+    """Answer the examples in `files` and return how many there were; None for the standard output.
+
+    Raises `InputError` for a file that is missing or does not fit the model; `out` is then left as it was.
+    """
+    inputs.check(files)
+    model = Model.of(registry, version)
+    signature = Signature.of(model.signatures[DEFAULT]["inputs"], _columns(registry, version, model))
+    recorded = registry.recorded(version).model
+    folder = registry.store.kept(recorded, registry.work / "models" / recorded.removesuffix(".dir"))
+    first = next(inputs.pieces(files, signature, 1), None)  # before TensorFlow is imported, which takes seconds
+    if first is None:
+        raise InputError(f"{', '.join(map(str, files))}: no example in there")
+    answer = _Loaded(folder / SAVED_MODEL)
+    count = 0
+    with _opened(out) as file:
+        write = Writer(file, form)
+        for piece in inputs.pieces(files, signature, batch_size):
+            write(piece, answer(piece.inputs))
+            count += len(piece)
+            progress(len(piece))
+    return count
+
+
+class _Loaded:
+    """A loaded SavedModel; kept as a whole, because TensorFlow frees a model's variables with the model."""
+
+    def __init__(self, folder: Path) -> None:
+        startup.tensorflow()
+        import tensorflow as tf
+
+        self._tf = tf
+        self._model = tf.saved_model.load(str(folder))
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs for a batch, by name."""
+        given = {name: self._tf.constant(values) for name, values in batch.items()}
+        try:
+            found = self._model.signatures[DEFAULT](**given)
+        except self._tf.errors.OpError as error:
+            raise RunError(f"the model fails on this batch: {error.message.splitlines()[0]}") from None
+        return {name: value.numpy() for name, value in sorted(found.items())}
+
+
+def _columns(registry: Registry, version: Version, model: Model) -> dict[str, Any]:
+    """Return the columns of the table that the model's dataset was made of; none for another kind of source."""
+    parameters = registry.recorded(version).parameters()
+    settings = parameters.get(f"datasets.{model.dataset}")
+    found: dict[str, Any] = settings.get("features", {}) if isinstance(settings, Mapping) else {}
+    return found if isinstance(found, dict) else {}
+
+
+@contextlib.contextmanager
+def _opened(out: Path | None) -> Iterator[TextIO]:
+    """Yield the standard output, or a file that takes the place of `out` when all is written."""
+    if out is None:
+        yield sys.stdout
+        return
+    partial = out.with_name(f".{out.name}{writing.PARTIAL}")
+    try:
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            yield file
+        partial.replace(out)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
