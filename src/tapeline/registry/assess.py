@@ -95,7 +95,8 @@ class _Trial:
 
     def infra(self) -> list[dict[str, Any]]:
         """Return that the model did nothing wrong, if so, and the bounds on its figures."""
-        said = f"loads, and answers batches of {probing.sizes()} as recorded"
+        sizes = ", ".join(str(size) for size in self.answer.figures.get("batch_sizes", ()))
+        said = f"loads, and answers batches of {sizes} as recorded"
         checks = [] if self.answer.failures else [{"kind": "infra", "said": said, "holds": True}]
         latency = self.answer.figures.get("latency_ms", {})
         for metric, value, most in (

@@ -17,9 +17,10 @@ import psutil
 from numpy.typing import NDArray
 
 from tapeline import processes
-from tapeline.registry import probe
 from tapeline.registry_settings import CheckSettings
 
+PROBE = Path(__file__).with_name("probe.py")
+"""Not imported: this process stays without TensorFlow."""
 POLL = 0.05
 """Seconds between two looks at the process's memory."""
 
@@ -72,7 +73,7 @@ def run(
 
 def _limited(asked: str, folder: Path, settings: CheckSettings) -> tuple[str, str]:
     """Return what went wrong, if anything, and the standard output."""
-    command = [sys.executable, "-I", str(Path(probe.__file__))]
+    command = [sys.executable, "-I", str(PROBE)]
     leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
     (folder / "asked.json").write_text(asked, encoding="utf-8")
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
@@ -113,8 +114,3 @@ def _watched(child: "subprocess.Popen[bytes]", deadline: float, settings: CheckS
     except BaseException:
         child.kill()
         raise
-
-
-def sizes() -> str:
-    """Return which batch sizes are tried, for people."""
-    return ", ".join(str(size) for size in probe.SIZES)

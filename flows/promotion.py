@@ -1,0 +1,118 @@
+"""Register a trained model, let the gate judge it, ask a person where the stage wants one, promote.
+
+    python -m flows.promotion --pipeline digits --stage prod
+
+The same functions as `tapeline registry …`: what the flow adds is that one can watch it, and say yes or no in Prefect's
+UI. While it waits for a person nothing is locked; a version that became live meanwhile makes the promotion say so.
+"""
+
+import sys
+
+if __name__ == "__main__":  # help and mistakes are answered before Prefect is imported, which takes seconds
+    from flows.promotion_command import main
+
+    sys.exit(main())
+
+from typing import Any
+
+import httpx
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+
+from tapeline.errors import InputError, TapelineError, VerdictNo
+from tapeline.params import Params
+from tapeline.project import Project
+from tapeline.registry import promote as promoting
+from tapeline.registry.assess import assess
+from tapeline.registry.names import Reference
+from tapeline.registry.register import register
+from tapeline.registry.registry import Registry
+from tapeline.registry.state import Version
+from tapeline.registry.verdict import Verdict
+
+
+class Approval(RunInput):
+    """What a person is asked while the run is paused."""
+
+    approve: bool
+    name: str
+    """Who says so; it goes into the tag."""
+
+
+@flow(name="promotion")
+def promotion(
+    pipeline: str, stage: str, version: str | None = None, bump: str = "patch", wait_seconds: int = 86_400
+) -> str | State[Any]:
+    """Make a version of a pipeline's model live in a stage: a registered one, else HEAD's, which is registered first.
+
+    Whoever calls it gets the tag of the assignment, or a `TapelineError`. wait_seconds: how long a person may take.
+    """
+    project = Project.find()
+    try:
+        registry = Registry.open(project, Params.load(project.folder))
+        registry.stage(stage)
+        chosen = registered(registry, pipeline, version, bump)
+        verdict = judged(registry, chosen, stage)
+        if not verdict.holds:
+            raise VerdictNo(f"{chosen.tag.name} does not get into {stage}: {verdict.reason}")
+        approved_by = None
+        if registry.settings.stages[stage].approval and verdict.champion != chosen.number:
+            approved_by = approved(verdict, wait_seconds)
+        tag = promoted(registry, chosen, stage, verdict, approved_by)
+    except TapelineError as error:
+        return Failed(message=str(error), data=error)
+    return Completed(message=f"{chosen.tag.name} is live in {stage} ({tag})", data=tag)
+
+
+@task(cache_policy=NO_CACHE)
+def registered(registry: Registry, name: str, number: str | None, bump: str) -> Version:
+    """Return the version asked for; without one that of HEAD, registered where it is not yet."""
+    if number is not None:
+        return registry.version(Reference(name, version=number))
+    for version in registry.state(name).versions.values():
+        if version.commit == registry.repository.head:
+            return version
+    return register(registry, name, bump=bump, flow_run=flow_run.get_id())
+
+
+@task(cache_policy=NO_CACHE)
+def judged(registry: Registry, version: Version, stage: str) -> Verdict:
+    """Return the verdict; its table is the task's log and an artifact."""
+    verdict = assess(registry, version, stage)
+    for line in verdict.table().splitlines():
+        get_run_logger().info(line)
+    try:
+        key = f"promotion-{version.name}-{stage}"
+        create_markdown_artifact(
+            f"```text\n{verdict.table()}\n```", key=key, description=f"{version.tag.name} for {stage}"
+        )
+    except httpx.HTTPError as error:  # the file has it as well
+        get_run_logger().warning(f"the verdict is not on the server: {error!r}")
+    return verdict
+
+
+def approved(verdict: Verdict, seconds: int) -> str:
+    """Pause until a person has filled in the form that shows the comparison; return who said yes.
+
+    Raises `VerdictNo` for a no.
+    """
+    asked = f"Promote {verdict.name}@{verdict.version} to {verdict.stage}?\n\n```text\n{verdict.table()}\n```"
+    answer = pause_flow_run(wait_for_input=Approval.with_initial_data(description=asked), timeout=seconds)
+    if not answer.name.strip():
+        raise InputError("an approval needs the name of who gives it")
+    if not answer.approve:
+        raise VerdictNo(f"{answer.name} did not approve {verdict.name}@{verdict.version} for {verdict.stage}")
+    return answer.name.strip()
+
+
+@task(cache_policy=NO_CACHE)
+def promoted(registry: Registry, version: Version, stage: str, verdict: Verdict, approved_by: str | None) -> str:
+    """Make it live; return the tag."""
+    made = promoting.promote(registry, version, stage, verdict, approved_by=approved_by, flow_run=flow_run.get_id())
+    return made.tag.name

@@ -1,0 +1,49 @@
+"""The command line of the promotion flow. Prefect is imported when everything that can be checked is."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from flows.api import prefect_api
+from tapeline.errors import Interrupted, TapelineError
+from tapeline.params import Params
+from tapeline.project import Project
+from tapeline.registry import names
+from tapeline.registry.registry import Registry
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the flow and return its exit status: 0 live, 1 refused by the gate or a person, 2 a mistake of the user's."""
+    parser = argparse.ArgumentParser(
+        prog="python -m flows.promotion",
+        description="Register a pipeline's model, judge it, ask a person where the stage wants one, and promote it.",
+    )
+    parser.add_argument("--pipeline", metavar="NAME", required=True)
+    parser.add_argument("--stage", metavar="STAGE", required=True)
+    parser.add_argument("--version", metavar="X.Y.Z", help="a registered version (that of HEAD, registered if needed)")
+    parser.add_argument("--bump", default="patch", choices=names.BUMPS, help="for a new version (%(default)s)")
+    parser.add_argument("--wait-seconds", type=int, default=86_400, help="how long a person may take (%(default)d)")
+    options = parser.parse_args(argv)
+    try:
+        project = Project.find()
+        registry = Registry.open(project, Params.load(project.folder))
+        registry.params.pipeline(names.check_name(options.pipeline))
+        registry.stage(options.stage)
+        number = names.check_version(options.version) if options.version else None
+        with prefect_api(project, say=_say) as connect:
+            from flows.promotion import promotion
+
+            connect()
+            tag = promotion(options.pipeline, options.stage, number, options.bump, options.wait_seconds)
+            print(f"{options.pipeline} is live in {options.stage} ({tag})")
+    except (TapelineError, Interrupted) as error:
+        _say(str(error))
+        return error.status
+    except KeyboardInterrupt:
+        _say("stopped by SIGINT; run again to go on")
+        return 130
+    return 0
+
+
+def _say(message: str) -> None:
+    print(f"promotion: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,91 @@
+"""The promotion and inference flows on a running server: a person's yes and no, and what is live afterwards."""
+
+import os
+import subprocess
+import sys
+
+import clones
+import pytest
+from registries import Registry
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A registry whose stage prod asks for a person's yes; v1.0.0 is in staging."""
+    registry = Registry.make(tmp_path_factory.mktemp("promotion") / "project")
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text().replace("prod: {gate", "prod: {approval: true, gate"))
+    registry.build(1)
+    registry("registry", "register", "one")
+    registry("registry", "promote", "one", "staging")
+    return registry
+
+
+@pytest.fixture
+def registry(made, tmp_path):
+    return made.copy(tmp_path)
+
+
+def start(registry, server, *arguments, module="flows.promotion"):
+    environment = {**clones.environment(), "PYTHONPATH": f"{clones.ROOT}:{clones.ROOT / 'src'}"}
+    environment |= {"PREFECT_API_URL": server, "PREFECT_HOME": os.environ["PREFECT_HOME"]}
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=registry.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def paused(ask, before):
+    """Return the run that waits for a person and was not there before."""
+    runs = ask("flow_runs", {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}})
+    return next((run for run in runs if run["id"] not in before), None)
+
+
+def answer(api, run, **given):
+    api("POST", f"/flow_runs/{run['id']}/resume", {"run_input": given})
+
+
+def test_a_person_says_yes(registry, server, api, ask, until):
+    before = {run["id"] for run in ask("flow_runs", {})}
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod")
+    run = until(lambda: paused(ask, before), limit=90)
+    assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
+    answer(api, run, approve=True, name="Zoë")
+    out, err = child.communicate(timeout=90)
+    assert (child.returncode, out) == (0, "one is live in prod (one#prod#2)\n"), err
+    assert "approved by Zoë" in registry("registry", "lineage", "one").stdout
+    assert run["id"] in registry.git("tag", "--list", "--format=%(contents:body)", "one#prod#2")
+    assert (registry.folder / "serving" / "one" / "1" / "saved_model.pb").is_file()
+
+
+def test_a_person_says_no(registry, server, api, ask, until):
+    before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--version", "1.0.0")
+    answer(api, until(lambda: paused(ask, before), limit=90), approve=False, name="Zoë")
+    _, err = child.communicate(timeout=90)
+    assert child.returncode == 1
+    assert err.splitlines()[-1] == "promotion: Zoë did not approve one@v1.0.0 for prod"
+    assert registry.state() == state
+
+
+def test_what_is_new_is_registered_first(registry, server):
+    registry.build(5)
+    child = start(registry, server, "--pipeline", "one", "--stage", "staging", "--bump", "minor")
+    out, err = child.communicate(timeout=90)
+    assert (child.returncode, out) == (0, "one is live in staging (one#staging#2)\n"), err
+    assert "one@v1.1.0" in registry.tags()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--pipeline", "two", "--stage", "prod"), "no pipeline 'two' in params.yaml"),
+        (("--pipeline", "one", "--stage", "production"), "no stage 'production': params.yaml has dev, staging, prod"),
+        (("--pipeline", "one", "--stage", "prod", "--version", "x"), "'x' is no version: three numbers such as v1.0.0"),
+    ],
+)
+def test_mistakes_are_found_before_prefect(registry, arguments, said):
+    child = start(registry, "http://127.0.0.1:9/api", *arguments)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 2 and not out
+    assert err.startswith("promotion: ") and said in err and err.count("\n") == 1
