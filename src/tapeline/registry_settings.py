@@ -1,7 +1,7 @@
 """`registry` in `params.yaml`: the stages that a version goes through, and what each asks of it."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
@@ -115,11 +115,3 @@ class RegistrySettings(_Settings):
     def model(self, name: str) -> ModelSettings:
         """Return one pipeline's bounds."""
         return self.models.get(name, ModelSettings())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_empty_stage(cls, content: Any) -> Any:
-        """Let `dev:` with nothing after it mean the defaults."""
-        if isinstance(content, dict) and isinstance(content.get("stages"), dict):
-            return {**content, "stages": {name: value or {} for name, value in content["stages"].items()}}
-        return content

@@ -106,7 +106,7 @@ def test_killed_at_random_moments(registry):
         started = time.monotonic()
         registry("registry", "promote", "one@v1.0.2", "prod")
         whole = time.monotonic() - started
-        for _ in range(KILLS):
+        while killed < KILLS:
             command = any_change(registry, chance)
             child = start(registry, command)
             try:
