@@ -69,7 +69,7 @@ def _register(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.register import register
 
     made = register(registry, options.name, bump=options.bump, version=options.version, flow_run=_flow_run())
-    print(f"registered {made.tag.name} on {made.commit[:10]}")
+    print(f"registered {made.tag.name} on {made.commit[:10]}{_sharing(registry, made.tag.name)}")
     return 0
 
 
@@ -96,7 +96,7 @@ def _promote(registry: "Registry", options: argparse.Namespace) -> int:
     verdict = assess(registry, version, options.stage)
     print(verdict.table(), flush=True)
     made = promote(registry, version, options.stage, verdict, approved_by=options.approved_by, flow_run=_flow_run())
-    print(f"{version.tag.name} is live in {options.stage} ({made.tag.name})")
+    print(f"{version.tag.name} is live in {options.stage} ({made.tag.name}){_sharing(registry, made.tag.name)}")
     return 0
 
 
@@ -106,7 +106,8 @@ def _rollback(registry: "Registry", options: argparse.Namespace) -> int:
 
     to = names.check_version(options.to) if options.to else None
     before, made = rollback(registry, names.check_name(options.name), options.stage, to=to)
-    print(f"{options.name} in {options.stage}: {before} → {made.version} ({made.tag.name})")
+    shared = _sharing(registry, made.tag.name)
+    print(f"{options.name} in {options.stage}: {before} → {made.version} ({made.tag.name}){shared}")
     return 0
 
 
@@ -143,6 +144,12 @@ def _lineage(registry: "Registry", options: argparse.Namespace) -> int:
     found = lineage(registry, version)
     print(json.dumps(found, indent=2, ensure_ascii=False) if options.json else tree(found))
     return 0
+
+
+def _sharing(registry: "Registry", tag: str) -> str:
+    """Return how a tag gets to others, where there is somewhere to push it."""
+    remote = registry.repository.remote()
+    return f"; for others: git push {remote} '{tag}'" if remote else ""
 
 
 def _flow_run() -> str | None:

@@ -104,7 +104,7 @@ class Consumer:
 @pytest.mark.timeout(1200)
 def test_the_story(tmp_path):
     producer = Producer(tmp_path)
-    first = producer.train(45)
+    first = producer.train(26)
     assert producer("register", "digits").stdout.startswith("registered digits@v1.0.0")
     said = producer("promote", "digits", "prod").stdout
     assert "digits@v1.0.0 for prod, no champion: yes" in said
@@ -113,7 +113,7 @@ def test_the_story(tmp_path):
     consumer = Consumer(producer, tmp_path)
     assert consumer.gets()["metrics"]["accuracy"] == first
 
-    better = producer.train(100)
+    better = producer.train(45)
     assert better > first
     producer("register", "digits", "--bump", "minor")
     said = producer("promote", "digits@v1.1.0", "prod").stdout
@@ -121,7 +121,7 @@ def test_the_story(tmp_path):
     producer.agree("v1.1.0")
     assert consumer.gets()["metrics"]["accuracy"] == better
 
-    worse = producer.train(30)
+    worse = producer.train(20)
     producer("register", "digits")
     refused = producer("promote", "digits@v1.1.1", "prod", status=1)
     assert refused.stderr.startswith("tapeline: digits@v1.1.1 does not get into prod: ")
@@ -137,7 +137,7 @@ def test_the_story(tmp_path):
     assert consumer.gets()["metrics"]["accuracy"] == first
 
     found = json.loads(producer("lineage", "digits@v1.1.0", "--json").stdout)
-    assert found["parameters"]["pipelines.digits.train"]["epochs"] == 100
+    assert found["parameters"]["pipelines.digits.train"]["epochs"] == 45
     assert found["data"]["source"] == {"kind": "builder", "name": "optdigits", "version": "1.0.0"}
     assert found["environment"]["libraries"]["tensorflow"]
     assert [(event["action"], event["verdict"], event["by"]) for event in found["assignments"]] == [

@@ -114,8 +114,7 @@ def tried(
         try:
             answers = {name: value.numpy() for name, value in signature(**tensors(tf, given, size)).items()}
         except Exception as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            return [f"{key} fails for {of}: {lines[0]}"]
+            return [f"{key} fails for {of}: {told(error)}"]
         if wrong := unlike(answers, described["outputs"], size):
             return [f"{key}: {wrong} for {of}"]
     if batched and all(spec["shape"][:1] == [None] for spec in described["outputs"].values()):
@@ -123,6 +122,13 @@ def tried(
             if not close(value.numpy()[0], answers[name][0], APART * tolerance):
                 return [f"{key}: {name} of an example differs between a batch of 1 and one of {SIZES[-1]}"]
     return []
+
+
+def told(error: Exception) -> str:
+    """Return the line of an error that says what happened; TensorFlow puts it after where it happened."""
+    where = ("Graph execution error", "Detected at", "<stack traces", "[[{{", "\t [[{{")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if not line.startswith(where)), type(error).__name__)
 
 
 def tensors(tf: Any, given: Arrays, size: int | None) -> dict[str, Any]:

@@ -63,6 +63,10 @@ class Repository:
         answer = self._call("symbolic-ref", "--quiet", "--short", "HEAD")
         return answer.stdout.strip() or None
 
+    def remote(self) -> str | None:
+        """Return the first Git remote's name; None where there is none."""
+        return next(iter(self.git("remote").split()), None)
+
     def changed(self) -> list[str]:
         """Return the tracked files that differ from HEAD, by their path from the root."""
         return [entry[3:] for entry in self.git("status", "--porcelain", "-z", "-uno").split("\0") if entry]
