@@ -9,7 +9,7 @@ from types import FrameType
 
 from flows.api import prefect_api
 from flows.pipeline import checked
-from tapeline.disk_errors import disk_error
+from tapeline.disk_errors import blamed, disk_error
 from tapeline.errors import Interrupted, TapelineError
 
 READABLE = {
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         project = checked(options.pipeline)
         for name, value in READABLE.items():
             os.environ.setdefault(name, value)
-        with prefect_api(project, say=_say) as connect:
+        with prefect_api(project, say=_say) as connect, blamed(project.shared):
             return _train(options.pipeline, connect)
     except (TapelineError, Interrupted) as error:
         _say(str(error))
