@@ -17,6 +17,7 @@ class StageResult:
 
     outcome: Outcome
     seconds: float
+    attempts: int = 1
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,15 @@ class Report:
     pipeline: str
     project: Project
     stages: dict[str, StageResult] = field(default_factory=dict)
+    branch: str | None = None
+    """Where an isolated run was committed."""
+    finished: str | None = None
+    """The earlier run that has made the same, which left nothing to do."""
+    _read_files: dict[Path, dict[str, Any]] = field(default_factory=dict, repr=False)
+
+    def keep(self) -> None:
+        """Read what the stages left, which may be gone when the report is asked for it."""
+        self.verdict(), self.figures()
 
     def current(self, kind: str) -> bool:
         """Return whether the pipeline's stage is up to date, so that its outs are what this run is about."""
@@ -50,6 +60,8 @@ class Report:
 
     def headline(self) -> str:
         """Return what happened in a few words: `ran train@digits, validate@digits`."""
+        if self.finished:
+            return f"{self.finished} has these data, parameters, code and environment"
         words: dict[str, list[str]] = {}
         for name, result in self.stages.items():
             words.setdefault(result.outcome.word, []).append(name)
@@ -86,8 +98,9 @@ class Report:
         if not self.current(kind):
             return {}
         path: Path = self.project.run(self.pipeline, kind) / file
-        content: dict[str, Any] = json.loads(path.read_bytes())
-        return content
+        if path not in self._read_files:
+            self._read_files[path] = json.loads(path.read_bytes())
+        return self._read_files[path]
 
 
 class PipelineFailed(TapelineError):
@@ -143,6 +156,10 @@ def summary(report: Report) -> str:
     """Return the report as a few lines for a terminal."""
     width = max(map(len, report.stages), default=0)
     lines = [f"{name:{width}}  {_how(result)}" for name, result in report.stages.items()]
+    if report.finished:
+        lines.append(f"nothing new: {report.headline()}")
+    if report.branch:
+        lines.append(f"branch {report.branch}")
     if verdict := report.verdict():
         figures = [f"{figure.name} {next(iter(figure.values.values())):.4g}" for figure in _tested(report)]
         lines.append("  ".join([f"verdict {verdict}", *figures]))
