@@ -13,7 +13,7 @@ Stage = Literal["ingest", "train", "validate", "export"]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$", examples=["digits"])]
-Ref = Annotated[str, Field(pattern=r"^(?!-)\S*$", max_length=250, examples=["main", "v1.2.0"])]
+Ref = Annotated[str, Field(pattern=r"^([^-\s]\S*)?$", max_length=250, examples=["main", "v1.2.0"])]
 Override = Annotated[str, Field(pattern=r"^(params|train|validate|export)(\.[^.\s]+)+$|^(dataset|recipe|needs)$")]
 Overrides = Annotated[dict[Override, Any], Field(examples=[{"train.epochs": 20, "params.learning_rate": 0.001}])]
 Retries = Annotated[int, Field(ge=0, le=10)]
