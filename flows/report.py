@@ -135,7 +135,7 @@ def _page(report: Report) -> Iterator[str]:
     yield "| stage | result | seconds | |"
     yield "|---|---|---:|---|"
     for name, result in report.stages.items():
-        yield f"| {name} | {result.outcome.word} | {result.seconds:.1f} | {_cell(result.outcome.message)} |"
+        yield f"| {name} | {_word(result)} | {result.seconds:.1f} | {_cell(result.outcome.message)} |"
     figures = report.figures()
     if not figures:
         return
@@ -171,7 +171,11 @@ def summary(report: Report) -> str:
 def _how(result: StageResult) -> str:
     if result.outcome.word == "unchanged":
         return "unchanged"
-    return f"{result.outcome.word:9}  {result.seconds:7.1f} s"
+    return f"{_word(result):9}  {result.seconds:7.1f} s"
+
+
+def _word(result: StageResult) -> str:
+    return result.outcome.word + (f", attempt {result.attempts}" if result.attempts > 1 else "")
 
 
 def _tested(report: Report) -> list[Figure]:

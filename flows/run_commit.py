@@ -30,14 +30,15 @@ def commit_run(tree: Worktree, request: Request, record: Record, *, ref: str, fl
 
 def _message(tree: Worktree, request: Request, record: Record, ref: str, flow_run: Mapping[str, str]) -> str:
     metrics = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics(request.pipeline).items())
-    overrides = [f"Override: {name}={value!r}" for name, value in request.overrides.items()]
     trailers = {
         "Flow-run": flow_run["name"],
         "Flow-run-id": flow_run["id"],
         "Pipeline": request.pipeline,
         "Ref": f"{ref} at {tree.commit}",
         "Data": record.data(request.pipeline) or "none",
+        "Metrics": metrics or "none",
         TRAILER: parameters(tree.project, request.pipeline),
     }
-    subject = f"Run {flow_run['name']}: {request.pipeline}" + (f", {metrics}" if metrics else "")
-    return "\n".join([subject, "", *(f"{key}: {value}" for key, value in trailers.items()), *overrides])
+    lines = [f"{key}: {value}" for key, value in trailers.items()]
+    lines += [f"Override: {name}={value!r}" for name, value in request.overrides.items()]
+    return "\n".join([f"Run {flow_run['name']}: {request.pipeline}", "", *lines])

@@ -96,11 +96,25 @@ def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
     finishes_from_the_checkpoint(folder, run)
 
 
-def test_dvc_killed_alone_fails_the_flow_and_leaves_no_stage(waiting, processes_below, run):
+def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     folder, flow = waiting
     dvc = next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline())
     dvc.kill()
-    _, err = flow.communicate(timeout=30)
+    _, err = flow.communicate(timeout=60)
+    assert flow.returncode == 0, err
+    lines = err.splitlines()
+    attempt = next(index for index, line in enumerate(lines) if line.endswith("train@tiny  attempt 2 of 3"))
+    assert any("checkpoint at step 17" in line for line in lines[:attempt]), "no stage was left behind"
+    assert any("going on from step 17" in line for line in lines[attempt:])
+
+
+def test_a_killed_dvc_without_another_try_fails_the_flow(project, with_database, start, until, processes_below):
+    folder = project("waits")
+    with_database(folder)
+    with start(folder, "--pipeline", "tiny", "--retries", "0") as flow:
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline()).kill()
+        _, err = flow.communicate(timeout=30)
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signal.SIGKILL
     assert "dvc, which ran train@tiny, was killed by SIGKILL" in err.splitlines()[-1]

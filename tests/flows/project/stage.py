@@ -1,8 +1,8 @@
 """The four stages without TensorFlow: as processes and in what they report they behave like `python -m tapeline`.
 
 What train does stands in the file `behaviour`: well, refuses (its input), waits (until a signal; then it leaves a
-checkpoint, and the next one goes on from there) or crawls (reports its progress in steps of 0.3 s).
-"""
+checkpoint, and the next one goes on from there), dies (of SIGKILL with a checkpoint, from which the next one goes on)
+or crawls (reports its progress in steps of 0.3 s). """
 
 import json
 import os
@@ -40,6 +40,9 @@ def train(project, name, report):
         print(f"going on from step {checkpoint.read_text()}", flush=True)
     elif behaviour == "waits":
         wait(checkpoint)
+    elif behaviour == "dies":
+        write(checkpoint, "17")
+        os.kill(os.getpid(), signal.SIGKILL)
     for done in range(5):
         metrics = {"loss": 1.0 / (done + 1)}
         report({"event": "progress", "done": done + 1, "total": 5, "unit": "steps", "epoch": done, "metrics": metrics})
