@@ -7,7 +7,7 @@ killed, or ended before any code of ours ran.
 import json
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,11 +48,12 @@ def was_busy(lines: Sequence[str]) -> bool:
     return any(BUSY.search(line) for line in lines)
 
 
-def judge(stage: str, *, returncode: int, lines: Sequence[str], left: dict[str, Any] | None) -> Outcome:
+def judge(stage: str, *, returncode: int, lines: Iterable[str], left: dict[str, Any] | None) -> Outcome:
     """Return the outcome of a `dvc repro` of one stage.
 
     `lines` is the end of its output, `left` the outcome file's content if this run wrote one.
     """
+    lines = list(lines)
     if returncode == 0:
         return _succeeded(lines)
     if returncode < 0:

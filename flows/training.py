@@ -136,7 +136,8 @@ def run_stage(stage: DvcStage, dvc: DvcProject, report: Report, request: Request
 
 def _was_killed(stage: DvcStage, report: Report) -> Callable[..., bool]:
     def may_go_on(task: object, task_run: object, state: object) -> bool:
-        return report.stages[stage.name].outcome.may_go_on
+        result = report.stages.get(stage.name)
+        return bool(result and result.outcome.may_go_on)
 
     return may_go_on
 

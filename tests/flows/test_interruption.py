@@ -97,7 +97,7 @@ def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
 
 
 def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
-    folder, flow = waiting
+    _, flow = waiting
     dvc = next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline())
     dvc.kill()
     _, err = flow.communicate(timeout=60)

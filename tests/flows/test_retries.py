@@ -14,6 +14,7 @@ def flow(run, server, ask):
         name = re.search(r"Beginning flow run '([^']+)'", done.stderr)[1]
         only = {"flow_runs": {"name": {"any_": [name]}}}
         tasks = {task["name"]: task for task in ask("task_runs", only)}
+        assert "Traceback" not in done.stderr, done.stderr
         [page] = [artifact["data"] for artifact in ask("artifacts", only) if artifact["key"] == "training-tiny"]
         return done, tasks, page
 
