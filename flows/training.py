@@ -19,11 +19,13 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
+from uuid import UUID
 
 import httpx
 from prefect import flow, get_run_logger, runtime, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
@@ -31,6 +33,8 @@ from flows import log
 from flows.dvc_stage import DvcProject, DvcStage
 from flows.execution import bring_up_to_date, when_free
 from flows.isolation import isolated as isolated_run
+from flows.late_runs import collapse
+from flows.liveness import alive
 from flows.pipeline import checked
 from flows.progress_artifact import ProgressArtifact
 from flows.report import Report, StageResult, markdown
@@ -68,7 +72,6 @@ def training(
         timeouts: Seconds that a stage may take, such as {"train": 3600}; without one it may take any time.
     """
     log.drop_repetition()
-    say = get_run_logger().info
     try:
         request = Request.of(
             pipeline=pipeline,
@@ -79,20 +82,43 @@ def training(
             retries=retries,
             timeouts=timeouts or {},
         )
-        if not isolated:
-            report = Report(pipeline, checked(pipeline))
-            run_stages(request, report)
-            return Completed(message=report.headline(), data=report)
-        flow_run = {"name": str(runtime.flow_run.name), "id": str(runtime.flow_run.id)}
-        with isolated_run(request, Project.find(), flow_run=flow_run, say=say) as run:
-            report = Report(pipeline, run.project, finished=run.finished)
-            if run.finished:
-                return Completed(name="nothing new", message=report.headline(), data=report)
-            run_stages(request, report)
-            report.branch = run.commit()
-            return Completed(message=f"{report.headline()}: {report.branch}", data=report)
+        project = Project.find()
+        with alive(project, str(runtime.flow_run.id)):
+            take_late_runs_along()
+            return train_isolated(request, project) if isolated else train_in_place(request)
     except TapelineError as error:
         return Failed(message=str(error), data=error)
+
+
+def train_in_place(request: Request) -> State[Any]:
+    """Bring the checkout up to date as it stands."""
+    report = Report(request.pipeline, checked(request.pipeline))
+    run_stages(request, report)
+    return Completed(message=report.headline(), data=report)
+
+
+def train_isolated(request: Request, project: Project) -> State[Any]:
+    """Train a ref in a worktree and commit the result, unless a finished run has made the same."""
+    flow_run = {"name": str(runtime.flow_run.name), "id": str(runtime.flow_run.id)}
+    with isolated_run(request, project, flow_run=flow_run, say=get_run_logger().info) as run:
+        report = Report(request.pipeline, run.project, finished=run.finished)
+        if run.finished:
+            return Completed(name="nothing new", message=report.headline(), data=report)
+        run_stages(request, report)
+        report.branch = run.commit()
+        return Completed(message=f"{report.headline()}: {report.branch}", data=report)
+
+
+def take_late_runs_along() -> None:
+    """Cancel the runs that are as late as this one. A server that does not answer must not end a training."""
+    if not runtime.deployment.id:
+        return
+    try:
+        with get_client(sync_client=True) as client:
+            if taken := collapse(client, UUID(str(runtime.flow_run.id))):
+                get_run_logger().info(f"{taken} more late runs are cancelled: this one does it as well")
+    except httpx.HTTPError as error:
+        get_run_logger().warning(f"late runs stay: {error!r}")
 
 
 def run_stages(request: Request, report: Report) -> None:

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from flows.server import TemporaryServer
+from flows.server import LocalServer
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_database_that_was_cut_in_the_making_is_made_anew(project, with_databa
     home = with_database(folder)
     (home / "made").unlink()
     (home / "prefect.db").write_bytes(b"cut")
-    with TemporaryServer(folder / ".tapeline", say=print) as server:
+    with LocalServer(folder / ".tapeline", say=print) as server:
         answer = httpx.post(f"{server.ready()}/flow_runs/count", json={}, timeout=30, trust_env=False)
     assert answer.json() == 0
     assert (home / "made").exists()

@@ -308,7 +308,9 @@ def test_the_machine_s_description_is_committed_when_the_stage_left_one(reposito
     folder = repository(dirty=False)
     text = (folder / "stage.py").read_text()
     described = 'write(Path("runs") / name / "environment.json", {"machine": "this"})'
-    (folder / "stage.py").write_text(text.replace('    print("last | line"', f'    {described}\n    print("last | line"'))
+    (folder / "stage.py").write_text(
+        text.replace('    print("last | line"', f'    {described}\n    print("last | line"')
+    )
     commit(folder, "as the train stage does")
     assert isolated(folder).returncode == 0
     [branch] = branches(folder)

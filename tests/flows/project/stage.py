@@ -2,7 +2,7 @@
 
 What train does stands in the file `behaviour`: well, refuses (its input), waits (until a signal; then it leaves a
 checkpoint, and the next one goes on from there), dies (of SIGKILL with a checkpoint, from which the next one goes on)
-or crawls (reports its progress in steps of 0.3 s). """
+or crawls (reports its progress in steps of 0.3 s)."""
 
 import json
 import os
