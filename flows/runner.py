@@ -4,16 +4,22 @@ python -m flows.runner
 """
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
 from prefect.runner import Runner
+from prefect.schedules import Schedule as PrefectSchedule
 
-from flows.deployments import FILE, Deployment, Limit, read
+from flows.deployments import FILE, Deployment, Limit, Schedule, read
 from flows.reconciliation import deployed, differences, remove_what_is_gone
 from tapeline.project import Project
+
+
+ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
+"""From when intervals are counted: Prefect's own choice, now, would shift a schedule at each start."""
 
 
 def main() -> None:
@@ -32,7 +38,7 @@ def main() -> None:
 
 def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
     """Return a deployment as Prefect serves it."""
-    schedules = [schedule.model_dump(exclude_none=True) for schedule in wanted.schedules]
+    schedules = [_schedule(schedule) for schedule in wanted.schedules]
     return RunnerDeployment.from_entrypoint(
         wanted.entrypoint,
         wanted.name,
@@ -41,6 +47,18 @@ def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
         description=wanted.description,
         tags=list(wanted.tags),
         concurrency_limit=_limit(wanted.concurrency_limit),
+    )
+
+
+def _schedule(wanted: Schedule) -> PrefectSchedule:
+    return PrefectSchedule(
+        cron=wanted.cron,
+        interval=timedelta(seconds=wanted.interval) if wanted.interval else None,
+        anchor_date=datetime.fromisoformat(wanted.anchor_date) if wanted.anchor_date else ANCHOR,
+        timezone=wanted.timezone,
+        active=wanted.active,
+        parameters=wanted.parameters,
+        slug=wanted.slug,
     )
 
 

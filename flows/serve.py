@@ -32,6 +32,11 @@ POLL = 0.5
 PAUSE = 3.0
 """Seconds until what died is started again."""
 
+TRIES = 3
+"""How often a runner may end within `SETTLED` seconds of its start, one after another, until that is given up."""
+
+SETTLED = 30.0
+
 
 class Supervisor:
     """The server, if it is ours, and the process that runs what is due."""
@@ -40,6 +45,7 @@ class Supervisor:
         self._project, self._port, self._worker, self._stack = project, port, worker, stack
         self._server: LocalServer | None = None
         self._runner: Child | None = None
+        self._began, self._failures = 0.0, 0
 
     def start_server(self) -> None:
         """Use the configured server, else the one on the port, else start one. Raises `RunError`."""
@@ -59,6 +65,7 @@ class Supervisor:
     def start_runner(self) -> None:
         """Start what runs the flows. One that has died is left behind: runs that it began go on by themselves."""
         checkout = self._project.folder
+        self._began = time.monotonic()
         self._runner = Child(
             [sys.executable, "-m", *self._command()],
             cwd=checkout,
@@ -82,13 +89,16 @@ class Supervisor:
         return ["prefect", "worker", "start", "--type", "process", "--pool", *pools]
 
     def look(self) -> None:
-        """Start again what has died."""
+        """Start again what has died. Raises `RunError` for a runner that does not stay."""
         if self._server and not self._server.runs:
             say("the server was killed: starting it again")
             self._server = None
             time.sleep(PAUSE)
             self.start_server()
         if self._runner and self._runner.returncode is not None:
+            self._failures = self._failures + 1 if time.monotonic() - self._began < SETTLED else 1
+            if self._failures > TRIES:
+                raise RunError(f"the runner ended {self._failures} times at once: what it said is above")
             say(f"the runner ended with status {self._runner.returncode}: starting it again")
             self._runner = None
             time.sleep(PAUSE)

@@ -84,14 +84,14 @@ def serve(server):
     started = []
 
     def popen(folder, *arguments, own=False):
-        log = (folder / ".tapeline").with_name("serve.log").open("ab")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "flows.serve", *arguments],
-            cwd=folder,
-            env=environment(folder, None if own else server),
-            stderr=log,
-            stdout=log,
-        )
+        with (folder / "serve.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "flows.serve", *arguments],
+                cwd=folder,
+                env=environment(folder, None if own else server),
+                stderr=log,
+                stdout=log,
+            )
         started.append(process)
         return process
 
