@@ -1,7 +1,6 @@
-"""What a flow run leaves to be read: as a Markdown artifact on the server, and as a few lines in the terminal."""
+"""What a flow run has come to, and a few lines of it for the terminal; `flows.report_page` makes a page of it."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,8 @@ class Report:
     """Where an isolated run was committed."""
     finished: str | None = None
     """The earlier run that has made the same, which left nothing to do."""
+    compared: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The metrics of other runs, by their names."""
     _read_files: dict[Path, dict[str, Any]] = field(default_factory=dict, repr=False)
 
     def keep(self) -> None:
@@ -51,6 +52,11 @@ class Report:
         """Return whether the pipeline's stage is up to date, so that its outs are what this run is about."""
         result = self.stages.get(f"{kind}@{self.pipeline}")
         return bool(result and result.outcome.ok)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no stage has failed."""
+        return all(result.outcome.ok for result in self.stages.values())
 
     def check(self) -> None:
         """Raise `PipelineFailed` if a stage failed."""
@@ -118,40 +124,6 @@ def _check(check: dict[str, Any] | None) -> dict[str, Any]:
     return {"bound": ", ".join(bounds), "holds": check["holds"]}
 
 
-def markdown(report: Report) -> str:
-    """Return the report as a page."""
-    return "\n".join(_page(report)) + "\n"
-
-
-def _page(report: Report) -> Iterator[str]:
-    yield f"# {report.pipeline}"
-    yield ""
-    if verdict := report.verdict():
-        yield f"Verdict: **{_cell(verdict)}**"
-        yield ""
-    if model := report.model():
-        yield f"Model: `{model}`"
-        yield ""
-    yield "| stage | result | seconds | |"
-    yield "|---|---|---:|---|"
-    for name, result in report.stages.items():
-        yield f"| {name} | {_word(result)} | {result.seconds:.1f} | {_cell(result.outcome.message)} |"
-    figures = report.figures()
-    if not figures:
-        return
-    splits = list(dict.fromkeys(split for figure in figures for split in figure.values))
-    yield ""
-    yield f"| metric | {' | '.join(splits)} | bound |"
-    yield f"|---|{'---:|' * len(splits)}---|"
-    for figure in figures:
-        values = " | ".join(f"{figure.values[split]:.6g}" if split in figure.values else "" for split in splits)
-        yield f"| {figure.name} | {values} | {figure.bound}{'' if figure.holds else ' **missed**'} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def summary(report: Report) -> str:
     """Return the report as a few lines for a terminal."""
     width = max(map(len, report.stages), default=0)
@@ -171,10 +143,11 @@ def summary(report: Report) -> str:
 def _how(result: StageResult) -> str:
     if result.outcome.word == "unchanged":
         return "unchanged"
-    return f"{_word(result):9}  {result.seconds:7.1f} s"
+    return f"{word(result):9}  {result.seconds:7.1f} s"
 
 
-def _word(result: StageResult) -> str:
+def word(result: StageResult) -> str:
+    """Return how a stage went, and at which attempt."""
     return result.outcome.word + (f", attempt {result.attempts}" if result.attempts > 1 else "")
 
 

@@ -17,7 +17,6 @@ from flows.deployments import FILE, Deployment, Limit, Schedule, read
 from flows.reconciliation import deployed, differences, remove_what_is_gone
 from tapeline.project import Project
 
-
 ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
 """From when intervals are counted: Prefect's own choice, now, would shift a schedule at each start."""
 

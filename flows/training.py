@@ -30,14 +30,17 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from flows import log
+from flows.comparison import compared
 from flows.dvc_stage import DvcProject, DvcStage
+from flows.events import tell
 from flows.execution import bring_up_to_date, when_free
 from flows.isolation import isolated as isolated_run
 from flows.late_runs import collapse
 from flows.liveness import alive
 from flows.pipeline import checked
 from flows.progress_artifact import ProgressArtifact
-from flows.report import Report, StageResult, markdown
+from flows.report import Report, StageResult
+from flows.report_page import markdown
 from flows.request import Name, Overrides, Ref, Request, Retries, Timeouts
 from tapeline.errors import TapelineError
 from tapeline.project import Project
@@ -94,6 +97,8 @@ def train_in_place(request: Request) -> State[Any]:
     """Bring the checkout up to date as it stands."""
     report = Report(request.pipeline, checked(request.pipeline))
     run_stages(request, report)
+    publish(report)
+    report.check()
     return Completed(message=report.headline(), data=report)
 
 
@@ -105,7 +110,12 @@ def train_isolated(request: Request, project: Project) -> State[Any]:
         if run.finished:
             return Completed(name="nothing new", message=report.headline(), data=report)
         run_stages(request, report)
-        report.branch = run.commit()
+        try:
+            if report.ok:
+                report.branch = run.commit()
+        finally:
+            publish(report)
+        report.check()
         return Completed(message=f"{report.headline()}: {report.branch}", data=report)
 
 
@@ -122,7 +132,7 @@ def take_late_runs_along() -> None:
 
 
 def run_stages(request: Request, report: Report) -> None:
-    """Bring the report's project up to date stage by stage. Raises `PipelineFailed` where one fails."""
+    """Bring the report's project up to date stage by stage, until one fails."""
     mend(report.project)
     with closing(DvcProject(report.project.folder)) as dvc:
         for stage in when_free(lambda: dvc.upstream(f"export@{request.pipeline}"), say=get_run_logger().info):
@@ -134,8 +144,7 @@ def run_stages(request: Request, report: Report) -> None:
             tried(stage, dvc, report, request)
             if not report.stages[stage.name].outcome.ok:
                 break
-    publish(report)
-    report.check()
+        report.compared = compared(report.project, request.pipeline, dvc.cache)
 
 
 # Called in the main thread and never submitted: a signal is raised there only, and so ends the stage in order.
@@ -175,8 +184,9 @@ def mend(project: Project) -> None:
 
 
 def publish(report: Report) -> None:
-    """Leave the report on the server. One that does not answer must not fail a training that is done."""
+    """Leave the report on the server, and its event. One that does not answer must not fail a training that is done."""
     report.keep()
+    tell(report)
     try:
         create_markdown_artifact(markdown(report), key=f"training-{report.pipeline}", description=report.headline())
     except httpx.HTTPError as error:
