@@ -11,6 +11,7 @@ from typing import Any
 from flows.api import prefect_api
 from flows.pipeline import checked
 from flows.request import Request
+from tapeline.disk_errors import disk_error
 from tapeline.errors import InputError, Interrupted, TapelineError
 from tapeline.project import Project
 
@@ -38,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (TapelineError, Interrupted) as error:
         _say(str(error))
         return error.status
+    except OSError as error:
+        failure = disk_error(error)
+        _say(str(failure))
+        return failure.status
     except KeyboardInterrupt:
         _say("stopped by SIGINT; run again to go on")
         return 128 + signal.SIGINT

@@ -4,7 +4,6 @@ Nothing here imports TensorFlow, so that `--help` and a mistake in `params.yaml`
 """
 
 import argparse
-import errno
 import os
 import signal
 import sys
@@ -16,8 +15,9 @@ from types import FrameType
 from typing import Any
 
 from tapeline import files, processes
+from tapeline.disk_errors import disk_error
 from tapeline.environment import check_versions, library_versions, machine
-from tapeline.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.errors import Interrupted, TapelineError
 from tapeline.initial_weights import initial_weights
 from tapeline.interpreter import use_tree_code
 from tapeline.params import Params, Pipeline, check_recipe
@@ -162,7 +162,7 @@ def _stage(options: argparse.Namespace) -> int:
             params = Params.load(project.folder)
             STAGES[options.stage](Call(project, params, options.name, options), report)
     except OSError as error:
-        failure: TapelineError | Interrupted = _disk_error(error)
+        failure: TapelineError | Interrupted = disk_error(error)
     except (TapelineError, Interrupted) as error:
         failure = error
     else:
@@ -187,22 +187,13 @@ def _tuning(options: argparse.Namespace) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise _disk_error(error) from None
+        raise disk_error(error) from None
     return 0
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
     """End at once: before there is state, and outside training, nothing can be lost."""
     raise Interrupted(f"stopped by {signal.Signals(signum).name}", signum=signum)
-
-
-def _disk_error(error: OSError) -> TapelineError:
-    where = f" ({error.filename})" if error.filename else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return RunError(f"no space left on the disk{where}: make room and run again")
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return InputError(f"not writable or readable{where}: {os.strerror(error.errno)}")
-    raise error
 
 
 def _say(error: TapelineError | Interrupted) -> int:
@@ -246,16 +237,18 @@ def _train(call: Call, report: Report) -> None:
     profile = steps(call.options.profile) if call.options.profile else None
     options = Options(fresh=call.options.fresh, extend=call.options.extend, profile=profile)
     source = pipeline.train.init_from
+    needs, data = call.project.folder / pipeline.needs, call.project.data(pipeline.dataset)
     train(
         recipe=call.project.folder / pipeline.recipe,
         params=pipeline.params,
         settings=pipeline.train,
-        data=call.project.data(pipeline.dataset),
+        data=data,
         out=call.project.run(call.name, "train"),
         checkpoints=call.project.checkpoints(call.name),
         traces=call.project.local / "train" / call.name,
         options=options,
         weights=initial_weights(call.project, source) if source else None,
+        needs=None if needs.resolve() == data.resolve() else needs,
         report=report,
     )
     described = {"machine": machine(), "libraries": library_versions()}

@@ -28,6 +28,18 @@ def sha256_of_files(paths: Iterable[Path]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def sha256_of_tree(path: Path) -> str:
+    """Return one SHA-256 over a file, or over every file below a folder: relative names and contents.
+
+    Raises `FileNotFoundError` when nothing is there.
+    """
+    if not path.is_dir():
+        return sha256(path)
+    inside = sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file())
+    lines = [f"{name} {sha256(file)}\n" for name, file in inside]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 def canonical_json(value: Any) -> str:
     """Return JSON whose bytes depend on the value only: sorted keys, two spaces, a final newline."""
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"

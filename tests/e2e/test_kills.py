@@ -5,41 +5,28 @@
 prints what was killed at which stage.
 """
 
-import json
+import itertools
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 
 import psutil
 import pytest
 from clones import BIN, ROOT, call, cloned, environment, sums
+from surroundings import ORPHANS, below, locks_are_free, running_stage, wait_for_none
 
 KILLS = int(os.environ.get("TAPELINE_KILLS", "6"))
 PIPELINE = os.environ.get("TAPELINE_KILLED_PIPELINE", "linear-regression")
 IN_A_ROW = 3
 """So many kills before a build is left to finish."""
-ORPHANS = 20.0
-"""Seconds after which nothing of a killed run may be there."""
 
 FLOW = [sys.executable, "-m", "flows.training", "--pipeline", PIPELINE]
 BARE = [str(BIN / "dvc"), "repro", f"export@{PIPELINE}"]
-
-
-def below(folder):
-    """Return the processes that work in a folder: flow, server, DVC, stage."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if Path(process.cwd()).is_relative_to(folder) and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
 
 
 def role(process):
@@ -58,12 +45,6 @@ def role(process):
     return next((name for part, name in roles.items() if part in command), "helper")
 
 
-def stage(folder):
-    """Return the stage that runs now, by the newest progress file."""
-    files = sorted((folder / ".tapeline" / "progress").glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    return files[-1].name.split("@")[0] if files else "start"
-
-
 def started(command, folder):
     return subprocess.Popen(
         command,
@@ -73,13 +54,6 @@ def started(command, folder):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-
-
-def wait_for_none(folder):
-    end = time.monotonic() + ORPHANS
-    while left := below(folder):
-        assert time.monotonic() < end, [process.cmdline() for process in left]
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +72,11 @@ def test_any_process_at_any_moment(reference, tmp_path):
     lock, made = (undisturbed / "dvc.lock").read_bytes(), sums(undisturbed)
     chance = random.Random(int(os.environ.get("TAPELINE_KILLS_SEED", "1")))
     killed, number = Counter(), 0
-    while number < KILLS:
-        folder = cloned(ROOT, tmp_path / str(number) / "tapeline")
-        command = FLOW if (number // IN_A_ROW) % 2 == 0 else BARE
+    for build in itertools.count():
+        if number == KILLS:
+            break
+        folder = cloned(ROOT, tmp_path / str(build) / "tapeline")
+        command = BARE if build % 2 else FLOW
         for _ in range(min(IN_A_ROW, KILLS - number)):
             running = started(command, folder)
             time.sleep(chance.uniform(0.3, seconds * (1.6 if command is FLOW else 1.0)))
@@ -110,7 +86,7 @@ def test_any_process_at_any_moment(reference, tmp_path):
                 break
             who = alive if chance.random() < 0.2 else [chance.choice(alive)]
             what = "all" if len(who) > 1 else role(who[0])
-            killed[f"{'flow' if command is FLOW else 'dvc'}: {what} at {stage(folder)}"] += 1
+            killed[f"{'flow' if command is FLOW else 'dvc'}: {what} at {running_stage(folder)}"] += 1
             number += 1
             for process in who:
                 try:
@@ -128,7 +104,7 @@ def test_any_process_at_any_moment(reference, tmp_path):
         wait_for_none(folder)
         assert (folder / "dvc.lock").read_bytes() == lock
         assert sums(folder) == made
-        rwlock = folder / ".dvc" / "tmp" / "rwlock"
-        assert not rwlock.exists() or not any(json.loads(rwlock.read_text()).values())
+        assert locks_are_free(folder)
         assert not list((folder / ".tapeline" / "checkpoints").rglob("step-*"))
+        shutil.rmtree(folder)
     print(f"{number} kills: {dict(sorted(killed.items()))}")

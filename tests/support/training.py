@@ -68,6 +68,7 @@ class Run:
         self.settings = TrainSettings.model_validate_json(json.dumps(settings))
         self.out, self.checkpoints = folder / "out", folder / "checkpoints"
         self.weights: Path | None = None
+        self.needs: Path | None = None
         self.notes: list[str] = []
 
     def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, leave=None, **options) -> "Run":
@@ -85,6 +86,7 @@ class Run:
             traces=self.folder / "traces",
             options=Options(**options),
             weights=self.weights,
+            needs=self.needs,
             hooks=[*listen, *hooks],
             pace=pace,
             **extra,

@@ -141,6 +141,20 @@ def test_other_parameters_start_fresh_and_say_why(run):
     assert first().notes[0].startswith("going on from step"), "the other run's checkpoints are untouched"
 
 
+def test_a_checkpoint_made_with_another_input_is_not_used(run, tmp_path):
+    (tmp_path / "judge").mkdir()
+    (tmp_path / "judge" / "model.bin").write_bytes(b"one")
+    cut = run("needs", checkpoint={"every_steps": 4})
+    cut.needs = tmp_path / "judge"
+    with pytest.raises(Crash):
+        cut(hooks=[crash_after(4)], pace=Lengths(4))
+    (tmp_path / "judge" / "model.bin").write_bytes(b"two")
+    assert cut().notes[0] == "starting at step 0: a checkpoint of another run is there, which differs in needs"
+    cut.needs = tmp_path / "gone"
+    with pytest.raises(InputError, match="needs names .*/gone, which is not there"):
+        cut()
+
+
 def test_fresh_drops_the_checkpoints(run):
     cut = run("cut", checkpoint={"every_steps": 4})
     with pytest.raises(Crash):

@@ -27,12 +27,12 @@ class CartpoleReinforce(Recipe):
         decay_steps: int = field(200, gt=0)
 
     def build(self):
-        def network(outputs):
+        def network():
             hidden = keras.layers.Dense(self.params.hidden, activation="tanh")
-            return keras.Sequential([keras.Input((4,)), hidden, keras.layers.Dense(outputs)])
+            return keras.Sequential([keras.Input((4,)), hidden, keras.layers.Dense(1)])
 
         rate = keras.optimizers.schedules.CosineDecay(self.params.learning_rate, self.params.decay_steps)
-        self.policy, self.baseline = network(1), network(1)
+        self.policy, self.baseline = network(), network()
         self.policy_optimizer, self.baseline_optimizer = keras.optimizers.Adam(rate), keras.optimizers.Adam(rate)
 
     def prepare(self, batch, context):

@@ -42,6 +42,7 @@ def run(
     checkpoints: Path,
     options: Options,
     weights: Path | None,
+    needs: Path | None,
     traces: Path,
     report: Report,
     hooks: Sequence[Hook],
@@ -53,6 +54,8 @@ def run(
     covered = fingerprint.parts(settings=settings.deciding(), params=params, data=dataset.fingerprint(), recipe=recipe)
     if weights:
         covered["weights"] = initial.content(weights)
+    if needs:
+        covered["needs"] = files.sha256_of_tree(needs)
     folder = checkpoints / fingerprint.fingerprint(covered)
     with ExitStack() as stack:
         told = Hooks(parts, settings, options, traces, stack)

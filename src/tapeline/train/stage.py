@@ -27,6 +27,7 @@ def train(
     traces: Path,
     options: Options | None = None,
     weights: Path | None = None,
+    needs: Path | None = None,
     report: Report = silent,
     hooks: Sequence[Hook] = (),
     pace: Pace | None = None,
@@ -35,6 +36,7 @@ def train(
     """Train one pipeline, going on from its newest checkpoint, and replace its outs in `out`.
 
     traces: a folder for what TensorBoard and the profiler write. weights: the folder that `train.init_from` names.
+    needs: one more file or folder that the recipe reads; a checkpoint is not used when its content is another.
     hooks: called with each record, after the engine's own. pace: chooses how many steps a loop has.
     leave: called with the exit status when a signal could not be obeyed in time; must not return.
     Raises `InputError` for what is wrong before the first step, `RunError` for what fails later, `Interrupted` and
@@ -43,6 +45,8 @@ def train(
     dataset = opened(data, settings)
     if settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise InputError("train.tensorboard needs a package: `pip install 'tapeline[tensorboard]'`, or set it to false")
+    if needs and not needs.exists():
+        raise InputError(f"needs names {needs}, which is not there: run the stage that writes it, or `dvc checkout`")
 
     startup.tensorflow()
     from tapeline.train.run import run
@@ -56,6 +60,7 @@ def train(
         checkpoints=checkpoints,
         options=options or Options(),
         weights=weights,
+        needs=needs,
         traces=traces,
         report=report,
         hooks=hooks,

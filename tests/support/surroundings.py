@@ -1,0 +1,43 @@
+"""What works in a folder, and what it has locked: for tests that stop or kill it."""
+
+import json
+import time
+from pathlib import Path
+
+import psutil
+
+ORPHANS = 20.0
+"""Seconds after which nothing of a stopped or killed run may be there."""
+
+
+def below(folder):
+    """Return the processes that work in a folder: flow, server, DVC, stage."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if Path(process.cwd()).is_relative_to(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def wait_for_none(folder, *, but=()):
+    """Wait until nothing works there any more, and return the seconds it took."""
+    began = time.monotonic()
+    while left := [process for process in below(folder) if process.pid not in but]:
+        assert time.monotonic() < began + ORPHANS, [process.cmdline() for process in left]
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def running_stage(folder):
+    """Return the stage that ran last, by the newest progress file."""
+    files = sorted((folder / ".tapeline" / "progress").glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    return files[-1].name.split("@")[0] if files else "start"
+
+
+def locks_are_free(folder):
+    """Return whether DVC's record of who uses which file is empty."""
+    rwlock = folder / ".dvc" / "tmp" / "rwlock"
+    return not rwlock.exists() or not any(json.loads(rwlock.read_text()).values())
