@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tapeline import files, processes
+from tapeline import files, processes, registry_command
 from tapeline.disk_errors import disk_error
 from tapeline.environment import check_versions, library_versions, machine
 from tapeline.errors import InputError, Interrupted, TapelineError
@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
             where.add_argument("--extend", action="store_true", help="go on from a run that had fewer epochs")
             command.add_argument("--profile", metavar="FIRST:LAST", help="trace these steps for TensorBoard's profiler")
     _add_tuning(commands)
+    registry_command.add(commands)
     return parser
 
 
