@@ -5,7 +5,6 @@ ends. A run that ends well takes its worktree away; one that fails leaves `<flow
 is not held was left by a crash.
 """
 
-import fcntl
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from tapeline import processes
 from tapeline.git import Git
+from tapeline.locks import is_held
 
 LOCK, FAILED = ".lock", ".failed"
 
@@ -68,15 +68,3 @@ def one_at_a_time(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the lock under which worktrees are made and taken away."""
     with processes.exclusive(folder / ".lock", waiting=say):
         yield
-
-
-def is_held(lock: Path) -> bool:
-    """Return whether a living process holds a lock."""
-    if not lock.exists():
-        return False
-    with lock.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
+from tapeline.locks import is_held
 from tapeline.retention.item import DAY, Item, Limits, age, size_of, younger
-from tapeline.worktrees import is_held
 
 LOCK = "lock"
 
