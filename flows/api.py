@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from flows import log
-from flows.server import LOOPBACK, TemporaryServer
+from flows.server import LOOPBACK, LocalServer
 from tapeline.project import Project
 
 API = "PREFECT_API_URL"
@@ -28,7 +28,7 @@ def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Cal
     if os.environ.get(API):
         yield lambda: None
         return
-    with TemporaryServer(project.shared, say=say) as server:
+    with LocalServer(project.shared, say=say) as server:
         try:
             yield lambda: _connect(server)
         finally:
@@ -36,7 +36,7 @@ def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Cal
                 _send_the_rest()
 
 
-def _connect(server: TemporaryServer) -> None:
+def _connect(server: LocalServer) -> None:
     from prefect.context import refresh_global_settings_context
     from prefect.settings import get_current_settings
 

@@ -56,6 +56,35 @@ class DvcProject:
             stages = [stage for stage in plan if not stage.is_data_source or stage.changed()]
         return [DvcStage(Path(stage.path), getattr(stage, "name", Path(stage.path).name)) for stage in stages]
 
+    def is_recorded(self, name: str) -> bool:
+        """Return whether `dvc.lock` says that `name` and all before it are made of what stands here.
+
+        Files that are not here do not matter, neither outs nor raw data. Raises `RunError` and `Busy`.
+        """
+        with _in_one_line(), lock_repo(self._repo):
+            target = self._repo.stage.load_one(str(self._folder / "dvc.yaml"), name)
+            plan = plan_repro(get_active_graph(self._repo.index.graph), [target])
+            return all(
+                all(out.hash_info for out in stage.outs) and not stage.changed(allow_missing=True, upstream=plan)
+                for stage in plan
+            )
+
+    def raw_data(self, name: str) -> list[Path]:
+        """Return the `.dvc` files of raw data that `name` and all before it are made of."""
+        with _in_one_line(), lock_repo(self._repo):
+            target = self._repo.stage.load_one(str(self._folder / "dvc.yaml"), name)
+            plan = plan_repro(get_active_graph(self._repo.index.graph), [target])
+            return [Path(stage.path) for stage in plan if stage.is_data_source]
+
+    @property
+    def cache(self) -> Path:
+        """Where DVC keeps files by their MD5."""
+        return Path(self._repo.cache.local.path)
+
+    def close(self) -> None:
+        """Close what DVC holds open in the repository."""
+        self._repo.close()
+
     def is_stale(self, stage: DvcStage) -> bool:
         """Return whether `dvc repro --single-item` would do anything. Raises `RunError` and `Busy`.
 

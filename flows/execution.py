@@ -1,5 +1,6 @@
 """Bring one stage up to date: nothing when DVC finds it so, else a `dvc repro` as a child."""
 
+import math
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from typing import Any, TypeVar
 
 from flows.child import Child
 from flows.dvc_stage import Busy, DvcProject, DvcStage
-from flows.outcome import UNCHANGED, Outcome, judge, read_outcome, was_busy
+from flows.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out, was_busy
 from flows.progress_file import ProgressFile
 from tapeline.project import Project
 
@@ -28,16 +29,21 @@ Say = Callable[[str], None]
 
 
 def bring_up_to_date(
-    dvc: DvcProject, stage: DvcStage, *, say: Say, follow: Callable[[dict[str, Any]], None]
+    dvc: DvcProject,
+    stage: DvcStage,
+    *,
+    say: Say,
+    follow: Callable[[dict[str, Any]], None],
+    timeout: float | None = None,
 ) -> Outcome:
-    """Run `stage` if it is stale, and return how it went.
+    """Run `stage` if it is stale, and return how it went; it is stopped in order after `timeout` seconds.
 
     `say` gets each line of its output, `follow` each progress record. Waits for another process that uses the
     stage's files, and then asks again: that process may have done the work. Raises `RunError` when DVC cannot
     answer. Whatever raises in here, a signal's exception included, leaves no process behind.
     """
     while when_free(lambda: dvc.is_stale(stage), say=say):
-        outcome = _repro(stage, say, follow)
+        outcome = _repro(stage, say, follow, timeout)
         if outcome:
             return outcome
         time.sleep(POLL)
@@ -57,7 +63,9 @@ def when_free(ask: Callable[[], Answer], *, say: Say) -> Answer:
             time.sleep(POLL)
 
 
-def _repro(stage: DvcStage, say: Say, follow: Callable[[dict[str, Any]], None]) -> Outcome | None:
+def _repro(
+    stage: DvcStage, say: Say, follow: Callable[[dict[str, Any]], None], timeout: float | None
+) -> Outcome | None:
     """Return the outcome of `dvc repro`, or None when DVC found the files in use."""
     kind, _, name = stage.name.partition("@")
     project = Project.find(stage.file.parent)
@@ -65,7 +73,8 @@ def _repro(stage: DvcStage, say: Say, follow: Callable[[dict[str, Any]], None]) 
     lines: deque[str] = deque(maxlen=LAST_LINES)
     # `-P`: a folder of the project must not hide a module that DVC imports.
     command = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage.name]
-    with Child(command, cwd=stage.file.parent, env=_environment(), last_words=say) as child:
+    deadline = time.monotonic() + (timeout or math.inf)
+    with Child(command, cwd=stage.file.parent, env=environment(), last_words=say) as child:
         for line in child.lines():
             if line and line.strip():
                 lines.append(line)
@@ -73,6 +82,9 @@ def _repro(stage: DvcStage, say: Say, follow: Callable[[dict[str, Any]], None]) 
                     say(line)
             for record in progress.records():
                 follow(record)
+            if time.monotonic() > deadline:
+                child.end()
+                return timed_out(kind, name, timeout)
     for record in progress.records():
         follow(record)
     if was_busy(lines):
@@ -82,7 +94,7 @@ def _repro(stage: DvcStage, say: Say, follow: Callable[[dict[str, Any]], None]) 
     return judge(stage.name, returncode=child.returncode, lines=lines, left=left)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return this process's environment with its interpreter first in PATH: a stage's `python` is this one."""
     binaries = str(Path(sys.executable).parent)
     path = os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)])

@@ -7,7 +7,7 @@ killed, or ended before any code of ours ran.
 import json
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,18 @@ BUSY = re.compile(r"is busy, it is being blocked by|Unable to acquire lock")
 class Outcome:
     """How a stage went.
 
-    `word` is one of unchanged, restored, recorded, ran; or input, failed, verdict, limit, interrupted, killed.
+    `word` is one of unchanged, restored, recorded, ran; or input, failed, verdict, limit, interrupted, killed, timeout.
     `status` is the exit status that it deserves, `message` the stage's own last word.
     """
 
     word: str
     message: str = ""
     status: int = 0
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the same stage, started again, would go on: something outside ended it, and no mistake is known."""
+        return self.word == "killed"
 
     @property
     def ok(self) -> bool:
@@ -43,11 +48,12 @@ def was_busy(lines: Sequence[str]) -> bool:
     return any(BUSY.search(line) for line in lines)
 
 
-def judge(stage: str, *, returncode: int, lines: Sequence[str], left: dict[str, Any] | None) -> Outcome:
+def judge(stage: str, *, returncode: int, lines: Iterable[str], left: dict[str, Any] | None) -> Outcome:
     """Return the outcome of a `dvc repro` of one stage.
 
     `lines` is the end of its output, `left` the outcome file's content if this run wrote one.
     """
+    lines = list(lines)
     if returncode == 0:
         return _succeeded(lines)
     if returncode < 0:
@@ -64,6 +70,15 @@ def judge(stage: str, *, returncode: int, lines: Sequence[str], left: dict[str, 
         return _killed(stage, signum)
     own = [line for line in lines[:at] if not line.startswith(("> ", "Running stage "))]
     return Outcome(word="failed", message=own[-1] if own else error, status=1)
+
+
+def timed_out(kind: str, name: str, seconds: float | None) -> Outcome:
+    """Return the outcome of a stage that was stopped because it took too long."""
+    message = (
+        f"{kind}@{name} took longer than timeouts.{kind}, which is {seconds:g} s: give it more; "
+        "training goes on from its checkpoint"
+    )
+    return Outcome(word="timeout", message=message, status=1)
 
 
 def read_outcome(path: Path, *, session: int) -> dict[str, Any] | None:

@@ -1,5 +1,11 @@
-"""Which pipeline a flow is about, checked before anything starts."""
+"""Which pipeline a flow is about, checked before anything starts.
 
+    python flows/pipeline.py digits     # status 1 and one line for a mistake; by the `tapeline` of PYTHONPATH
+
+Of this folder nothing is imported, so that a worktree is checked by the code that stands there.
+"""
+
+import sys
 from pathlib import Path
 
 from tapeline.environment import check_versions
@@ -21,3 +27,10 @@ def checked(name: str | None, *, start: Path | None = None) -> Project:
     check_versions(params.environment.model_dump())
     check_recipe(project.folder, name, pipeline)
     return project
+
+
+if __name__ == "__main__":
+    try:
+        checked(sys.argv[1])
+    except InputError as mistake:
+        sys.exit(str(mistake))

@@ -1,7 +1,6 @@
-"""What a flow run leaves to be read: as a Markdown artifact on the server, and as a few lines in the terminal."""
+"""What a flow run has come to, and a few lines of it for the terminal; `flows.report_page` makes a page of it."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ class StageResult:
 
     outcome: Outcome
     seconds: float
+    attempts: int = 1
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,27 @@ class Report:
     pipeline: str
     project: Project
     stages: dict[str, StageResult] = field(default_factory=dict)
+    branch: str | None = None
+    """Where an isolated run was committed."""
+    finished: str | None = None
+    """The earlier run that has made the same, which left nothing to do."""
+    compared: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The metrics of other runs, by their names."""
+    _read_files: dict[Path, dict[str, Any]] = field(default_factory=dict, repr=False)
+
+    def keep(self) -> None:
+        """Read what the stages left, which may be gone when the report is asked for it."""
+        self.verdict(), self.figures()
 
     def current(self, kind: str) -> bool:
         """Return whether the pipeline's stage is up to date, so that its outs are what this run is about."""
         result = self.stages.get(f"{kind}@{self.pipeline}")
         return bool(result and result.outcome.ok)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no stage has failed."""
+        return all(result.outcome.ok for result in self.stages.values())
 
     def check(self) -> None:
         """Raise `PipelineFailed` if a stage failed."""
@@ -50,6 +66,8 @@ class Report:
 
     def headline(self) -> str:
         """Return what happened in a few words: `ran train@digits, validate@digits`."""
+        if self.finished:
+            return f"{self.finished} has these data, parameters, code and environment"
         words: dict[str, list[str]] = {}
         for name, result in self.stages.items():
             words.setdefault(result.outcome.word, []).append(name)
@@ -86,8 +104,9 @@ class Report:
         if not self.current(kind):
             return {}
         path: Path = self.project.run(self.pipeline, kind) / file
-        content: dict[str, Any] = json.loads(path.read_bytes())
-        return content
+        if path not in self._read_files:
+            self._read_files[path] = json.loads(path.read_bytes())
+        return self._read_files[path]
 
 
 class PipelineFailed(TapelineError):
@@ -105,44 +124,14 @@ def _check(check: dict[str, Any] | None) -> dict[str, Any]:
     return {"bound": ", ".join(bounds), "holds": check["holds"]}
 
 
-def markdown(report: Report) -> str:
-    """Return the report as a page."""
-    return "\n".join(_page(report)) + "\n"
-
-
-def _page(report: Report) -> Iterator[str]:
-    yield f"# {report.pipeline}"
-    yield ""
-    if verdict := report.verdict():
-        yield f"Verdict: **{_cell(verdict)}**"
-        yield ""
-    if model := report.model():
-        yield f"Model: `{model}`"
-        yield ""
-    yield "| stage | result | seconds | |"
-    yield "|---|---|---:|---|"
-    for name, result in report.stages.items():
-        yield f"| {name} | {result.outcome.word} | {result.seconds:.1f} | {_cell(result.outcome.message)} |"
-    figures = report.figures()
-    if not figures:
-        return
-    splits = list(dict.fromkeys(split for figure in figures for split in figure.values))
-    yield ""
-    yield f"| metric | {' | '.join(splits)} | bound |"
-    yield f"|---|{'---:|' * len(splits)}---|"
-    for figure in figures:
-        values = " | ".join(f"{figure.values[split]:.6g}" if split in figure.values else "" for split in splits)
-        yield f"| {figure.name} | {values} | {figure.bound}{'' if figure.holds else ' **missed**'} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def summary(report: Report) -> str:
     """Return the report as a few lines for a terminal."""
     width = max(map(len, report.stages), default=0)
     lines = [f"{name:{width}}  {_how(result)}" for name, result in report.stages.items()]
+    if report.finished:
+        lines.append(f"nothing new: {report.headline()}")
+    if report.branch:
+        lines.append(f"branch {report.branch}")
     if verdict := report.verdict():
         figures = [f"{figure.name} {next(iter(figure.values.values())):.4g}" for figure in _tested(report)]
         lines.append("  ".join([f"verdict {verdict}", *figures]))
@@ -154,7 +143,12 @@ def summary(report: Report) -> str:
 def _how(result: StageResult) -> str:
     if result.outcome.word == "unchanged":
         return "unchanged"
-    return f"{result.outcome.word:9}  {result.seconds:7.1f} s"
+    return f"{word(result):9}  {result.seconds:7.1f} s"
+
+
+def word(result: StageResult) -> str:
+    """Return how a stage went, and at which attempt."""
+    return result.outcome.word + (f", attempt {result.attempts}" if result.attempts > 1 else "")
 
 
 def _tested(report: Report) -> list[Figure]:

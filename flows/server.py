@@ -1,6 +1,6 @@
-"""A Prefect server for one flow, where none is configured: up in 3 s, gone when the flow is, however it ended.
+"""A Prefect server where none is configured: up in 3 s, gone when its user is, however that one ended.
 
-    with TemporaryServer(project.shared, say=print) as server:
+    with LocalServer(project.shared, say=print) as server:
         url = server.ready()     # what takes time is better done before: the server is starting already
 
 Prefect's own temporary server takes several times as long, and outlives a flow that was killed. This one gets a
@@ -28,6 +28,7 @@ from types import TracebackType
 
 from flows.child import Child
 from tapeline import processes
+from tapeline.disk_errors import check_writable
 from tapeline.errors import RunError
 
 LOOPBACK = "127.0.0.1"
@@ -36,16 +37,21 @@ PATIENCE = 120.0
 """Seconds until a server that does not answer is given up."""
 
 
-class TemporaryServer:
-    """A server process; `state` is the project's folder for what is not an out, `say` hears for whom it waits."""
+class LocalServer:
+    """A server process; `state` is the project's folder for what is not an out, `say` hears for whom it waits.
 
-    def __init__(self, state: Path, *, say: Callable[[str], None]) -> None:
+    Without a `port` it takes a free one and serves one flow. With one it has the user interface and the scheduler too,
+    and its end does not end this process.
+    """
+
+    def __init__(self, state: Path, *, say: Callable[[str], None], port: int = 0) -> None:
+        self._port = self._wanted_port = port
         self._home = state / "prefect" / metadata.version("prefect")
         self._made = self._home / "made"
         self._say = say
         self._leaving = threading.Event()
 
-    def __enter__(self) -> "TemporaryServer":
+    def __enter__(self) -> "LocalServer":
         with ExitStack() as stack:
             self._home.mkdir(parents=True, exist_ok=True)
             self._making = stack.enter_context(ExitStack())
@@ -66,7 +72,10 @@ class TemporaryServer:
         self._stack.close()
 
     def ready(self) -> str:
-        """Return the API's address as soon as it answers. Raises `RunError` with the server's last line."""
+        """Return the API's address as soon as it answers.
+
+        Raises `RunError` with the server's last line, or `OSError` where its disk is full or read-only.
+        """
         connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE)  # knows no proxy
         try:
             connection.request("GET", "/api/health")
@@ -79,8 +88,14 @@ class TemporaryServer:
             raise RunError(self._failure(f"status {status}"))
         self._made.touch()
         self._making.close()
-        threading.Thread(target=self._watch, daemon=True).start()
+        if not self._wanted_port:
+            threading.Thread(target=self._watch, daemon=True).start()
         return f"http://{LOOPBACK}:{self._port}/api"
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process is there."""
+        return self._child.returncode is None
 
     def _watch(self) -> None:
         """End the flow when its server is killed: Prefect would go on asking it for minutes.
@@ -93,7 +108,7 @@ class TemporaryServer:
                 os._exit(1)
 
     def _start(self) -> Child:
-        with socket.create_server((LOOPBACK, 0), backlog=128) as listener:
+        with socket.create_server((LOOPBACK, self._wanted_port), backlog=128) as listener:
             self._port = listener.getsockname()[1]
             uvicorn = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
             return Child(
@@ -108,19 +123,25 @@ class TemporaryServer:
 
     def _environment(self) -> dict[str, str]:
         """Return an environment in which no setting of the user's own servers counts."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-        return {
-            **inherited,
-            "DO_NOT_TRACK": "1",
-            "PREFECT_HOME": str(self._home),
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            # What Prefect sets for its own: no user interface, no scheduler and no other service for later.
-            "PREFECT__SERVER_EPHEMERAL": "1",
-            "PREFECT__SERVER_FINAL": "1",
+        kept = ("PREFECT_SERVER_", "PREFECT_UI_") if self._wanted_port else ()
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("PREFECT_") or name.startswith(kept)
         }
+        own = {"DO_NOT_TRACK": "1", "PREFECT_HOME": str(self._home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+        if self._wanted_port:
+            # The user interface tells the browser this address.
+            own |= {"PREFECT_SERVER_API_HOST": LOOPBACK, "PREFECT_SERVER_API_PORT": str(self._wanted_port)}
+        else:
+            # What Prefect sets for its own: no user interface, no scheduler and no other service for later.
+            own |= {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+        return inherited | own
 
     def _failure(self, reason: str) -> str:
+        check_writable(self._home)
         self._output.seek(0)
         lines = [line for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
         last = lines[-1].strip() if lines else reason
-        return f"the temporary Prefect server did not start: {last} (if its database is damaged: rm -r {self._home})"
+        which = "Prefect" if self._wanted_port else "temporary Prefect"
+        return f"the {which} server did not start: {last} (if its database is damaged: rm -r {self._home})"

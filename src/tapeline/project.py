@@ -12,6 +12,8 @@ from tapeline.errors import InputError
 
 STATE = ".tapeline"
 PARAMS = "params.yaml"
+RUN_BRANCHES = "runs/"
+"""What the branches of isolated runs begin with; the flow run's name follows."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class Project:
     def model(self, pipeline: str) -> Path:
         """Return the folder out of `export@pipeline`."""
         return self.folder / "models" / pipeline
+
+    @property
+    def worktrees(self) -> Path:
+        """Return the folder that holds the Git worktrees of isolated runs, one folder a flow run."""
+        return self.shared / "worktrees"
 
     def checkpoints(self, pipeline: str) -> Path:
         """Return the folder that holds the pipeline's checkpoints, one folder a fingerprint."""

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from flows.server import TemporaryServer
+from flows.server import LocalServer
 
 
 @pytest.fixture
@@ -96,11 +96,25 @@ def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
     finishes_from_the_checkpoint(folder, run)
 
 
-def test_dvc_killed_alone_fails_the_flow_and_leaves_no_stage(waiting, processes_below, run):
-    folder, flow = waiting
+def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
+    _, flow = waiting
     dvc = next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline())
     dvc.kill()
-    _, err = flow.communicate(timeout=30)
+    _, err = flow.communicate(timeout=60)
+    assert flow.returncode == 0, err
+    lines = err.splitlines()
+    attempt = next(index for index, line in enumerate(lines) if line.endswith("train@tiny  attempt 2 of 3"))
+    assert any("checkpoint at step 17" in line for line in lines[:attempt]), "no stage was left behind"
+    assert any("going on from step 17" in line for line in lines[attempt:])
+
+
+def test_a_killed_dvc_without_another_try_fails_the_flow(project, with_database, start, until, processes_below):
+    folder = project("waits")
+    with_database(folder)
+    with start(folder, "--pipeline", "tiny", "--retries", "0") as flow:
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline()).kill()
+        _, err = flow.communicate(timeout=30)
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signal.SIGKILL
     assert "dvc, which ran train@tiny, was killed by SIGKILL" in err.splitlines()[-1]
@@ -111,7 +125,7 @@ def test_a_database_that_was_cut_in_the_making_is_made_anew(project, with_databa
     home = with_database(folder)
     (home / "made").unlink()
     (home / "prefect.db").write_bytes(b"cut")
-    with TemporaryServer(folder / ".tapeline", say=print) as server:
+    with LocalServer(folder / ".tapeline", say=print) as server:
         answer = httpx.post(f"{server.ready()}/flow_runs/count", json={}, timeout=30, trust_env=False)
     assert answer.json() == 0
     assert (home / "made").exists()

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from flows.outcome import UNCHANGED, Outcome
-from flows.report import PipelineFailed, Report, StageResult, markdown, summary
+from flows.report import PipelineFailed, Report, StageResult, summary
+from flows.report_page import markdown
 from tapeline.project import Project
 
 RAN = StageResult(Outcome(word="ran"), 12.34)

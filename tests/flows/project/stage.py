@@ -1,8 +1,8 @@
 """The four stages without TensorFlow: as processes and in what they report they behave like `python -m tapeline`.
 
 What train does stands in the file `behaviour`: well, refuses (its input), waits (until a signal; then it leaves a
-checkpoint, and the next one goes on from there) or crawls (reports its progress in steps of 0.3 s).
-"""
+checkpoint, and the next one goes on from there), dies (of SIGKILL with a checkpoint, from which the next one goes on),
+crawls (reports its progress in steps of 0.3 s) or misses (the bound of its verdict)."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tapeline import processes
-from tapeline.errors import InputError, Interrupted, TapelineError
+from tapeline.errors import InputError, Interrupted, TapelineError, VerdictNo
 from tapeline.project import Project
 from tapeline.report import Progress, write_outcome
 
@@ -40,6 +40,9 @@ def train(project, name, report):
         print(f"going on from step {checkpoint.read_text()}", flush=True)
     elif behaviour == "waits":
         wait(checkpoint)
+    elif behaviour == "dies":
+        write(checkpoint, "17")
+        os.kill(os.getpid(), signal.SIGKILL)
     for done in range(5):
         metrics = {"loss": 1.0 / (done + 1)}
         report({"event": "progress", "done": done + 1, "total": 5, "unit": "steps", "epoch": done, "metrics": metrics})
@@ -48,6 +51,7 @@ def train(project, name, report):
     run = project.run(name, "train")
     write(run / "weights", "7")
     write(run / "metrics.json", {"step": 5, "train": {"loss": 0.2}, "val": {"loss": 0.25}})
+    write(run / "history.csv", "step,epoch,loss,val_loss\n1,1,0.9,\n5,5,0.2,0.25\n")
 
 
 def wait(checkpoint):
@@ -65,11 +69,18 @@ def wait(checkpoint):
 def validate(project, name, report):
     run = project.run(name, "validate")
     write(run / "metrics.json", {"accuracy": 0.975, "loss": 0.3, "classes": {"one": {"precision": 1.0}}})
-    check = {"metric": "accuracy", "value": 0.975, "min": 0.9, "max": None, "holds": True}
-    write(run / "verdict.json", {"split": "test", "verdict": "yes", "reason": "", "checks": [check]})
+    write(run / "plots" / "confusion.csv", "actual,predicted\none,one\ntwo,two\ntwo,one\n")
+    low = 0.99 if (project.folder / "behaviour").read_text().strip() == "misses" else 0.9
+    check = {"metric": "accuracy", "value": 0.975, "min": low, "max": None, "holds": low < 0.975}
+    reason = "" if check["holds"] else f"accuracy is 0.975, below its minimum {low}"
+    answer = {"split": "test", "verdict": "no" if reason else "yes", "reason": reason, "checks": [check]}
+    write(run / "verdict.json", answer)
 
 
 def export(project, name, report):
+    verdict = json.loads((project.run(name, "validate") / "verdict.json").read_text())
+    if verdict["verdict"] == "no":
+        raise VerdictNo(f"{name} is not exported: {verdict['reason']}")
     write(project.model(name) / "model.json", "{}")
 
 

@@ -1,0 +1,74 @@
+"""Find the finished run that has the data, parameters, code and environment of a run that is about to begin."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import closing
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from flows.dvc_stage import DvcProject
+from flows.recorded import LOCK
+from flows.worktree import Worktree
+from tapeline.errors import TapelineError
+from tapeline.git import Git
+from tapeline.project import PARAMS, RUN_BRANCHES, Project
+
+TRAILER = "Parameters"
+"""The line of a run's commit message by which its branch is found without reading its files."""
+
+
+def parameters(project: Project, pipeline: str) -> str:
+    """Return a hash of all that `params.yaml` says about a pipeline, right or wrong."""
+    try:
+        content = YAML(typ="safe").load((project.folder / PARAMS).read_text(encoding="utf-8"))
+        entry = content["pipelines"][pipeline]
+        concerned = [pipeline, entry, content["datasets"].get(entry["dataset"]), content["environment"]]
+    except (YAMLError, KeyError, TypeError, AttributeError):  # the check that follows says what is wrong
+        concerned = [pipeline]
+    return hashlib.sha256(json.dumps(concerned, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> str | None:
+    """Return the ref itself (`main at 8607dbd`) or the branch whose `dvc.lock` records what the worktree would make.
+
+    DVC decides, by its own comparison of commands, parameters, code and data. Branches of other machines count when
+    they have been fetched. `dvc.lock` in the worktree is as it was afterwards.
+    """
+    if _recorded(tree, pipeline):
+        return f"{ref} at {tree.commit[:7]}"
+    lock = tree.project.folder / LOCK
+    own = lock.read_bytes() if lock.exists() else None
+    git = Git(tree.project.folder)
+    try:
+        for branch in branches(git, parameters(tree.project, pipeline)):
+            content = git.ask("show", f"{branch}:./{LOCK}")
+            if content:
+                lock.write_text(content + "\n", encoding="utf-8")
+                if _recorded(tree, pipeline):
+                    return branch
+    finally:
+        if own is None:
+            lock.unlink(missing_ok=True)
+        else:
+            lock.write_bytes(own)
+    return None
+
+
+def branches(git: Git, parameters: str) -> Iterator[str]:
+    """Yield the branches of runs with these parameters, the newest first, local ones and fetched ones."""
+    form = f"--format=%(trailers:key={TRAILER},valueonly,separator=%2C) %(refname:short)"
+    patterns = (f"refs/heads/{RUN_BRANCHES}", f"refs/remotes/*/{RUN_BRANCHES}*")
+    for line in git("for-each-ref", "--sort=-committerdate", form, *patterns).splitlines():
+        found, _, branch = line.partition(" ")
+        if found == parameters:
+            yield branch
+
+
+def _recorded(tree: Worktree, pipeline: str) -> bool:
+    try:
+        with closing(DvcProject(tree.project.folder)) as dvc:
+            return dvc.is_recorded(f"export@{pipeline}")
+    except TapelineError:  # what is wrong there is said by the run that follows
+        return False

@@ -1,0 +1,143 @@
+"""An isolated run: a ref in a Git worktree of its own, ending as one commit on `runs/<flow run>`.
+
+with isolated(request, project, flow_run={"name": "brave-otter", "id": "…"}, say=print) as run:
+    if not run.finished:          # else the name of the run that has made the same
+        ...                       # bring run.project up to date
+        run.commit()
+
+The checkout in front, its index and its HEAD are not touched. What runs is the ref's own code; what is orchestrated is
+this code's.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from flows import pipeline as pipeline_check
+from flows.dvc_stage import DvcProject
+from flows.execution import environment
+from flows.finished import finished_run, parameters
+from flows.overrides import override
+from flows.publishing import push
+from flows.recorded import Record
+from flows.request import Request
+from flows.run_commit import commit_run
+from flows.worktree import Worktree, worktree
+from tapeline import processes
+from tapeline.errors import InputError, RunError
+from tapeline.git import Git
+from tapeline.project import Project
+
+SAME = ".same-"
+"""What the locks of runs that would make the same begin with."""
+
+DAY = 86400.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class IsolatedRun:
+    """A run in its worktree; `finished` names the earlier run that has made the same, if there is one."""
+
+    request: Request
+    tree: Worktree
+    ref: str
+    flow_run: Mapping[str, str]
+    finished: str | None
+    say: Say
+
+    @property
+    def project(self) -> Project:
+        """The project in the worktree."""
+        return self.tree.project
+
+    def commit(self) -> str:
+        """Commit what was made, push it where that was asked for, and return the branch. Raises `RunError`."""
+        with closing(DvcProject(self.project.folder)) as dvc:
+            record = Record.of(_lock(self.project), name=self.tree.branch, cache=dvc.cache)
+        commit = commit_run(self.tree, self.request, record, ref=self.ref, flow_run=self.flow_run)
+        self.say(f"committed as {commit[:7]} on {self.tree.branch}")
+        if self.request.push:
+            push(self.tree, self.request.pipeline, say=self.say)
+        return self.tree.branch
+
+
+@contextmanager
+def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str], say: Say) -> Iterator[IsolatedRun]:
+    """Yield the run, ready to begin, once no other process is making the same.
+
+    Raises `InputError` for a ref, a pipeline or an override that is wrong, before anything has run.
+    """
+    git = Git(project.folder)
+    ref = request.ref or git.main_branch()
+    commit = git.commit_of(ref)
+    with worktree(project, commit, name=flow_run["name"], say=say) as tree:
+        override(tree.project.folder, request.pipeline, request.overrides)
+        with _alone(tree, request.pipeline, say):
+            run = partial(IsolatedRun, request, tree, ref, flow_run, say=say)
+            finished = finished_run(tree, request.pipeline, ref=ref)
+            if not finished:
+                check(tree.project, request.pipeline)
+                _bring_raw_data(tree.project, request.pipeline, say)
+            yield run(finished=finished)
+
+
+def check(project: Project, pipeline: str) -> None:
+    """Check a pipeline of a worktree with the code that stands there. Raises `InputError` with its one line."""
+    top = Path(Git(project.folder)("rev-parse", "--path-format=absolute", "--show-toplevel"))
+    code = next((f / "src" for f in (project.folder, top) if (f / "src" / "tapeline").is_dir()), None)
+    if code is None:
+        pipeline_check.checked(pipeline, start=project.folder)
+        return
+    command = [sys.executable, "-P", pipeline_check.__file__, pipeline]
+    answer = subprocess.run(
+        command,
+        cwd=project.folder,
+        env={**environment(), "PYTHONPATH": str(code)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode:
+        raise InputError((answer.stderr.strip().splitlines() or [f"the check of {pipeline} failed"])[-1])
+
+
+@contextmanager
+def _alone(tree: Worktree, pipeline: str, say: Say) -> Iterator[None]:
+    """Wait for a run that is making the same: it will have been made then."""
+    folder = tree.project.worktrees
+    mine = folder / f"{SAME}{tree.commit[:12]}-{parameters(tree.project, pipeline)}"
+    with processes.exclusive(mine, waiting=say):
+        for other in folder.glob(f"{SAME}*"):
+            if other != mine and time.time() - other.stat().st_mtime > DAY:
+                other.unlink(missing_ok=True)
+        yield
+
+
+def _bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
+    """Bring what came in with `dvc add` into the worktree: from the cache, else from DVC's remote."""
+    with closing(DvcProject(project.folder)) as dvc:
+        files = [str(path) for path in dvc.raw_data(f"export@{pipeline}")]
+    if not files:
+        return
+    for verb in ("checkout", "pull"):
+        command = [sys.executable, "-P", "-m", "dvc", "--quiet", verb, *files]
+        done = subprocess.run(
+            command, cwd=project.folder, env=environment(), capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return
+        say(f"dvc {verb}: the raw data are not all here")
+    raise RunError(
+        f"raw data cannot be had: {done.stderr.strip().splitlines()[-1]}; `dvc pull` them, or add them again"
+    )
+
+
+def _lock(project: Project) -> str:
+    path = project.folder / "dvc.lock"
+    return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -1,0 +1,39 @@
+"""After downtime every run that was missed is late, and one is enough: the first that begins takes the others along."""
+
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.states import Cancelled
+from prefect.types import DateTime
+
+PAGE = 200
+
+
+def collapse(client: SyncPrefectClient, flow_run: UUID) -> int:
+    """Cancel the scheduled runs of this run's deployment whose time has come, and return how many they were.
+
+    Only runs that a schedule made count, this one included, and only such with the same parameters.
+    """
+    this = client.read_flow_run(flow_run)
+    if not this.auto_scheduled or this.deployment_id is None:
+        return 0
+    waiting = FlowRunFilter(
+        deployment_id=FlowRunFilterDeploymentId(any_=[this.deployment_id]),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
+        expected_start_time=FlowRunFilterExpectedStartTime(before_=DateTime.now("UTC")),
+    )
+    cancelled = 0
+    for run in client.read_flow_runs(flow_run_filter=waiting, limit=PAGE, sort=FlowRunSort.EXPECTED_START_TIME_ASC):
+        if run.auto_scheduled and run.parameters == this.parameters and run.id != this.id:
+            client.set_flow_run_state(run.id, Cancelled(message=f"late: run {this.name} does it as well"))
+            cancelled += 1
+    return cancelled

@@ -1,0 +1,38 @@
+"""Whether a flow run's process is there: it holds a lock, which the kernel frees when it ends, however it ends.
+
+with alive(project, flow_run_id):
+    ...
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tapeline.locks import is_held
+from tapeline.project import Project
+
+FOLDER = "flow-runs"
+
+
+@contextmanager
+def alive(project: Project, flow_run: str) -> Iterator[None]:
+    """Hold the lock of a flow run."""
+    path = project.shared / FOLDER / flow_run
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def locks(project: Project) -> Iterator[tuple[str, bool]]:
+    """Yield each flow run that has not ended in order, and whether its process is there."""
+    for path in sorted((project.shared / FOLDER).glob("*")):
+        yield path.name, is_held(path)
+
+
+def forget(project: Project, flow_run: str) -> None:
+    """Take away the lock of a flow run that is dealt with."""
+    (project.shared / FOLDER / flow_run).unlink(missing_ok=True)

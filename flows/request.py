@@ -1,0 +1,49 @@
+"""What a training run is asked for: its parameters, typed, with their bounds.
+
+request = Request.of(pipeline="digits", isolated=True, overrides={"train.epochs": 3})
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tapeline.params import NAME, checked
+
+Stage = Literal["ingest", "train", "validate", "export"]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$", examples=["digits"])]
+Ref = Annotated[str, Field(pattern=r"^([^-\s]\S*)?$", max_length=250, examples=["main", "v1.2.0"])]
+Override = Annotated[str, Field(pattern=r"^(params|train|validate|export)(\.[^.\s]+)+$|^(dataset|recipe|needs)$")]
+Overrides = Annotated[dict[Override, Any], Field(examples=[{"train.epochs": 20, "params.learning_rate": 0.001}])]
+Retries = Annotated[int, Field(ge=0, le=10)]
+Timeouts = Annotated[dict[Stage, Seconds], Field(examples=[{"train": 3600}])]
+
+
+class Request(BaseModel):
+    """One call of the training flow. What cannot be honoured is refused, nothing is ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pipeline: Name
+    isolated: bool = False
+    ref: Ref = ""
+    overrides: Overrides = {}
+    push: bool = False
+    retries: Retries = 2
+    timeouts: Timeouts = {}
+
+    @classmethod
+    def of(cls, **parameters: Any) -> "Request":
+        """Return the request, or raise `InputError` that names the first wrong parameter, its value and the rule."""
+        return checked(cls, parameters, where="parameters")
+
+    @model_validator(mode="after")
+    def _in_place_takes_the_checkout_as_it_is(self) -> "Request":
+        given = [name for name in ("ref", "overrides", "push") if getattr(self, name)]
+        if given and not self.isolated:
+            raise ValueError(
+                f"{', '.join(given)} would be of no effect: a run in place takes the checkout as it is and commits "
+                "nothing; leave it out, or set isolated"
+            )
+        return self

@@ -1,0 +1,75 @@
+"""Run the deployments of `prefect.yaml` in this process' children, without a work pool; `flows.serve` keeps it going.
+
+python -m flows.runner
+"""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+from prefect.deployments.runner import RunnerDeployment
+from prefect.runner import Runner
+from prefect.schedules import Schedule as PrefectSchedule
+
+from flows.deployments import FILE, Deployment, Limit, Schedule, read
+from flows.reconciliation import deployed, differences, remove_what_is_gone
+from tapeline.project import Project
+
+ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
+"""From when intervals are counted: Prefect's own choice, now, would shift a schedule at each start."""
+
+
+def main() -> None:
+    """Bring the server to the file, and run what is due until a signal comes. Schedules are kept then."""
+    checkout = Project.find().folder
+    wanted = read(checkout / FILE)
+    runner = Runner(name="tapeline", pause_on_shutdown=False)
+    with get_client(sync_client=True) as client:
+        before = deployed(client, checkout)
+        for deployment in wanted:
+            runner.add_deployment(served(deployment, checkout))
+        lines = [*differences(before, deployed(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+    print("\n".join(lines or ["deployments are as before"]), flush=True)
+    asyncio.run(runner.start())
+
+
+def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
+    """Return a deployment as Prefect serves it."""
+    schedules = [_schedule(schedule) for schedule in wanted.schedules]
+    return RunnerDeployment.from_entrypoint(
+        wanted.entrypoint,
+        wanted.name,
+        schedules=schedules,
+        parameters=wanted.parameters,
+        description=wanted.description,
+        tags=list(wanted.tags),
+        concurrency_limit=_limit(wanted.concurrency_limit),
+    )
+
+
+def _schedule(wanted: Schedule) -> PrefectSchedule:
+    return PrefectSchedule(
+        cron=wanted.cron,
+        interval=timedelta(seconds=wanted.interval) if wanted.interval else None,
+        anchor_date=datetime.fromisoformat(wanted.anchor_date) if wanted.anchor_date else ANCHOR,
+        timezone=wanted.timezone,
+        active=wanted.active,
+        parameters=wanted.parameters,
+        slug=wanted.slug,
+    )
+
+
+def _limit(limit: Limit | int | None) -> ConcurrencyLimitConfig | int | None:
+    if not isinstance(limit, Limit):
+        return limit
+    return ConcurrencyLimitConfig(
+        limit=limit.limit,
+        collision_strategy=ConcurrencyLimitStrategy(limit.collision_strategy),
+        grace_period_seconds=limit.grace_period_seconds,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Everything on one machine: a Prefect server on the loopback address if none is running, and what is due.
+
+    python -m flows.serve               # runs the deployments of prefect.yaml here
+    python -m flows.serve --worker      # the same through a work pool, as workers elsewhere do it
+
+Whatever of it dies is started again. Runs whose process is gone are marked, so that they block nothing. Ctrl-C ends
+everything in order; the schedules stay, and what is late then is made up by one run.
+"""
+
+import argparse
+import http.client
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import FrameType
+
+from flows.api import API
+from flows.child import Child
+from flows.deployments import CHECKOUT, FILE, read
+from flows.server import LOOPBACK, LocalServer
+from tapeline.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.project import Project
+
+PORT = 4200
+EVERY = 10.0
+"""Seconds between two looks for dead runs."""
+
+POLL = 0.5
+PAUSE = 3.0
+"""Seconds until what died is started again."""
+
+TRIES = 3
+"""How often a runner may end within `SETTLED` seconds of its start, one after another, until that is given up."""
+
+SETTLED = 30.0
+
+
+class Supervisor:
+    """The server, if it is ours, and the process that runs what is due."""
+
+    def __init__(self, project: Project, *, port: int, worker: bool, stack: ExitStack) -> None:
+        self._project, self._port, self._worker, self._stack = project, port, worker, stack
+        self._server: LocalServer | None = None
+        self._runner: Child | None = None
+        self._began, self._failures = 0.0, 0
+
+    def start_server(self) -> None:
+        """Use the configured server, else the one on the port, else start one. Raises `RunError`."""
+        if not os.environ.get(API):
+            from prefect.settings import get_current_settings
+
+            os.environ[API] = get_current_settings().api.url or f"http://{LOOPBACK}:{self._port}/api"
+            for name in ("NO_PROXY", "no_proxy"):
+                os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+        if os.environ[API] != f"http://{LOOPBACK}:{self._port}/api" or answers(self._port):
+            say(f"using the server at {os.environ[API]}")
+            return
+        self._server = self._stack.enter_context(LocalServer(self._project.shared, say=say, port=self._port))
+        self._server.ready()
+        say(f"server: http://{LOOPBACK}:{self._port}")
+
+    def start_runner(self) -> None:
+        """Start what runs the flows. One that has died is left behind: runs that it began go on by themselves."""
+        checkout = self._project.folder
+        self._began = time.monotonic()
+        self._runner = Child(
+            [sys.executable, "-m", *self._command()],
+            cwd=checkout,
+            env={
+                **os.environ,
+                CHECKOUT: str(checkout),
+                "PYTHONPATH": os.pathsep.join([*sys.path[:1], *filter(None, [os.environ.get("PYTHONPATH")])]),
+            },
+            output=sys.stderr.fileno(),
+        )
+
+    def _command(self) -> list[str]:
+        if not self._worker:
+            return ["flows.runner"]
+        from flows.deploy import deploy
+
+        deploy(self._project.folder)
+        pools = {str(deployment.work_pool["name"]) for deployment in read(self._project.folder / FILE)}
+        if len(pools) != 1:
+            raise InputError(f"{FILE} has the work pools {', '.join(sorted(pools))}: a worker serves one; start others")
+        return ["prefect", "worker", "start", "--type", "process", "--pool", *pools]
+
+    def look(self) -> None:
+        """Start again what has died. Raises `RunError` for a runner that does not stay."""
+        if self._server and not self._server.runs:
+            say("the server was killed: starting it again")
+            self._server = None
+            time.sleep(PAUSE)
+            self.start_server()
+        if self._runner and self._runner.returncode is not None:
+            self._failures = self._failures + 1 if time.monotonic() - self._began < SETTLED else 1
+            if self._failures > TRIES:
+                raise RunError(f"the runner ended {self._failures} times at once: what it said is above")
+            say(f"the runner ended with status {self._runner.returncode}: starting it again")
+            self._runner = None
+            time.sleep(PAUSE)
+            self.start_runner()
+
+    def end(self) -> None:
+        """End the runner and its runs, in order."""
+        if self._runner and self._runner.returncode is None:
+            with self._runner:
+                self._runner.end(signal.SIGTERM)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until a signal comes, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m flows.serve", description="Run what prefect.yaml says, here.")
+    parser.add_argument("--worker", action="store_true", help="through the file's work pool")
+    parser.add_argument("--port", type=int, default=PORT, help="of our own server (%(default)d)")
+    options = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        project = Project.find()
+        read(project.folder / FILE)
+        with ExitStack() as stack:
+            supervisor = Supervisor(project, port=options.port, worker=options.worker, stack=stack)
+            stack.callback(supervisor.end)
+            supervisor.start_server()
+            supervisor.start_runner()
+            _watch(supervisor, project)
+    except TapelineError as error:
+        say(str(error))
+        return error.status
+    except (KeyboardInterrupt, Interrupted):
+        say("stopped; the schedules stay")
+    return 0
+
+
+def _watch(supervisor: Supervisor, project: Project) -> None:
+    import httpx
+    from prefect.client.orchestration import get_client
+
+    from flows.dead_runs import bury
+
+    looked = 0.0
+    while True:
+        time.sleep(POLL)
+        supervisor.look()
+        if time.monotonic() - looked > EVERY:
+            looked = time.monotonic()
+            try:
+                with get_client(sync_client=True) as client:
+                    for line in bury(client, project):
+                        say(line)
+            except httpx.HTTPError as error:
+                say(f"the server does not answer: {type(error).__name__}")
+
+
+def answers(port: int) -> bool:
+    """Return whether a Prefect server is on a port of the loopback address. Raises `RunError` for something else."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
+    try:
+        connection.request("GET", "/api/health")
+        answer = connection.getresponse()
+    except ConnectionRefusedError:
+        return False
+    except OSError as error:
+        raise RunError(f"port {port} is taken and does not answer ({error}): give --port") from None
+    finally:
+        connection.close()
+    if answer.status != http.client.OK:
+        raise RunError(f"port {port} is taken by something that is no Prefect server: give --port")
+    return True
+
+
+def say(message: str) -> None:
+    """Tell the terminal."""
+    print(f"serve: {message}", file=sys.stderr, flush=True)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise Interrupted("stopped", signum=signum)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,317 @@
+"""Isolated runs on a real server, in real repositories: what they leave, what they do not touch, several at once."""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+OTHER = """
+  other: {dataset: points, recipe: recipe.py, needs: data/points, params: {}, train: {epochs: 1, batch_size: 1}, validate: {}, export: {}}
+"""
+
+
+def git(folder, *arguments):
+    answer = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.strip()
+
+
+def commit(folder, message):
+    git(folder, "add", "-A")
+    git(folder, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", message)
+
+
+def dvc(folder, *arguments):
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    subprocess.run([sys.executable, "-P", "-m", "dvc", "-q", *arguments], cwd=folder, env=environment, check=True)
+
+
+@pytest.fixture
+def repository(project):
+    """Return a maker of repositories with the pipelines `tiny` and `other` on `main`, and `feature` in front, dirty."""
+
+    def make(behaviour="well", *, dirty=True):
+        folder = project(behaviour)
+        with (folder / "params.yaml").open("a") as params:
+            params.write(OTHER.lstrip("\n"))
+        git(folder, "branch", "-M", "main")
+        commit(folder, "what is trained")
+        if dirty:
+            git(folder, "checkout", "-q", "-b", "feature")
+            (folder / "stage.py").write_text("raise SystemExit('the code of the checkout in front')\n")
+            commit(folder, "broken")
+            (folder / "points.csv").write_text("half an edit")
+            (folder / "note.txt").write_text("not tracked")
+            (folder / "recipe.py").write_text("staged")
+            git(folder, "add", "recipe.py")
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def isolated(run, server):
+    def finish(folder, *arguments, pipeline="tiny"):
+        return run(folder, "--pipeline", pipeline, "--isolated", *arguments, PREFECT_API_URL=server)
+
+    return finish
+
+
+def fingerprint(folder):
+    """Return everything of a checkout that a run must not touch: each file's bytes and time, Git's view, HEAD, index."""
+    skipped = {".git", ".tapeline"}
+    files = [p for p in folder.rglob("*") if p.is_file() and not skipped & set(p.relative_to(folder).parts)]
+    state = {
+        str(p.relative_to(folder)): (hashlib.sha256(p.read_bytes()).hexdigest(), p.stat().st_mtime_ns)
+        for p in files
+        if p.relative_to(folder).parts[:2] not in ((".dvc", "cache"), (".dvc", "tmp"))
+    }
+    index = hashlib.sha256((folder / ".git/index").read_bytes()).hexdigest()
+    return state, git(folder, "--no-optional-locks", "status", "--porcelain"), git(folder, "rev-parse", "HEAD"), index
+
+
+def branches(folder):
+    return git(folder, "branch", "--list", "runs/*", "--format=%(refname:short)").splitlines()
+
+
+def worktrees(folder):
+    return sorted(path.name for path in (folder / ".tapeline/worktrees").iterdir() if path.is_dir())
+
+
+def lock(folder, branch):
+    return YAML(typ="safe").load(git(folder, "show", f"{branch}:dvc.lock"))["stages"]
+
+
+def test_a_run_ends_as_one_commit_and_touches_nothing_else(repository, isolated):
+    folder = repository()
+    before = fingerprint(folder)
+    done = isolated(folder, "--set", "train.epochs=3")
+    assert done.returncode == 0, done.stderr
+    assert fingerprint(folder) == before
+    [branch] = branches(folder)
+    name = branch.removeprefix("runs/")
+    assert f"Beginning flow run '{name}'" in done.stderr
+    assert done.stdout.splitlines()[-3:] == [f"branch {branch}", "verdict yes  accuracy 0.975", "model models/tiny"]
+    assert git(folder, "rev-parse", f"{branch}~") == git(folder, "rev-parse", "main")
+    assert git(folder, "diff", "--name-only", "main", branch).splitlines() == ["dvc.lock", "params.yaml"]
+    stages = lock(folder, branch)
+    assert list(stages) == ["ingest@points", "train@tiny", "validate@tiny", "export@tiny"]
+    assert stages["train@tiny"]["params"]["params.yaml"]["pipelines.tiny.train"]["epochs"] == 3
+    message = git(folder, "log", "-1", "--format=%B", branch)
+    assert message.startswith(f"Run {name}: tiny\n")
+    assert f"Data: {stages['train@tiny']['deps'][1]['md5']}\n" in message
+    assert "Metrics: accuracy 0.975, loss 0.3\n" in message
+    assert worktrees(folder) == []
+    assert git(folder, "worktree", "list", "--porcelain").count("worktree ") == 1
+
+
+def test_what_was_made_is_in_the_checkout_s_cache(repository, isolated):
+    folder = repository(dirty=False)
+    assert isolated(folder).returncode == 0
+    [branch] = branches(folder)
+    git(folder, "checkout", "-q", branch)
+    dvc(folder, "checkout", "--with-deps", "export@tiny")
+    assert (folder / "models/tiny/model.json").exists()
+
+
+def test_nothing_is_trained_twice(repository, isolated, ask):
+    folder = repository()
+    assert isolated(folder, "--set", "train.epochs=3").returncode == 0
+    [branch] = branches(folder)
+    again = isolated(folder, "--set", "train.epochs=3")
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.strip() == f"nothing new: {branch} has these data, parameters, code and environment"
+    assert branches(folder) == [branch]
+    assert worktrees(folder) == []
+    name = re.search(r"Beginning flow run '([^']+)'", again.stderr)[1]
+    [found] = ask("flow_runs", {"flow_runs": {"name": {"any_": [name]}}})
+    assert (found["state_type"], found["state_name"]) == ("COMPLETED", "nothing new")
+    other = isolated(folder, "--set", "train.epochs=4")
+    assert other.returncode == 0, other.stderr
+    assert len(branches(folder)) == 2
+
+
+def test_a_change_of_code_or_data_is_something_new(repository, isolated):
+    folder = repository(dirty=False)
+    assert isolated(folder).returncode == 0
+    for name, text in (("points.csv", "a\n1\n2\n3\n"), ("stage.py", (folder / "stage.py").read_text() + "# new\n")):
+        (folder / name).write_text(text)
+        commit(folder, f"another {name}")
+        done = isolated(folder)
+        assert "train@tiny  Running stage" in done.stderr, done.stderr
+    assert len(branches(folder)) == 3
+
+
+def test_the_ref_s_own_record_counts(repository, isolated):
+    folder = repository(dirty=False)
+    dvc(folder, "repro")
+    commit(folder, "built")
+    done = isolated(folder)
+    assert done.stdout.startswith(f"nothing new: main at {git(folder, 'rev-parse', '--short=7', 'main')} has")
+
+
+def test_four_at_once(repository, start, server):
+    folder = repository("crawls")
+    before = fingerprint(folder)
+    asked = [(pipeline, epochs) for pipeline in ("tiny", "other") for epochs in (5, 6)]
+    flows = [
+        start(folder, "--pipeline", name, "--isolated", "--set", f"train.epochs={n}", PREFECT_API_URL=server)
+        for name, n in asked
+    ]
+    ended = [flow.communicate(timeout=200) for flow in flows]
+    assert [flow.returncode for flow in flows] == [0] * 4, ended
+    assert fingerprint(folder) == before
+    found = []
+    for branch in branches(folder):
+        [train] = [name for name in lock(folder, branch) if name.startswith("train@")]
+        pipeline = train.removeprefix("train@")
+        values = lock(folder, branch)[train]["params"]["params.yaml"][f"pipelines.{pipeline}.train"]
+        found.append((pipeline, values["epochs"]))
+        assert lock(folder, branch).keys() == {"ingest@points", train, f"validate@{pipeline}", f"export@{pipeline}"}
+    assert sorted(found) == sorted(asked)
+    assert worktrees(folder) == []
+
+
+def test_of_two_that_would_make_the_same_one_trains(repository, start, server):
+    folder = repository("crawls")
+    flows = [start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) for _ in range(2)]
+    outputs = [flow.communicate(timeout=120)[0] for flow in flows]
+    assert [flow.returncode for flow in flows] == [0, 0]
+    [branch] = branches(folder)
+    assert sorted("nothing new" in output for output in outputs) == [False, True]
+    assert sum(f"nothing new: {branch}" in output for output in outputs) == 1
+
+
+def test_a_failed_run_s_worktree_is_kept_up_to_a_limit(repository, isolated):
+    folder = repository("refuses")
+    names = []
+    for epochs in range(4):
+        done = isolated(folder, "--set", f"train.epochs={epochs + 1}")
+        assert done.returncode == 2
+        assert "the worktree is kept to be looked at" in done.stderr
+        names.append(re.search(r"Beginning flow run '([^']+)'", done.stderr)[1])
+    assert worktrees(folder) == sorted(names[1:])
+    assert branches(folder) == []
+
+
+def test_a_killed_run_loses_no_checkpoint_and_the_next_one_cleans(repository, start, isolated, server, until):
+    folder = repository("waits")
+    with start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) as flow:
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        flow.kill()
+    until((folder / ".tapeline/checkpoints/tiny/step").exists)
+    [left] = worktrees(folder)
+    done = isolated(folder)
+    assert done.returncode == 0, done.stderr
+    assert f"taking away the worktree of a run that crashed: {left}" in done.stderr
+    assert "going on from step 17" in done.stderr
+    assert worktrees(folder) == []
+    assert len(branches(folder)) == 1
+
+
+def test_a_stopped_run_leaves_no_worktree(repository, start, server, until):
+    folder = repository("waits")
+    with start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) as flow:
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        flow.send_signal(signal.SIGTERM)
+        flow.communicate(timeout=60)
+    assert flow.returncode == 128 + signal.SIGTERM
+    assert worktrees(folder) == []
+    assert (folder / ".tapeline/checkpoints/tiny/step").exists()
+
+
+def test_a_run_is_pushed_where_remotes_are(repository, isolated, tmp_path):
+    folder = repository(dirty=False)
+    git(tmp_path, "init", "-q", "--bare", "origin.git")
+    git(folder, "remote", "add", "origin", str(tmp_path / "origin.git"))
+    dvc(folder, "remote", "add", "-d", "storage", "../storage")
+    commit(folder, "a remote beside the checkout")
+    done = isolated(folder, "--push")
+    assert done.returncode == 0, done.stderr
+    [branch] = branches(folder)
+    assert "the files are on DVC's remote storage" in done.stderr
+    assert f"{branch} is on Git's remote origin" in done.stderr
+    assert git(tmp_path / "origin.git", "rev-parse", branch) == git(folder, "rev-parse", branch)
+    git(tmp_path, "clone", "-q", "--branch", branch, str(tmp_path / "origin.git"), "elsewhere")
+    dvc(tmp_path / "elsewhere", "pull", "--with-deps", "export@tiny")
+    assert (tmp_path / "elsewhere/models/tiny/model.json").exists()
+
+
+def test_without_remotes_it_says_so(repository, isolated):
+    done = isolated(repository(), "--push")
+    assert done.returncode == 0, done.stderr
+    assert "DVC has no remote here: nothing was pushed there" in done.stderr
+    assert "Git has no remote here: nothing was pushed there" in done.stderr
+
+
+def test_a_remote_that_refuses_fails_the_run_with_what_to_do(repository, isolated, tmp_path):
+    folder = repository(dirty=False)
+    git(folder, "remote", "add", "origin", str(tmp_path / "nowhere.git"))
+    done = isolated(folder, "--push")
+    assert done.returncode == 1
+    [branch] = branches(folder)
+    assert done.stderr.splitlines()[-1].endswith(f"push it with `git push REMOTE {branch}` and `dvc push`")
+
+
+def test_raw_data_come_along(repository, isolated):
+    folder = repository(dirty=False)
+    (folder / "points.csv").write_text("a\n7\n")
+    git(folder, "rm", "-q", "--cached", "points.csv")
+    dvc(folder, "add", "points.csv")
+    commit(folder, "raw data in DVC")
+    done = isolated(folder)
+    assert done.returncode == 0, done.stderr
+    assert "nothing new" in isolated(folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--ref", "nowhere"), "ref is 'nowhere': no such branch, tag or commit"),
+        (("--set", "train.epochs=0"), "pipelines.tiny.train.epochs is 0: must be greater than 0"),
+        (("--set", "train.epoch=1"), "train.epoch: no such setting; did you mean 'epochs'?"),
+        (("--set", "params.speed=1"), "speed: no such setting"),
+        (("--pipeline", "unknown"), "no pipeline 'unknown'"),
+        (("--set", "train.epochs"), "'train.epochs' is no pair"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_runs(repository, isolated, arguments, message):
+    folder = repository()
+    done = isolated(folder, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert branches(folder) == []
+    assert not (folder / "ran.log").exists()
+
+
+def test_what_a_ref_lacks_is_not_taken_from_the_checkout(repository, isolated):
+    folder = repository(dirty=False)
+    git(folder, "checkout", "-q", "--orphan", "empty")
+    git(folder, "rm", "-rfq", "--cached", ".")
+    git(folder, "add", "points.csv")
+    git(folder, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "no project")
+    git(folder, "checkout", "-qf", "main")
+    done = isolated(folder, "--ref", "empty")
+    assert done.returncode == 2
+    assert "has no params.yaml: name a ref that has" in done.stderr.splitlines()[-1]
+
+
+def test_the_machine_s_description_is_committed_when_the_stage_left_one(repository, isolated):
+    folder = repository(dirty=False)
+    text = (folder / "stage.py").read_text()
+    described = 'write(Path("runs") / name / "environment.json", {"machine": "this"})'
+    (folder / "stage.py").write_text(
+        text.replace('    print("last | line"', f'    {described}\n    print("last | line"')
+    )
+    commit(folder, "as the train stage does")
+    assert isolated(folder).returncode == 0
+    [branch] = branches(folder)
+    assert json.loads(git(folder, "show", f"{branch}:runs/tiny/environment.json")) == {"machine": "this"}

@@ -1,0 +1,248 @@
+"""`prefect.yaml` on a real server: what is deployed, served, removed; and that dead runs block nothing."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from ruamel.yaml import YAML
+
+from flows.deployments import read
+from tapeline.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def entry(name, *, every=None, **parameters):
+    schedules = [{"interval": every, "timezone": "UTC", "slug": "often"}] if every else []
+    return {
+        "name": name,
+        "entrypoint": "flows/training.py:training",
+        "parameters": {"pipeline": "tiny", **parameters},
+        "tags": ["tapeline"],
+        "work_pool": {"name": "test"},
+        "concurrency_limit": {"limit": 1, "collision_strategy": "CANCEL_NEW"},
+        "schedules": schedules,
+    }
+
+
+def write(folder, *entries):
+    step = {"prefect.deployments.steps.set_working_directory": {"directory": "{{ $TAPELINE_CHECKOUT }}"}}
+    with (folder / "prefect.yaml").open("w") as file:
+        YAML().dump({"pull": [step], "deployments": list(entries)}, file)
+
+
+@pytest.fixture
+def checkout(project):
+    """Return a maker of projects with flows of their own."""
+
+    def make(behaviour="well"):
+        folder = project(behaviour)
+        (folder / "flows").symlink_to(ROOT / "flows")
+        (folder / ".gitignore").write_text(".tapeline/\nflows\n")
+        for command in (
+            ["branch", "-M", "main"],
+            ["add", "-A"],
+            ["-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "all"],
+        ):
+            subprocess.run(["git", *command], cwd=folder, check=True)
+        return folder
+
+    return make
+
+
+def environment(folder, server):
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+        **({"PREFECT_API_URL": server} if server else {}),
+    }
+
+
+@pytest.fixture
+def deploy(server):
+    def call(folder):
+        command = [sys.executable, "-m", "flows.deploy"]
+        done = subprocess.run(
+            command, cwd=folder, env=environment(folder, server), capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    return call
+
+
+@pytest.fixture
+def serve(server):
+    """Serve a folder's `prefect.yaml`; with `own` on a server of its own."""
+    started = []
+
+    def popen(folder, *arguments, own=False):
+        with (folder / "serve.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "flows.serve", *arguments],
+                cwd=folder,
+                env=environment(folder, None if own else server),
+                stderr=log,
+                stdout=log,
+            )
+        started.append(process)
+        return process
+
+    yield popen
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(timeout=60)
+
+
+@pytest.fixture
+def runs(ask):
+    def find(name, *states):
+        wanted = {"deployments": {"name": {"any_": [name]}}}
+        return [run for run in ask("flow_runs", wanted) if not states or run["state_type"] in states]
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"concurrency_limit": {"limit": 0}}, "concurrency_limit"),
+        ({"schedules": [{"cron": "0 3 * * *", "interval": 20}]}, "a schedule has either cron or interval"),
+        ({"schedules": [{"crn": "0 3 * * *"}]}, "crn: no such setting; did you mean 'cron'?"),
+        ({"entrypoint": "flows.training"}, "entrypoint"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line(tmp_path, change, message):
+    write(tmp_path, entry("a") | change)
+    with pytest.raises(InputError, match=r"^prefect\.yaml") as refusal:
+        read(tmp_path / "prefect.yaml")
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_file_that_comes_along_is_right(root):
+    names = [deployment.full_name for deployment in read(root / "prefect.yaml")]
+    assert names == ["training/digits", "training/linear-regression", "training/by-hand"]
+
+
+def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask):
+    folder = checkout()
+    write(folder, entry("nightly", every=3600), entry("gone"))
+    assert deploy(folder) == (0, ["created work pool test", "created training/gone", "created training/nightly"], "")
+    assert deploy(folder)[:2] == (0, ["nothing changed"])
+    write(folder, entry("nightly", every=7200, retries=0))
+    assert deploy(folder)[:2] == (
+        0,
+        [
+            "changed training/nightly: parameters, new schedule every 7200 s UTC (often)",
+            "removed training/gone",
+        ],
+    )
+    write(folder, entry("nightly", retries=0))
+    assert deploy(folder)[:2] == (0, ["removed every 7200 s UTC (often) of training/nightly"])
+    found = {d["name"]: d for d in ask("deployments") if d["name"] in ("nightly", "gone")}
+    assert list(found) == ["nightly"]
+    assert found["nightly"]["schedules"] == []
+    assert found["nightly"]["global_concurrency_limit"]["limit"] == 1
+    form = found["nightly"]["parameter_openapi_schema"]["properties"]
+    assert form["retries"] | {"minimum": 0, "maximum": 10, "type": "integer"} == form["retries"]
+    assert all(form[name].get("description") for name in form)
+
+
+def test_a_schedule_trains_once_and_then_finds_nothing_new(checkout, serve, runs, until):
+    folder = checkout()
+    write(folder, entry("twice", every=4, isolated=True))
+    process = serve(folder)
+    until(lambda: len(runs("twice", "COMPLETED")) >= 3, limit=120)
+    names = [run["state_name"] for run in sorted(runs("twice", "COMPLETED"), key=lambda run: run["start_time"])]
+    assert names[0] == "Completed"
+    assert set(names[1:]) == {"nothing new"}
+    assert runs("twice", "FAILED", "CRASHED") == []
+    process.terminate()
+    assert process.wait(timeout=60) == 0
+    left = subprocess.run(["git", "worktree", "list"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert len(left.splitlines()) == 1
+
+
+def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, serve, runs, ask, until):
+    folder = checkout()
+    write(folder, entry("late", every=5, isolated=True))
+    process = serve(folder)
+    until(lambda: runs("late", "COMPLETED"), limit=90)
+    process.terminate()
+    process.wait(timeout=60)
+    [deployment] = [d for d in ask("deployments") if d["name"] == "late"]
+    assert not deployment["paused"]
+    assert [schedule["active"] for schedule in deployment["schedules"]] == [True]
+    done = len(runs("late", "COMPLETED"))
+
+    def late():
+        return [run for run in runs("late", "SCHEDULED") if run["expected_start_time"] < now()]
+
+    until(lambda: len(late()) >= 4, limit=60)
+    missed = {run["id"] for run in late()}
+    serve(folder)
+    until(lambda: len(runs("late", "COMPLETED")) > done, limit=60)
+    until(lambda: missed & {run["id"] for run in late()} == set(), limit=60)
+    states = [run["state_type"] for run in runs("late") if run["id"] in missed]
+    assert states.count("CANCELLED") >= 2, states
+    assert set(states) <= {"CANCELLED", "COMPLETED"}
+
+
+def now():
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+
+
+def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve, runs, until):
+    folder = checkout("waits")
+    write(folder, entry("dead", every=5, isolated=True))
+    process = serve(folder)
+    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=90)
+    [run] = runs("dead", "RUNNING")
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    for child in family:
+        if "flows.runner" in child.cmdline() or "prefect" in " ".join(child.cmdline()):
+            child.kill()
+    process.wait()
+    serve(folder)
+    until(lambda: run["id"] in {found["id"] for found in runs("dead", "CRASHED")}, limit=60)
+    until(lambda: runs("dead", "COMPLETED"), limit=60)
+    assert "going on from step 17" in (folder / "serve.log").read_text()
+
+
+def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_database, until, processes_below):
+    folder = checkout()
+    with_database(folder)
+    write(folder, entry("own"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = serve(folder, "--port", str(port), own=True)
+
+    def names():
+        try:
+            answer = httpx.post(f"http://127.0.0.1:{port}/api/deployments/filter", json={}, trust_env=False)
+            return [deployment["name"] for deployment in answer.json()]
+        except httpx.HTTPError:
+            return []
+
+    def child(word):
+        return next((c for c in psutil.Process(process.pid).children() if word in c.cmdline()), None)
+
+    until(lambda: names() == ["own"], limit=60)
+    for word in ("uvicorn", "flows.runner"):
+        first = until(lambda word=word: child(word))
+        first.kill()
+        until(lambda word=word, first=first: (now := child(word)) and now.pid != first.pid, limit=60)
+        until(lambda: names() == ["own"], limit=60)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
+    assert processes_below(folder) == []
