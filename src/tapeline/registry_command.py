@@ -18,11 +18,12 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     parser = commands.add_parser("registry", help=what, description=what)
     inner = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    register = _command(inner, "register", _register, "tag HEAD as the next version of a model")
+    register = _command(inner, "register", _register, "tag a commit as the next version of a model")
     register.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
     number = register.add_mutually_exclusive_group()
     number.add_argument("--bump", default="patch", choices=("patch", "minor", "major"), help="(%(default)s)")
     number.add_argument("--version", metavar="X.Y.Z", help="this number instead")
+    register.add_argument("--rev", metavar="REV", help="a commit such as runs/NAME that need not be checked out (HEAD)")
 
     gate = _command(inner, "gate", _gate, "ask whether a version may go into a stage; status 1 for no; changes nothing")
     promote = _command(inner, "promote", _promote, "make a version live in a stage, if the gate allows it")
@@ -68,7 +69,8 @@ def _command(
 def _register(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.register import register
 
-    made = register(registry, options.name, bump=options.bump, version=options.version, flow_run=_flow_run())
+    asked = {"bump": options.bump, "version": options.version, "revision": options.rev}
+    made = register(registry, options.name, **asked, flow_run=_flow_run())
     print(f"registered {made.tag.name} on {made.commit[:10]}{_sharing(registry, made.tag.name)}")
     return 0
 

@@ -150,7 +150,7 @@ CASES = {
         REGISTER,
         "recipe.py is not committed",
     ),
-    "code that is newer than the model": (committed(edit("make.py", "graph", "grape")), REGISTER, "is stale"),
+    "code that is newer than the model": (committed(edit("make.py", "graph", "grape")), REGISTER, "its stage is stale"),
     "an altered out": (lambda r: (new_model(r), alter(r, "model.json")), REGISTER, "export@one is stale"),
     "an out that is gone": (lambda r: (new_model(r), shutil.rmtree(r.folder / "models")), REGISTER, "models/one"),
     "a cache that lost a file": (
@@ -165,6 +165,12 @@ CASES = {
         "HEAD is detached at",
     ),
     "nobody known to Git": (lambda r: (new_model(r), anonymous(r)), REGISTER, "Git does not know who you are"),
+    "a revision that is none": (NOTHING, (*REGISTER, "--rev=-x"), "'-x' is no commit here"),
+    "another commit's code": (
+        lambda r: (new_model(r), committed(edit("make.py", "graph", "grape"))(r)),
+        (*REGISTER, "--rev", "HEAD"),
+        "is not what made the model: its stage is stale",
+    ),
     "no lock": (
         lambda r: (r.git("rm", "--quiet", "dvc.lock"), r.git("commit", "--quiet", "--message", "x")),
         REGISTER,

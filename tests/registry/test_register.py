@@ -24,6 +24,26 @@ def test_the_first_version_and_what_its_tag_says(fresh):
     assert found["model"]["md5"] in (fresh.folder / "dvc.lock").read_text()
 
 
+def test_the_branch_of_a_run_that_is_not_checked_out(fresh):
+    """As isolated runs leave it: the commit says which flow run made it, and lineage tells."""
+    fresh.git("switch", "--quiet", "-c", "runs/brave-owl")
+    fresh.build(7)
+    fresh.git("commit", "--quiet", "--amend", "-m", "Run brave-owl: one\n\nFlow-run: brave-owl\nFlow-run-id: 12-34\n")
+    fresh.git("switch", "--quiet", "main")
+    (fresh.folder / "recipe.py").write_text('"""Changed meanwhile."""\n')
+    fresh("registry", "register", "one", "--rev", "runs/brave-owl")
+    assert fresh.git("rev-parse", "one@v1.0.0^{commit}") == fresh.git("rev-parse", "runs/brave-owl")
+    assert record(fresh, "one@v1.0.0")["metrics"] == {"loss": 7.0}
+    assert "run brave-owl (12-34)" in fresh("registry", "lineage", "one").stdout
+    fresh("registry", "promote", "one", "prod")
+
+
+def test_from_a_folder_inside_the_project(fresh):
+    inner = fresh.folder / "runs" / "one"
+    type(fresh)(inner)("registry", "register", "one")
+    assert fresh.tags() == ["one@v1.0.0"]
+
+
 def test_versions_grow_as_asked(fresh):
     fresh("registry", "register", "one", "--version", "0.9.0")
     for value, (arguments, version) in enumerate(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tapeline.registry.lock_file import LOCK
 from tapeline.registry.registry import Registry
 from tapeline.registry.state import Version
 
@@ -22,7 +23,7 @@ def lineage(registry: Registry, version: Version) -> dict[str, Any]:
         "live_in": found.stages(version.number),
         "registered": {"by": version.tag.author, "email": version.tag.email, "at": moment(version.tag.time)},
         "model": {"path": f"models/{version.name}", "md5": recorded.model, "metrics": said.get("metrics", {})},
-        "run": {"flow_run": said.get("flow_run"), "stages": recorded.chain()},
+        "run": {**registry.repository.run(version.commit, LOCK), "stages": recorded.chain()},
         "parameters": recorded.parameters(),
         "data": {**dataset, "outs": recorded.datasets()},
         "code": {"commit": version.commit, "files": recorded.code()},
@@ -57,7 +58,7 @@ def tree(found: Mapping[str, Any]) -> str:
     source = data.get("source") or {}
     branches: list[tuple[str, list[str]]] = [
         (f"model {found['model']['path']}  md5 {found['model']['md5']}", _pairs(found["model"]["metrics"])),
-        (f"run {found['run']['flow_run'] or 'by hand'}", found["run"]["stages"]),
+        (f"run {_run(found['run'])}", found["run"]["stages"]),
         ("parameters", _pairs(_flat(found["parameters"]))),
         (
             f"data {data.get('name', '')}  sha256 {data.get('sha256', 'not in the tag')}",
@@ -74,6 +75,10 @@ def tree(found: Mapping[str, Any]) -> str:
         lines.append(f"{'└─' if last else '├─'} {title}")
         lines += [f"{'  ' if last else '│ '}   {leaf}" for leaf in leaves]
     return "\n".join(lines)
+
+
+def _run(run: Mapping[str, Any]) -> str:
+    return f"{run['name']} ({run['id']})" if run.get("name") else "by hand"
 
 
 def _assigned(event: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from tapeline.errors import InputError
 if TYPE_CHECKING:
     from tapeline.registry.registry import Registry
     from tapeline.registry.state import Version
+    from tapeline.registry.store import Store
 
 DESCRIPTION = "model.json"
 SAVED_MODEL = "saved_model"
@@ -24,12 +25,20 @@ class Model:
 
     @classmethod
     def of(cls, registry: "Registry", version: "Version") -> "Model":
-        """Read it, from the remote when the cache lacks it. Raises `InputError` for what is missing or altered."""
-        listing = registry.store.listing(registry.recorded(version).model)
+        """Read a version's. Raises `InputError` for what is missing or altered."""
+        return cls.at(registry.store, registry.recorded(version).model, version.tag.name)
+
+    @classmethod
+    def at(cls, store: "Store", md5: str, name: str) -> "Model":
+        """Read one by the MD5 of its folder, from the remote when the cache lacks it; every file of it is checked.
+
+        name: how errors name it.
+        """
+        listing = store.listing(md5)
         if DESCRIPTION not in listing:
-            raise InputError(f"{version.tag.name} has no {DESCRIPTION}: it is no model that Tapeline exported")
-        size = sum(registry.store.bring(md5).stat().st_size for md5 in listing.values())
-        return cls(described(registry.store.bring(listing[DESCRIPTION]).read_bytes(), version.tag.name), size)
+            raise InputError(f"{name} has no {DESCRIPTION}: it is no model that Tapeline exported")
+        size = sum(store.bring(part).stat().st_size for part in listing.values())
+        return cls(described(store.bring(listing[DESCRIPTION]).read_bytes(), name), size)
 
     @property
     def signatures(self) -> dict[str, Any]:

@@ -7,55 +7,62 @@ from typing import Any
 from tapeline.errors import InputError
 from tapeline.registry import lock_file, names, state, tagging
 from tapeline.registry.lock_file import Recorded
-from tapeline.registry.model import DESCRIPTION, described
+from tapeline.registry.model import Model
 from tapeline.registry.registry import Registry
 from tapeline.registry.state import Version
 
 
 def register(
-    registry: Registry, name: str, *, bump: str = "patch", version: str | None = None, flow_run: str | None = None
+    registry: Registry,
+    name: str,
+    *,
+    bump: str = "patch",
+    version: str | None = None,
+    revision: str | None = None,
+    flow_run: str | None = None,
 ) -> Version:
-    """Tag HEAD as the next version of a model, and return it.
+    """Tag a commit as the next version of a model, and return it.
 
-    bump: which of the three numbers grows; version: the very number instead. Raises `InputError`, and makes no tag,
-    when HEAD is on no branch or dirty, when the outs are not those of its `dvc.lock`, or when their bytes are not in
-    the cache and (where one is set) in the default remote.
+    bump: which of the three numbers grows; version: the very number instead. revision: a commit that need not be
+    checked out, such as the branch of an isolated run; else HEAD. Raises `InputError`, and makes no tag, when HEAD is
+    on no branch or dirty, when outs or code are not those of the commit's `dvc.lock`, or when the bytes are not in the
+    cache and (where one is set) in the default remote.
     """
     names.check_name(name)
     registry.params.pipeline(name)
-    if bump not in names.BUMPS:
-        raise InputError(f"{bump!r} is no part of a version: give {', '.join(names.BUMPS)}")
     repository = registry.repository
     repository.identity()
+    commit = repository.resolve(revision) if revision else repository.head
     found = registry.state(name)
     wanted = names.check_version(version) if version else names.bumped(list(found.versions), bump)
-    _check_version(found, wanted, repository.head)
+    _check_version(found, wanted, commit)
+    if revision is None:
+        _check_tree(registry)
+    recorded = lock_file.recorded(repository, commit, name)
+    _check_committed(registry, commit, recorded)
+    if lost := registry.store.missing(recorded.model):
+        raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
+    if revision is None and (stale := registry.store.stale(name)):
+        raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
+    model = Model.at(registry.store, recorded.model, f"models/{name} of {commit[:10]}")
+    for out in (recorded.model, recorded.predictions, recorded.data(model.dataset)):
+        _check_kept(registry, out)
+    for other in found.versions.values():
+        if registry.recorded(other).model == recorded.model:
+            raise InputError(f"{other.tag.name} has these very bytes: promote that one")
+    record = _record(registry, commit, recorded, model, flow_run)
+    with registry.alone():
+        tagging.register(repository, found.artifact, wanted, commit, state.message(f"{name} {wanted}", record))
+    return registry.state(name).versions[wanted]
+
+
+def _check_tree(registry: Registry) -> None:
+    repository = registry.repository
     if repository.branch() is None:
         raise InputError(f"HEAD is detached at {repository.head[:10]}: a version is of a branch; `git switch` to one")
     if changed := repository.changed():
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
         raise InputError(f"{changed[0]} is not committed{more}: a version is a commit; commit or restore it")
-    recorded = lock_file.recorded(repository, repository.head, name)
-    model = recorded.model
-    _check_committed(registry, recorded)
-    if lost := registry.store.missing(model):
-        raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
-    if stale := registry.store.stale(name):
-        raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
-    description = _described(registry.project.model(name))
-    dataset = str(description["dataset"]["name"])
-    for out in (model, recorded.predictions, recorded.data(dataset)):
-        _check_kept(registry, out)
-    for part in registry.store.listing(model).values():
-        registry.store.bring(part)
-    for other in found.versions.values():
-        if registry.recorded(other).model == model:
-            raise InputError(f"{other.tag.name} has these very bytes: promote that one")
-    record = _record(registry, recorded, description, dataset, flow_run)
-    with registry.alone():
-        text = state.message(f"{name} {wanted}", record)
-        tagging.register(repository, found.artifact, wanted, repository.head, text)
-    return registry.state(name).versions[wanted]
 
 
 def _check_version(found: state.State, wanted: str, head: str) -> None:
@@ -68,27 +75,31 @@ def _check_version(found: state.State, wanted: str, head: str) -> None:
             raise InputError(f"{wanted} is below {name}, which exists: versions grow")
 
 
-def _check_committed(registry: Registry, recorded: Recorded) -> None:
-    """Check that what made the model can be had again: each dependency is in the commit, or DVC's own."""
-    tracked = registry.repository.tracked(registry.repository.head)
+def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> None:
+    """Check that what made the model can be had again: each dependency is in the commit as it was, or DVC's own."""
+    tracked = registry.repository.tracked(commit)
     top, folder = registry.repository.top, registry.project.folder
-    for dep in recorded.code():
+    for dep, md5 in recorded.code().items():
         path = (folder / dep).resolve()
         if not path.is_relative_to(top):
             raise InputError(f"{dep} is outside the repository, and the model depends on it")
         inside = path.relative_to(top).as_posix()
-        known = inside in tracked or any(name.startswith(f"{inside}/") for name in tracked)
-        if not known and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, path):
+        if inside in tracked:
+            if registry.repository.digest(commit, inside) != md5:
+                raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+            continue
+        known = any(name.startswith(f"{inside}/") for name in tracked)
+        if not known and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
             raise InputError(f"{dep} is not committed, and the model depends on it: `git add` or `dvc add` it")
 
 
-def _made_elsewhere(registry: Registry, path: Path) -> bool:
+def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
     """Return whether a committed lock of another folder of the repository has it among its outs."""
     top = registry.repository.top
-    locks = [p for p in registry.repository.tracked(registry.repository.head) if p.endswith(lock_file.LOCK)]
+    locks = [p for p in registry.repository.tracked(commit) if p.endswith(lock_file.LOCK)]
     for lock in locks:
         folder = (top / lock).parent
-        text = registry.repository.git("show", f"{registry.repository.head}:{lock}")
+        text = registry.repository.git("show", f"{commit}:{lock}")
         if path.is_relative_to(folder) and f"path: {path.relative_to(folder).as_posix()}\n" in text:
             return True
     return False
@@ -101,29 +112,19 @@ def _check_kept(registry: Registry, md5: str) -> None:
         raise InputError(f"the remote has no {md5}: nobody else could use this version; run `dvc push` first")
 
 
-def _described(folder: Path) -> dict[str, Any]:
-    path = folder / DESCRIPTION
-    try:
-        return described(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        raise InputError(f"{path} is missing: `dvc checkout` or `tapeline export {folder.name}`") from None
-
-
-def _record(
-    registry: Registry, recorded: Recorded, description: dict[str, Any], dataset: str, flow_run: str | None
-) -> dict[str, Any]:
+def _record(registry: Registry, commit: str, recorded: Recorded, model: Model, flow_run: str | None) -> dict[str, Any]:
     """Return what the tag says: enough to trace the version with Git alone."""
-    environment = registry.repository.read(registry.repository.head, f"runs/{recorded.name}/environment.json")
-    metrics = {key: value for key, value in description["metrics"].items() if isinstance(value, int | float)}
+    environment = registry.repository.read(commit, f"runs/{recorded.name}/environment.json")
     return {
-        "commit": registry.repository.head,
+        "commit": commit,
         "model": {"path": f"models/{recorded.name}", "md5": recorded.model},
-        "files": description["files"],
-        "metrics": metrics,
-        "split": description.get("verdict", {}).get("split", "test"),
-        "data": {**description["dataset"], "md5": recorded.data(dataset)},
+        "files": model.content["files"],
+        "metrics": model.metrics,
+        "split": model.split,
+        "data": {**model.content["dataset"], "md5": recorded.data(model.dataset)},
         "parameters": recorded.parameters(),
         "code": recorded.code(),
         "environment": json.loads(environment) if environment else None,
-        "flow_run": flow_run,
+        "run": registry.repository.run(commit, lock_file.LOCK),
+        "registered_by_flow_run": flow_run,
     }

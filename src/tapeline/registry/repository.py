@@ -1,9 +1,11 @@
 """Git as the registry reads it: commits, their files, and annotated tags."""
 
+import hashlib
 import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tapeline.errors import InputError
 
@@ -42,9 +44,9 @@ class Repository:
         answer = self._call(*arguments)
         if answer.returncode:
             raise InputError(f"git {arguments[0]}: {_last_line(answer.stderr)}")
-        return answer.stdout
+        return str(answer.stdout)
 
-    def _call(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def _call(self, *arguments: str, text: bool = True) -> "subprocess.CompletedProcess[Any]":
         try:
             return subprocess.run(
                 ["git", *arguments],
@@ -52,7 +54,7 @@ class Repository:
                 env={**os.environ, "LC_ALL": "C"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                text=text,
                 check=False,
             )
         except FileNotFoundError:
@@ -61,11 +63,18 @@ class Repository:
     def branch(self) -> str | None:
         """Return the branch that is checked out; None for a detached HEAD."""
         answer = self._call("symbolic-ref", "--quiet", "--short", "HEAD")
-        return answer.stdout.strip() or None
+        return str(answer.stdout).strip() or None
 
     def remote(self) -> str | None:
         """Return the first Git remote's name; None where there is none."""
         return next(iter(self.git("remote").split()), None)
+
+    def resolve(self, revision: str) -> str:
+        """Return a commit's name. Raises `InputError` for what is none."""
+        answer = self._call("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        if answer.returncode:
+            raise InputError(f"{revision!r} is no commit here: give a branch, a tag or a commit")
+        return str(answer.stdout).strip()
 
     def changed(self) -> list[str]:
         """Return the tracked files that differ from HEAD, by their path from the root."""
@@ -79,14 +88,25 @@ class Repository:
         """Return a file of the project's folder as it is in a commit; None where it is not there."""
         inner = f"{self.inside}/{path}" if self.inside else path
         answer = self._call("show", f"{commit}:{inner}")
-        return answer.stdout if answer.returncode == 0 else None
+        return str(answer.stdout) if answer.returncode == 0 else None
+
+    def digest(self, commit: str, path: str) -> str | None:
+        """Return the MD5 of a file of a commit, by its path from the root, as DVC has it; None for another thing."""
+        answer = self._call("cat-file", "blob", f"{commit}:{path}", text=False)
+        return hashlib.md5(answer.stdout, usedforsecurity=False).hexdigest() if answer.returncode == 0 else None
+
+    def run(self, commit: str, path: str) -> dict[str, str]:
+        """Return the flow run that wrote a file of the project's folder, as its commit's trailers say; else nothing."""
+        form = "%(trailers:key=Flow-run,valueonly)%x00%(trailers:key=Flow-run-id,valueonly)"
+        name, _, identifier = self.git("log", "-1", f"--format={form}", commit, "--", path).partition("\0")
+        return {"name": name.strip(), "id": identifier.strip()} if name.strip() else {}
 
     def identity(self) -> str:
         """Return who would be the author of a tag. Raises `InputError` when Git does not know."""
         answer = self._call("var", "GIT_COMMITTER_IDENT")
         if answer.returncode:
             raise InputError("Git does not know who you are: set `git config user.name` and `user.email`")
-        return answer.stdout.rsplit(" ", 2)[0]
+        return str(answer.stdout).rsplit(" ", 2)[0]
 
     def tags(self) -> list[Tag]:
         """Return the annotated tags on commits, oldest first; GTO does not read others."""

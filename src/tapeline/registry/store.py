@@ -131,7 +131,8 @@ class Store:
         from dvc.exceptions import DvcException
 
         try:
-            status = self._repo.status(targets=[f"export@{name}"], with_deps=True)
+            target = f"{self._folder / 'dvc.yaml'}:export@{name}"
+            status = self._repo.status(targets=[target], with_deps=True)
         except DvcException as error:
             raise InputError(f"DVC: {' '.join(str(error).split())}") from None
         for stage, entries in status.items():
