@@ -1,0 +1,84 @@
+"""Files answered by a registered model: the command, and the flow on a running server. The model is a real one."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+
+import clones
+import numpy as np
+import pytest
+from registries import Registry
+
+X = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
+
+
+@pytest.fixture(scope="module")
+def registry(tf, tmp_path_factory):
+    """The model y = x1 + x2, live in prod; `x.npy` has twenty examples."""
+    made = Registry.make(tmp_path_factory.mktemp("inference") / "project")
+    spec = tf.TensorSpec((None, 2), tf.float32, name="x")
+    serve = tf.function(lambda x: {"y": tf.reduce_sum(x, 1)}, input_signature=[spec])
+    tf.saved_model.save(tf.Module(), str(made.folder / "graph"), signatures=serve.get_concrete_function())
+    made.build(2)
+    made("registry", "register", "one")
+    made("registry", "promote", "one", "prod")
+    np.save(made.folder.parent / "x.npy", X)
+    return made
+
+
+def test_the_command(registry):
+    said = registry("predict", "one#prod", "../x.npy", "--out", "../y.jsonl", "--batch-size", "7").stdout
+    assert said == "20 examples answered by one@v1.0.0: ../y.jsonl\n"
+    rows = [json.loads(line) for line in (registry.folder.parent / "y.jsonl").read_text().splitlines()]
+    assert [row["row"] for row in rows] == list(range(20))
+    np.testing.assert_allclose([row["y"] for row in rows], X.sum(1), atol=1e-6)
+    table = list(csv.DictReader(registry("predict", "one", "../x.npy").stdout.splitlines()))
+    assert [row["file"] for row in table] == ["../x.npy"] * 20
+    np.testing.assert_allclose([float(row["y"]) for row in table], X.sum(1), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("one#dev", "../x.npy"), "no version of one is in dev: promote one"),
+        (("one", "../z.npy"), "../z.npy: no such file"),
+        (("one", "../x.npy", "--out", "../y.txt"), "--out is '../y.txt': its name must end in .csv or .jsonl"),
+        (("one", "../x.npy", "--out", "../none/y.csv"), "there is no such folder"),
+        (("one", "../x.npy", "--batch-size", "0"), "--batch-size is 0: must be at least 1"),
+    ],
+)
+def test_mistakes(registry, arguments, said):
+    answer = registry("predict", *arguments, status=2)
+    assert said in answer.stderr and answer.stderr.count("\n") == 1 and not answer.stdout
+
+
+def test_a_failure_in_the_middle_leaves_the_old_answers(registry):
+    (registry.folder.parent / "bad.csv").write_text("x.0,x.1\n1,2\n1,a\n")
+    (registry.folder.parent / "old.csv").write_text("old")
+    answer = registry("predict", "one", "../bad.csv", "--out", "../old.csv", status=2)
+    assert answer.stderr.splitlines()[-1] == "tapeline: ../bad.csv, line 3: x.1 is 'a', which is no float32"
+    assert (registry.folder.parent / "old.csv").read_text() == "old"
+    assert not list(registry.folder.parent.glob(".*.partial"))
+
+
+def test_the_flow(registry, server):
+    program = (
+        "import sys; from flows.inference import inference\n"
+        "print(inference('one#prod', ['../x.npy'], '../flow.csv'))\n"
+        "assert 'tensorflow' not in sys.modules\n"
+        "try: inference('two#prod', ['../x.npy'], '../flow.csv')\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+    )
+    environment = {**clones.environment(), "PYTHONPATH": f"{clones.ROOT}:{clones.ROOT / 'src'}"}
+    environment |= {"PREFECT_API_URL": server, "PREFECT_HOME": os.environ["PREFECT_HOME"]}
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=registry.folder, env=environment, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert answer.stdout.splitlines() == [
+        "20 examples answered by one@v1.0.0: ../flow.csv",
+        "InputError two has no version: `tapeline registry register two` makes one",
+    ], answer.stderr
+    assert len((registry.folder.parent / "flow.csv").read_text().splitlines()) == 21
