@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from clones import BIN, ROOT, call, cloned, environment, sums
+from clones import BIN, ROOT, call, cloned, environment, made, undisturbed
 
 PIPELINE = "linear-regression"
 BARE = [BIN / "dvc", "repro", f"export@{PIPELINE}"]
@@ -17,9 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
     """The lock and the bytes of a build that was alone."""
-    folder = cloned(ROOT, tmp_path_factory.mktemp("alone") / "tapeline")
-    call(folder, *BARE)
-    return (folder / "dvc.lock").read_bytes(), sums(folder)
+    return undisturbed(tmp_path_factory.mktemp("undisturbed"), *BARE)
 
 
 @pytest.fixture
@@ -42,10 +40,6 @@ def together(folder, *commands):
     ]
     said = [process.communicate(timeout=300)[0] for process in started]
     return [(process.returncode, text) for process, text in zip(started, said, strict=True)]
-
-
-def made(folder):
-    return (folder / "dvc.lock").read_bytes(), sums(folder)
 
 
 def test_two_flows(clone, expected):
