@@ -1,6 +1,7 @@
 """`prefect.yaml` on a real server: what is deployed, served, removed; and that dead runs block nothing."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -146,8 +147,16 @@ def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask)
             "removed training/gone",
         ],
     )
+    trigger = {"name": "data", "expect": ["tapeline.data-changed"]}
+    write(folder, entry("nightly", every=7200, retries=0) | {"triggers": [trigger]})
+    [line] = deploy(folder)[1]
+    assert re.fullmatch(r"changed training/nightly: new trigger data \(\w{7}\)", line)
+    assert deploy(folder)[1] == ["nothing changed"]
     write(folder, entry("nightly", retries=0))
-    assert deploy(folder)[:2] == (0, ["removed every 7200 s UTC (often) of training/nightly"])
+    assert deploy(folder)[1] == [
+        line.replace("new", "no"),
+        "removed every 7200 s UTC (often) of training/nightly",
+    ]
     found = {d["name"]: d for d in ask("deployments") if d["name"] in ("nightly", "gone")}
     assert list(found) == ["nightly"]
     assert found["nightly"]["schedules"] == []
@@ -235,7 +244,8 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
             return []
 
     def child(word):
-        return next((c for c in psutil.Process(process.pid).children() if word in c.cmdline()), None)
+        living = (c for c in psutil.Process(process.pid).children() if c.status() != psutil.STATUS_ZOMBIE)
+        return next((c for c in living if word in c.cmdline()), None)
 
     until(lambda: names() == ["own"], limit=60)
     for word in ("uvicorn", "flows.runner"):
@@ -246,3 +256,32 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 0
     assert processes_below(folder) == []
+
+
+def git(folder, *arguments):
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True)
+
+
+def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, until):
+    folder = checkout()
+    trigger = {"expect": ["tapeline.data-changed"], "match": {"prefect.resource.id": "tapeline.dataset.points"}}
+    write(folder, entry("new-data", isolated=True) | {"triggers": [trigger]})
+    serve(folder)
+    until((folder / ".tapeline/data-seen/points").exists, limit=60)
+    git(folder, "commit", "-qm", "other data elsewhere", "--allow-empty")
+    (folder / "points.csv").write_text("a\n1\n2\n3\n4\n")
+    git(folder, "commit", "-qam", "more data")
+    [run] = until(lambda: runs("new-data", "COMPLETED"), limit=90)
+    assert run["created_by"]["type"] == "AUTOMATION"
+    log = (folder / "serve.log").read_text()
+    assert log.count("the data of points have changed on main") == 1
+
+
+def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkout, serve):
+    folder = checkout()
+    write(folder, entry("wrong") | {"triggers": [{"posture": "Sometimes"}]})
+    assert serve(folder).wait(timeout=60) == 2
+    lines = (folder / "serve.log").read_text().splitlines()
+    assert lines[-1] == "serve: prefect.yaml cannot be served: what is wrong stands above"
+    assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")
