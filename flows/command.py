@@ -11,7 +11,7 @@ from typing import Any
 from flows.api import prefect_api
 from flows.pipeline import checked
 from flows.request import Request
-from tapeline.disk_errors import disk_error
+from tapeline.disk_errors import blamed, disk_error
 from tapeline.errors import InputError, Interrupted, TapelineError
 from tapeline.project import Project
 
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         request, project = _checked(options)
         for name, value in READABLE.items():
             os.environ.setdefault(name, value)
-        with prefect_api(project, say=_say) as connect:
+        with prefect_api(project, say=_say) as connect, blamed(project.shared):
             return _train(request, connect)
     except (TapelineError, Interrupted) as error:
         _say(str(error))

@@ -28,6 +28,7 @@ from types import TracebackType
 
 from flows.child import Child
 from tapeline import processes
+from tapeline.disk_errors import check_writable
 from tapeline.errors import RunError
 
 LOOPBACK = "127.0.0.1"
@@ -71,7 +72,10 @@ class LocalServer:
         self._stack.close()
 
     def ready(self) -> str:
-        """Return the API's address as soon as it answers. Raises `RunError` with the server's last line."""
+        """Return the API's address as soon as it answers.
+
+        Raises `RunError` with the server's last line, or `OSError` where its disk is full or read-only.
+        """
         connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE)  # knows no proxy
         try:
             connection.request("GET", "/api/health")
@@ -135,6 +139,7 @@ class LocalServer:
         return inherited | own
 
     def _failure(self, reason: str) -> str:
+        check_writable(self._home)
         self._output.seek(0)
         lines = [line for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
         last = lines[-1].strip() if lines else reason

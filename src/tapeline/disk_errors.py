@@ -2,6 +2,10 @@
 
 import errno
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from tapeline.errors import InputError, RunError, TapelineError
 
@@ -14,3 +18,26 @@ def disk_error(error: OSError) -> TapelineError:
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return InputError(f"not writable or readable{where}: {os.strerror(error.errno)}")
     raise error
+
+
+def check_writable(folder: Path) -> None:
+    """Write a megabyte in `folder` and take it away: `OSError` for a disk that is full or not writable.
+
+    For what fails on such a disk in a way that does not say so, a database for instance.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(1_000_000))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def blamed(folder: Path) -> Iterator[None]:
+    """Blame the disk of `folder`, where it is full or not writable, for whatever fails in here without saying so."""
+    try:
+        yield
+    except (TapelineError, OSError):
+        raise
+    except Exception:
+        check_writable(folder)
+        raise

@@ -24,7 +24,7 @@ def project(folder, name):
     if "steps_per_epoch" in train:
         train["steps_per_epoch"] = STEPS_PER_EPOCH
     recipe = str((home / entry["recipe"]).resolve())
-    entry = {**entry, "recipe": recipe, "params": without_models(entry["params"]), "train": train}
+    entry = {**entry, "recipe": recipe, "needs": recipe, "params": without_models(entry["params"]), "train": train}
     dataset = entry["dataset"]
     content = {**params, "datasets": {dataset: params["datasets"][dataset]}, "pipelines": {name: entry}}
     folder.mkdir()
