@@ -108,6 +108,7 @@ def train_isolated(request: Request, project: Project) -> State[Any]:
     with isolated_run(request, project, flow_run=flow_run, say=get_run_logger().info) as run:
         report = Report(request.pipeline, run.project, finished=run.finished)
         if run.finished:
+            report.keep()
             return Completed(name="nothing new", message=report.headline(), data=report)
         run_stages(request, report)
         try:

@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from ruamel.yaml import YAML
+
 from tapeline import processes
 from tapeline.errors import InputError, Interrupted, TapelineError, VerdictNo
 from tapeline.project import Project
@@ -49,8 +51,10 @@ def train(project, name, report):
         time.sleep(0.3 if behaviour == "crawls" else 0)
     print("last | line", flush=True)
     run = project.run(name, "train")
+    epochs = YAML(typ="safe").load((project.folder / "params.yaml").read_text())["pipelines"][name]["train"]["epochs"]
+    distance = abs(epochs - 7)  # what a sweep can search for
     write(run / "weights", "7")
-    write(run / "metrics.json", {"step": 5, "train": {"loss": 0.2}, "val": {"loss": 0.25}})
+    write(run / "metrics.json", {"step": 5, "train": {"loss": 0.2}, "val": {"loss": 0.25, "distance": distance}})
     write(run / "history.csv", "step,epoch,loss,val_loss\n1,1,0.9,\n5,5,0.2,0.25\n")
 
 
