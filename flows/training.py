@@ -66,8 +66,8 @@ def training(
 
     Args:
         pipeline: A name under `pipelines` in params.yaml.
-        isolated: Train a ref in a Git worktree of its own and commit the result on runs/<flow run>. Otherwise the
-            checkout is brought up to date as it stands, and nothing is committed.
+        isolated: Train a ref in a Git worktree of its own and commit the result on a branch "runs/" with the flow run's
+            name. Otherwise the checkout is brought up to date as it stands, and nothing is committed.
         ref: The branch, tag or commit that an isolated run trains. Empty: the main branch.
         overrides: Other values for the pipeline's settings in an isolated run, such as {"train.epochs": 20}.
         push: Push an isolated run's files and branch where remotes are set.

@@ -169,7 +169,7 @@ def test_four_at_once(repository, start, server):
         for name, n in asked
     ]
     ended = [flow.communicate(timeout=200) for flow in flows]
-    assert [flow.returncode for flow in flows] == [0] * 4, ended
+    assert [flow.returncode for flow in flows] == [0] * 4, "\n".join(err for _, err in ended)
     assert fingerprint(folder) == before
     found = []
     for branch in branches(folder):

@@ -1,42 +1,20 @@
 """`prefect.yaml` on a real server: what is deployed, served, removed; and that dead runs block nothing."""
 
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import httpx
 import psutil
 import pytest
-from ruamel.yaml import YAML
+from serving import commit, entry, environment, prepare, write
+from serving import started as start
 
 from flows.deployments import read
 from tapeline.errors import InputError
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def entry(name, *, every=None, **parameters):
-    schedules = [{"interval": every, "timezone": "UTC", "slug": "often"}] if every else []
-    return {
-        "name": name,
-        "entrypoint": "flows/training.py:training",
-        "parameters": {"pipeline": "tiny", **parameters},
-        "tags": ["tapeline"],
-        "work_pool": {"name": "test"},
-        "concurrency_limit": {"limit": 1, "collision_strategy": "CANCEL_NEW"},
-        "schedules": schedules,
-    }
-
-
-def write(folder, *entries):
-    step = {"prefect.deployments.steps.set_working_directory": {"directory": "{{ $TAPELINE_CHECKOUT }}"}}
-    with (folder / "prefect.yaml").open("w") as file:
-        YAML().dump({"pull": [step], "deployments": list(entries)}, file)
 
 
 @pytest.fixture
@@ -45,35 +23,17 @@ def checkout(project):
 
     def make(behaviour="well"):
         folder = project(behaviour)
-        (folder / "flows").symlink_to(ROOT / "flows")
-        (folder / ".gitignore").write_text(".tapeline/\nflows\n")
-        for command in (
-            ["branch", "-M", "main"],
-            ["add", "-A"],
-            ["-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "all"],
-        ):
-            subprocess.run(["git", *command], cwd=folder, check=True)
+        prepare(folder)
         return folder
 
     return make
-
-
-def environment(folder, server):
-    return {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PREFECT_RUNNER_POLL_FREQUENCY": "1",
-        **({"PREFECT_API_URL": server} if server else {}),
-    }
 
 
 @pytest.fixture
 def deploy(server):
     def call(folder):
         command = [sys.executable, "-m", "flows.deploy"]
-        done = subprocess.run(
-            command, cwd=folder, env=environment(folder, server), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=folder, env=environment(server), capture_output=True, text=True, check=False)
         return done.returncode, done.stdout.splitlines(), done.stderr
 
     return call
@@ -85,14 +45,7 @@ def serve(server):
     started = []
 
     def popen(folder, *arguments, own=False):
-        with (folder / "serve.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "flows.serve", *arguments],
-                cwd=folder,
-                env=environment(folder, None if own else server),
-                stderr=log,
-                stdout=log,
-            )
+        process = start(folder, *arguments, server=None if own else server)
         started.append(process)
         return process
 
@@ -258,20 +211,16 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
     assert processes_below(folder) == []
 
 
-def git(folder, *arguments):
-    who = ("-c", "user.name=t", "-c", "user.email=t@example.org")
-    subprocess.run(["git", *who, *arguments], cwd=folder, check=True)
-
-
 def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, until):
     folder = checkout()
     trigger = {"expect": ["tapeline.data-changed"], "match": {"prefect.resource.id": "tapeline.dataset.points"}}
     write(folder, entry("new-data", isolated=True) | {"triggers": [trigger]})
     serve(folder)
     until((folder / ".tapeline/data-seen/points").exists, limit=60)
-    git(folder, "commit", "-qm", "other data elsewhere", "--allow-empty")
+    (folder / "note.txt").write_text("no data")
+    commit(folder, "no data")
     (folder / "points.csv").write_text("a\n1\n2\n3\n4\n")
-    git(folder, "commit", "-qam", "more data")
+    commit(folder, "more data")
     [run] = until(lambda: runs("new-data", "COMPLETED"), limit=90)
     assert run["created_by"]["type"] == "AUTOMATION"
     log = (folder / "serve.log").read_text()

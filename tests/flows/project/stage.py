@@ -2,7 +2,8 @@
 
 What train does stands in the file `behaviour`: well, refuses (its input), waits (until a signal; then it leaves a
 checkpoint, and the next one goes on from there), dies (of SIGKILL with a checkpoint, from which the next one goes on),
-crawls (reports its progress in steps of 0.3 s) or misses (the bound of its verdict)."""
+crawls (reports its progress in steps of 0.3 s), misses (the bound of its verdict) or takes N (seconds, with a
+checkpoint each)."""
 
 import json
 import os
@@ -38,7 +39,9 @@ def train(project, name, report):
     if behaviour == "refuses":
         raise InputError("the batch is larger than the data: make it smaller")
     print("first line", flush=True)
-    if checkpoint.exists():
+    if behaviour.startswith("takes "):
+        take(checkpoint, int(behaviour.removeprefix("takes ")), report)
+    elif checkpoint.exists():
         print(f"going on from step {checkpoint.read_text()}", flush=True)
     elif behaviour == "waits":
         wait(checkpoint)
@@ -68,6 +71,26 @@ def wait(checkpoint):
         write(checkpoint, "17")
         print("checkpoint at step 17", flush=True)
         raise
+
+
+def take(checkpoint, seconds, report):
+    begun = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    if begun:
+        print(f"going on from step {begun}", flush=True)
+    for step in range(begun, seconds):
+        time.sleep(1)
+        report(
+            {
+                "event": "progress",
+                "done": step + 1,
+                "total": seconds,
+                "unit": "steps",
+                "metrics": {"loss": 1 / (step + 1)},
+            }
+        )
+        write(checkpoint.with_suffix(".new"), str(step + 1))
+        checkpoint.with_suffix(".new").replace(checkpoint)
+    checkpoint.unlink()
 
 
 def validate(project, name, report):
