@@ -162,7 +162,10 @@ def run_stage(stage: DvcStage, dvc: DvcProject, report: Report, request: Request
     bar = ProgressArtifact(stage.name.replace("@", "-"))
     timeout = request.timeouts.get(stage.name.partition("@")[0])  # type: ignore[call-overload]
     outcome = bring_up_to_date(dvc, stage, say=say, follow=bar.follow, timeout=timeout)
-    bar.show()
+    if outcome.ok:
+        bar.complete()
+    else:
+        bar.show()
     seconds = time.monotonic() - started + (before.seconds if before else 0)
     report.stages[stage.name] = StageResult(outcome, seconds, attempt)
     if not outcome.ok:
