@@ -75,9 +75,10 @@ def served(project, with_database):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = started(folder, "--port", str(port))
-    yield Served(folder, process, port)
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
+    served = Served(folder, process, port)
+    yield served
+    served.client.close()
+    process.terminate()
     process.wait(timeout=90)
 
 

@@ -234,3 +234,16 @@ def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkou
     lines = (folder / "serve.log").read_text().splitlines()
     assert lines[-1] == "serve: prefect.yaml cannot be served: what is wrong stands above"
     assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")
+
+
+def test_a_worker_runs_what_is_due_and_is_started_again(checkout, serve, runs, until):
+    folder = checkout()
+    write(folder, entry("by-worker", every=10, isolated=True) | {"work_pool": {"name": "by-worker"}})
+    process = serve(folder, "--worker")
+    until(lambda: runs("by-worker", "COMPLETED"), limit=150)
+    done = len(runs("by-worker", "COMPLETED"))
+    for child in psutil.Process(process.pid).children():
+        child.kill()
+    until(lambda: len(runs("by-worker", "COMPLETED")) > done, limit=90)
+    assert runs("by-worker", "FAILED") == []
+    assert "the runner ended with status -9: starting it again" in (folder / "serve.log").read_text()
