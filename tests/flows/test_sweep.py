@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -190,3 +191,16 @@ def test_trials_that_all_fail_end_the_sweep(repository, sweep):
     done = sweep(repository("refuses"), *SEARCH)
     assert done.returncode == 1
     assert "3 trials have failed; the last: training: train@tiny: the batch is larger" in done.stderr.splitlines()[-1]
+
+
+def test_a_stopped_sweep_stops_everything(repository, sweep, until, processes_below):
+    folder = repository("waits")
+    with sweep.start(folder, *SEARCH, "--parallel", "2") as process:
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=90)
+        process.terminate()
+        at = time.monotonic()
+        process.communicate(timeout=60)
+        until(lambda: processes_below(folder) == [], limit=20)
+    assert time.monotonic() - at < 20
+    assert process.returncode == 143
+    assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"
