@@ -8,6 +8,7 @@ and one in place that find nothing to do, and a flow of four empty tasks. Proces
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -70,22 +71,30 @@ def measure(folder, server, repeats):
         "nothing new, isolated": [*flow, "--isolated"],
         "four empty tasks": [sys.executable, "-c", EMPTY],
     }
-    seconds = {name: [] for name in commands}
+    seconds, work = ({name: [] for name in commands} for _ in range(2))
     for repeat in range(repeats + 1):  # the first warms the disk's cache
         for name, command in commands.items():
             if name in ("dvc repro", "the flow"):
                 (folder / "points.csv").write_text(f"a\n{repeat}\n{name}\n")
             if name == "nothing new, isolated":
                 commit(folder)
-            began = time.perf_counter()
+            began, used = time.perf_counter(), processor()
             subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
             seconds[name].append(time.perf_counter() - began)
+            work[name].append(processor() - used)
     median = {name: statistics.median(taken[1:]) for name, taken in seconds.items()}
     for name, taken in seconds.items():
-        print(f"{name:22} {median[name]:6.2f} s  ({', '.join(f'{each:.2f}' for each in sorted(taken[1:]))})")
+        each = ", ".join(f"{one:.2f}" for one in sorted(taken[1:]))
+        print(f"{name:22} {median[name]:6.2f} s  ({each}); {statistics.median(work[name][1:]):.2f} s of a processor")
     print(f"the flow costs {median['the flow'] - median['dvc repro']:.2f} s more than dvc repro (bound: 6 s)")
     for name in ("nothing new, in place", "nothing new, isolated"):
         print(f"{name}: {median[name] / median['four empty tasks']:.2f} of four empty tasks (bound: 1.3)")
+
+
+def processor():
+    """Seconds of a processor that ended children have used: a busy machine does not change them much."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def prepared(folder):

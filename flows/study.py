@@ -38,10 +38,11 @@ class Tried:
 
 
 class Study:
-    """The trials of one sweep."""
+    """The trials of one sweep, all of one commit."""
 
     def __init__(self, study: optuna.Study, request: SweepRequest, folder: Path) -> None:
         self._study, self._request, self.folder = study, request, folder
+        self.commit: str = study.user_attrs[DEFINITION]["commit"]
         for trial in study.get_trials(states=[TrialState.RUNNING]):  # of a sweep that was killed
             study.tell(trial.number, state=TrialState.FAIL)
             study.enqueue_trial(trial.params)
@@ -77,7 +78,9 @@ class Study:
 
 @contextmanager
 def study(project: Project, request: SweepRequest, commit: str, *, say: Callable[[str], None]) -> Iterator[Study]:
-    """Yield the sweep's study, a new one or one that goes on. No other process has it meanwhile.
+    """Yield the sweep's study, a new one or one that goes on: with its own commit where the request names no ref.
+
+    No other process has it meanwhile.
 
     Raises `InputError` when there is one of the same name that searches for something else.
     """
@@ -94,9 +97,12 @@ def _found(storage: JournalStorage, request: SweepRequest, commit: str, folder: 
     wanted: dict[str, Any] = json.loads(json.dumps(request.definition(commit)))
     found = _created(storage, request)
     before = found.user_attrs.get(DEFINITION)
+    ended = bool(found.get_trials(states=[TrialState.COMPLETE]))
+    if ended and before and not request.ref:
+        wanted["commit"] = before["commit"]
     if before == wanted:
         return found
-    if found.get_trials(states=[TrialState.COMPLETE]):
+    if ended:
         other = ", ".join(key for key in wanted if (before or {}).get(key) != wanted[key])
         raise InputError(
             f"sweep {request.name!r} was begun with another {other}: give this one another name, or remove {folder}"

@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import httpx
-from prefect import flow, get_run_logger
+from prefect import flow, get_run_logger, runtime
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Failed
@@ -30,6 +30,7 @@ from flows import log
 from flows.child import end_all
 from flows.git import Git
 from flows.isolation import check
+from flows.liveness import alive
 from flows.overrides import override
 from flows.progress_artifact import ProgressArtifact
 from flows.request import Name, Overrides, Ref
@@ -70,7 +71,7 @@ def sweep(
         goal: Whether more of it is better (max) or less (min).
         trials: How many to run in all; more in a later call go on.
         parallel: How many run at once. Each uses the whole machine unless TensorFlow is told otherwise.
-        ref: The branch, tag or commit that is trained. Empty: the main branch.
+        ref: The branch, tag or commit that is trained. Empty: the main branch as it is when the sweep begins.
         overrides: Other values for settings that are not searched over.
         name: What the sweep is called. Empty: as the pipeline.
         seed: Of the choice of values.
@@ -98,10 +99,11 @@ def search(request: SweepRequest, project: Project) -> list[Tried]:
     """Go through the trials that are missing, and return all, the best first."""
     git = Git(project.folder)
     commit = git.commit_of(request.ref or git.main_branch())
-    with study(project, request, commit, say=get_run_logger().info) as found:
-        check_space(request, project, commit)
+    say = get_run_logger().info
+    with alive(project, str(runtime.flow_run.id)), study(project, request, commit, say=say) as found:
+        check_space(request, project, found.commit)
         try:
-            run_trials(request, found, project, commit)
+            run_trials(request, found, project)
         finally:
             publish(request, found)
         return found.ranked()
@@ -121,7 +123,7 @@ def check_space(request: SweepRequest, project: Project, commit: str) -> None:
         raise mistake
 
 
-def run_trials(request: SweepRequest, found: Study, project: Project, commit: str) -> None:
+def run_trials(request: SweepRequest, found: Study, project: Project) -> None:
     """Run trials until there are enough. Raises `RunError` when more fail than succeed."""
     bar = ProgressArtifact(f"sweep-{request.name}")
     running: list[Trial] = []
@@ -130,7 +132,7 @@ def run_trials(request: SweepRequest, found: Study, project: Project, commit: st
         stack.callback(lambda: end_all([trial.child for trial in running], signal.SIGTERM))
         while running or len(found.ranked()) < request.trials:
             while len(running) < min(request.parallel, request.trials - len(found.ranked())):
-                trial = start(request, commit, found.ask(), folder=found.folder, checkout=project.folder)
+                trial = start(request, found.commit, found.ask(), folder=found.folder, checkout=project.folder)
                 running.append(trial)
                 get_run_logger().info(f"trial {trial.trial.number}: {words(trial.trial.params)}")
             time.sleep(POLL)

@@ -137,8 +137,12 @@ def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository,
     again = sweep(folder, *SEARCH, "--trials", "3")
     assert again.stdout == done.stdout
     assert "trial " not in again.stderr, "nothing was run"
+    (folder / "stage.py").write_text("raise SystemExit('what the main branch has by now')")
+    subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@e.org", "commit", "-qam", "x"], cwd=folder, check=True
+    )
     more = sweep(folder, *SEARCH, "--trials", "4")
-    assert len(more.stdout.splitlines()) == 7
+    assert len(more.stdout.splitlines()) == 7, more.stderr
     other = sweep(folder, "--max", "distance", *SEARCH[2:])
     assert other.returncode == 2
     assert "sweep 'tiny' was begun with another goal: give this one another name" in other.stderr.splitlines()[-1]
