@@ -125,7 +125,7 @@ def check_space(request: SweepRequest, project: Project, commit: str) -> None:
 
 def run_trials(request: SweepRequest, found: Study, project: Project) -> None:
     """Run trials until there are enough. Raises `RunError` when more fail than succeed."""
-    bar = ProgressArtifact(f"sweep-{request.name}")
+    bar = ProgressArtifact(f"sweep-{request.name}-progress")
     running: list[Trial] = []
     failures = 0
     with ExitStack() as stack:
