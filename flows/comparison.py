@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from flows.git import Git
 from flows.recorded import Record
+from tapeline.git import Git
 from tapeline.project import RUN_BRANCHES, Project
 
 PRODUCTION = "prod"

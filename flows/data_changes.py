@@ -18,9 +18,9 @@ import httpx
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from flows.git import Git
 from tapeline import files
 from tapeline.errors import InputError, TapelineError
+from tapeline.git import Git
 from tapeline.project import PARAMS, Project
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from flows.dvc_stage import DvcProject
-from flows.git import Git
 from flows.recorded import LOCK, Record
 from flows.worktree import Worktree
 from tapeline.errors import TapelineError
+from tapeline.git import Git
 from tapeline.project import PARAMS, RUN_BRANCHES, Project
 
 TRAILER = "Parameters"

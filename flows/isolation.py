@@ -22,7 +22,6 @@ from flows import pipeline as pipeline_check
 from flows.dvc_stage import DvcProject
 from flows.execution import environment
 from flows.finished import finished_run, parameters
-from flows.git import Git
 from flows.overrides import override
 from flows.publishing import push
 from flows.recorded import Record
@@ -31,6 +30,7 @@ from flows.run_commit import commit_run
 from flows.worktree import Worktree, worktree
 from tapeline import processes
 from tapeline.errors import InputError, RunError
+from tapeline.git import Git
 from tapeline.project import Project
 
 SAME = ".same-"

@@ -7,8 +7,8 @@ with alive(project, flow_run_id):
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+from tapeline.locks import is_held
 from tapeline.project import Project
 
 FOLDER = "flow-runs"
@@ -30,20 +30,9 @@ def alive(project: Project, flow_run: str) -> Iterator[None]:
 def locks(project: Project) -> Iterator[tuple[str, bool]]:
     """Yield each flow run that has not ended in order, and whether its process is there."""
     for path in sorted((project.shared / FOLDER).glob("*")):
-        yield path.name, _held(path)
+        yield path.name, is_held(path)
 
 
 def forget(project: Project, flow_run: str) -> None:
     """Take away the lock of a flow run that is dealt with."""
     (project.shared / FOLDER / flow_run).unlink(missing_ok=True)
-
-
-def _held(path: Path) -> bool:
-    try:
-        with path.open("r+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        pass
-    return False

@@ -9,9 +9,9 @@ from dvc.config import Config
 from dvc.repo import Repo
 
 from flows.execution import environment
-from flows.git import Git
 from flows.worktree import Worktree
 from tapeline.errors import RunError
+from tapeline.git import Git
 
 PATIENCE = 3600.0
 """Seconds until a push that does not end is given up."""

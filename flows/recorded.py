@@ -7,7 +7,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from flows.git import Git
+from tapeline.git import Git
 
 LOCK = "dvc.lock"
 

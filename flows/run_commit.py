@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from flows.finished import TRAILER, parameters
-from flows.git import Git
 from flows.recorded import LOCK, Record
 from flows.request import Request
 from flows.worktree import Worktree
+from tapeline.git import Git
 from tapeline.project import PARAMS
 
 NO_BRANCH = "0" * 40

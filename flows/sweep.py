@@ -28,7 +28,6 @@ from prefect.states import Failed
 
 from flows import log
 from flows.child import end_all
-from flows.git import Git
 from flows.isolation import check
 from flows.liveness import alive
 from flows.overrides import override
@@ -40,6 +39,7 @@ from flows.sweep_request import Goal, Parallel, Space, SweepRequest, Trials, cor
 from flows.trial import Trial, start, value
 from flows.worktree import worktree
 from tapeline.errors import InputError, RunError, TapelineError
+from tapeline.git import Git
 from tapeline.project import Project
 
 POLL = 0.5

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from flows.api import prefect_api
 from flows.command import pairs
-from flows.git import Git
 from flows.sweep_request import SweepRequest
 from flows.terminal import status, teller
 from tapeline.disk_errors import blamed
+from tapeline.git import Git
 from tapeline.project import Project
 
 

@@ -3,29 +3,27 @@
 with worktree(project, commit, name="brave-otter", say=print) as tree:
     tree.project       # this project, as it is at the commit
 
-Beside each stands `<flow run>.lock`, which its process holds: the kernel frees it when the process ends, however it
-ends. A run that ends well takes its worktree away; one that fails leaves `<flow run>.failed` beside it, and the newest
-few of these are kept. Whatever else is not held was left by a crash, and the next run takes it away.
+A run that fails leaves its worktree (see `tapeline.worktrees`), and the newest few of these are kept. What was left by
+a crash the next run takes away.
 """
 
 import fcntl
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.git import Git
 from flows.shared_cache import share_cache
-from tapeline import files, processes
+from tapeline import files
 from tapeline.errors import InputError
+from tapeline.git import Git
 from tapeline.project import PARAMS, RUN_BRANCHES, Project
+from tapeline.worktrees import FAILED, LOCK, beside, leftovers, one_at_a_time, remove
 
 KEPT = 3
 """How many worktrees of failed runs are kept to be looked at."""
 
-LOCK, FAILED = ".lock", ".failed"
 Say = Callable[[str], None]
 
 
@@ -53,10 +51,10 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
     git = Git(project.folder)
     folder = project.worktrees
     folder.mkdir(parents=True, exist_ok=True)
-    with _one_at_a_time(folder, say):
+    with one_at_a_time(folder, say):
         clean(project, say=say)
         name = _free_name(git, folder, name)
-        held = (folder / f"{name}{LOCK}").open("a")
+        held = beside(folder / name, LOCK).open("a")
         fcntl.flock(held, fcntl.LOCK_EX)
         inside = _made(git, folder / name, commit, project)
     failure = ""
@@ -66,27 +64,26 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
         failure = str(error) or repr(error)
         raise
     finally:
-        with _one_at_a_time(folder, say):
+        with one_at_a_time(folder, say):
             if failure:
-                files.write_text(folder / f"{name}{FAILED}", failure + "\n")
+                files.write_text(beside(folder / name, FAILED), failure + "\n")
                 say(f"the worktree is kept to be looked at: {folder / name}")
             else:
-                _remove(git, folder / name)
+                remove(git, folder / name)
             held.close()
             clean(project, say=say)
 
 
 def clean(project: Project, *, say: Say) -> None:
     """Take away the worktrees that crashed runs have left, and those of failed ones beyond the newest `KEPT`."""
-    git, folder = Git(project.folder), project.worktrees
-    names = {path.name.removesuffix(LOCK).removesuffix(FAILED) for path in folder.iterdir() if path.name[0] != "."}
-    failed = sorted((n for n in names if (folder / f"{n}{FAILED}").exists()), key=lambda n: _time(folder, n))
-    for name in sorted(names - set(failed[-KEPT:])):
-        if _held(folder / f"{name}{LOCK}"):
+    git, there = Git(project.folder), leftovers(project.worktrees)
+    kept = {left.name for left in [left for left in there if left.failed][-KEPT:]}
+    for left in there:
+        if left.held or left.name in kept:
             continue
-        if name not in failed and (folder / name).exists():
-            say(f"taking away the worktree of a run that crashed: {name}")
-        _remove(git, folder / name)
+        if not left.failed and left.folder.exists():
+            say(f"taking away the worktree of a run that crashed: {left.name}")
+        remove(git, left.folder)
 
 
 def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
@@ -105,15 +102,8 @@ def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
         share_cache(dvc, own_dvc)
         return inside
     except BaseException:
-        _remove(git, path)
+        remove(git, path)
         raise
-
-
-def _remove(git: Git, path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-    git("worktree", "prune")
-    for suffix in (FAILED, LOCK):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def _free_name(git: Git, folder: Path, wanted: str) -> str:
@@ -126,26 +116,3 @@ def _free_name(git: Git, folder: Path, wanted: str) -> str:
         number += 1
         name = f"{plain}-{number}"
     return name
-
-
-@contextmanager
-def _one_at_a_time(folder: Path, say: Say) -> Iterator[None]:
-    """Hold the lock under which worktrees are made and taken away."""
-    with processes.exclusive(folder / ".lock", waiting=say):
-        yield
-
-
-def _held(lock: Path) -> bool:
-    """Return whether a living process holds a lock."""
-    if not lock.exists():
-        return False
-    with lock.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def _time(folder: Path, name: str) -> float:
-    return (folder / f"{name}{FAILED}").stat().st_mtime

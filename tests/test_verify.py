@@ -100,7 +100,7 @@ def test_a_stage_that_fails_and_a_folder_without_git(tmp_path):
         verified(repository)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "params.yaml").write_text("")
-    with pytest.raises(InputError, match="not a git repository"):
+    with pytest.raises(InputError, match="is in no Git repository"):
         verify(Project.find(tmp_path / "none"), ["export@one"], say=print)
 
 

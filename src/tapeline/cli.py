@@ -7,6 +7,7 @@ import argparse
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -14,10 +15,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tapeline import files, processes
+from tapeline import files, processes, registry_command
 from tapeline.disk_errors import disk_error
 from tapeline.environment import check_versions, library_versions, machine
-from tapeline.errors import Interrupted, TapelineError
+from tapeline.errors import InputError, Interrupted, TapelineError
 from tapeline.initial_weights import initial_weights
 from tapeline.interpreter import use_tree_code
 from tapeline.params import Params, Pipeline, check_recipe
@@ -69,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
+    what = "show what old runs hold and what keeps it: branches runs/*, worktrees, checkpoints, DVC's cache"
+    pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing keeps")
+    pruning.add_argument("--runs", type=int, default=20, metavar="N", help="keep the newest N branches (%(default)d)")
+    pruning.add_argument("--days", type=float, default=30.0, metavar="N", help="keep what is younger (%(default)g)")
+    pruning.add_argument("--apply", action="store_true", help="remove it; remotes are not touched")
+    pruning.set_defaults(command=_prune)
     for stage, what in (
         ("ingest", "write a dataset's columns to data/NAME/"),
         ("train", "train a pipeline; goes on from its checkpoint"),
@@ -86,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
             where.add_argument("--extend", action="store_true", help="go on from a run that had fewer epochs")
             command.add_argument("--profile", metavar="FIRST:LAST", help="trace these steps for TensorBoard's profiler")
     _add_tuning(commands)
+    registry_command.add(commands)
     return parser
 
 
@@ -145,6 +153,20 @@ def _repair(options: argparse.Namespace) -> int:
 
     for line in repair(Project.find()):
         print(line)
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from tapeline.retention.item import Limits
+    from tapeline.retention.prune import prune
+
+    if options.runs < 0 or not options.days >= 0:
+        raise InputError(f"--runs {options.runs} --days {options.days:g}: a limit is 0 or more")
+    project = Project.find()
+    pipelines = Params.load(project.folder).pipelines
+    limits = Limits(runs=options.runs, days=options.days)
+    for line in prune(project, pipelines=pipelines, limits=limits, apply=options.apply, now=time.time(), waiting=_wait):
+        print(line, flush=True)
     return 0
 
 

@@ -20,6 +20,7 @@ from tapeline.export.settings import ExportSettings
 from tapeline.ingest.settings import IngestSettings
 from tapeline.project import PARAMS
 from tapeline.recipe_params import declared_params
+from tapeline.registry_settings import RegistrySettings
 from tapeline.train.settings import TrainSettings
 from tapeline.validate.settings import ValidateSettings
 
@@ -71,6 +72,7 @@ class Params(BaseModel):
     environment: Environment
     datasets: Annotated[dict[str, IngestSettings], AfterValidator(_named)]
     pipelines: Annotated[dict[str, Pipeline], AfterValidator(_named)]
+    registry: RegistrySettings = RegistrySettings()
 
     @classmethod
     def load(cls, folder: Path) -> "Params":
@@ -90,6 +92,11 @@ class Params(BaseModel):
                 known = _known(pipeline.dataset, params.datasets)
                 raise InputError(
                     f"{PARAMS}: pipelines.{name}.dataset is {pipeline.dataset!r}: no such dataset; {known}"
+                )
+        for name in params.registry.models:
+            if name not in params.pipelines:
+                raise InputError(
+                    f"{PARAMS}: registry.models has {name!r}: no such pipeline; {_known(name, params.pipelines)}"
                 )
         return params
 

@@ -18,7 +18,8 @@ import numpy as np
 from ruamel.yaml import YAML
 
 from tapeline.environment import machine
-from tapeline.errors import InputError, RunError
+from tapeline.errors import RunError
+from tapeline.git import Git
 from tapeline.project import Project
 
 LOCK = "dvc.lock"
@@ -36,18 +37,19 @@ class Out:
 def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     """Return whether a rebuild of `targets` at HEAD has the bytes that are recorded; `say` gets the table.
 
-    Nothing of the project is touched. Raises `InputError` without a commit, `RunError` when a stage fails.
+    Nothing of the project is touched. Raises `RunError` without a commit or when a stage fails.
     """
-    top = Path(_git(project.folder, "rev-parse", "--show-toplevel"))
+    git = Git(project.folder)
+    top = Path(git("rev-parse", "--show-toplevel"))
     inside = project.folder.relative_to(top.resolve())
-    head = _git(project.folder, "rev-parse", "--short", "HEAD")
-    if _git(project.folder, "status", "--porcelain", "--untracked-files=no"):
+    head = git("rev-parse", "--short", "HEAD")
+    if git("status", "--porcelain", "--untracked-files=no"):
         say(f"verifying {head}; what is not committed is not in it")
     targets = list(targets)
     with tempfile.TemporaryDirectory(prefix="tapeline-verify-") as made:
         first = _rebuild(top, Path(made) / "first", inside, targets, say)
         stages = _stages(first, targets)
-        recorded = _locked(project.folder, _git(project.folder, "show", f"HEAD:{inside.as_posix()}/{LOCK}"), stages)
+        recorded = _locked(project.folder, git("show", f"HEAD:{inside.as_posix()}/{LOCK}"), stages)
         other = _other_machine(project.folder, inside, stages)
         if not other:
             files = _Cached(project.folder)
@@ -60,7 +62,7 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
 
 def _rebuild(top: Path, clone: Path, inside: Path, targets: list[str], say: Say) -> Path:
     """Clone HEAD and run the targets there with an empty cache; return the project's folder in the clone."""
-    _git(top, "clone", "--quiet", "--no-hardlinks", str(top), str(clone))
+    Git(top)("clone", "--quiet", "--no-hardlinks", str(top), str(clone))
     folder = clone / inside
     say(f"rebuilding {', '.join(targets)} in {folder}")
     bring = [path.relative_to(clone).as_posix() for path in clone.glob("**/data/raw/**/*.dvc")]
@@ -161,21 +163,13 @@ def byte_range(one: bytes, other: bytes) -> str:
 def _other_machine(folder: Path, inside: Path, stages: set[str]) -> str:
     """Return the machine on which a pipeline of these stages was trained, when it is not this one."""
     for name in sorted(stage.partition("@")[2] for stage in stages if stage.startswith("train@")):
-        try:
-            text = _git(folder, "show", f"HEAD:{(inside / 'runs' / name / 'environment.json').as_posix()}")
-        except InputError:
+        text = Git(folder).ask("show", f"HEAD:{(inside / 'runs' / name / 'environment.json').as_posix()}")
+        if text is None:
             continue  # recorded nowhere: taken for this machine, so that a difference is a difference
         recorded: dict[str, Any] = json.loads(text)["machine"]
         if recorded != machine():
             return f"{recorded['cpu']} with {recorded['threads']} threads, Python {recorded['python']}"
     return ""
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    answer = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise InputError(f"git {arguments[0]}: {answer.stderr.strip() or answer.stdout.strip()}")
-    return answer.stdout.strip()
 
 
 def _dvc(folder: Path, *arguments: str) -> str:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from clones import BIN, ROOT, call, cloned, environment, sums
+from clones import BIN, ROOT, call, cloned, environment, made, undisturbed
 
 PIPELINE = "linear-regression"
 BARE = [BIN / "dvc", "repro", f"export@{PIPELINE}"]
@@ -43,9 +43,7 @@ def tried(folder, *command):
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
     """The lock and the bytes of a build that nothing disturbed."""
-    folder = cloned(ROOT, tmp_path_factory.mktemp("undisturbed") / "tapeline")
-    call(folder, *BARE)
-    return (folder / "dvc.lock").read_bytes(), sums(folder)
+    return undisturbed(tmp_path_factory.mktemp("undisturbed"), *BARE)
 
 
 @pytest.fixture
@@ -75,7 +73,7 @@ def fill(disk, *, leaving):
 def finishes(disk, command, expected):
     call(disk, *TAPELINE, "repair")
     call(disk, *command)
-    assert ((disk / "dvc.lock").read_bytes(), sums(disk)) == expected
+    assert made(disk) == expected
 
 
 def test_a_disk_that_fills_up_anywhere_on_the_way(disk, expected):

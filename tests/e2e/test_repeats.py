@@ -1,6 +1,7 @@
 """Two rebuilds in surroundings that differ in everything that must not matter: the same `dvc.lock`, byte for byte.
 
 TAPELINE_PAIRS=5 pytest -s -m slow tests/e2e/test_repeats.py
+TAPELINE_PAIR_OF=gallery pytest -s -m slow tests/e2e/test_repeats.py    # all that needs no network
 """
 
 import os
@@ -9,9 +10,10 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from clones import BIN, ROOT, cloned, environment, sums
+from clones import BIN, ROOT, call, cloned, environment, sums
 
 PAIRS = int(os.environ.get("TAPELINE_PAIRS", "1"))
+PROJECT = os.environ.get("TAPELINE_PAIR_OF", ".")
 
 PLACES = [
     {"PYTHONHASHSEED": "0", "TZ": "UTC", "LANG": "C", "LC_ALL": "C"},
@@ -41,16 +43,18 @@ def test_nothing_around_a_run_shows_in_it(tmp_path, pair):
         home = tmp_path / f"home-{place}"
         home.mkdir()
         seeds = {"PYTHONHASHSEED": str(int(settings["PYTHONHASHSEED"]) + pair)}
+        project = clone / PROJECT
+        targets = call(project, sys.executable, "-m", "tapeline", "list", "--offline", "--targets").stdout.split()
         with load(busy):
             answer = subprocess.run(
-                [BIN / "dvc", "repro", "--force"],
-                cwd=clone,
+                [BIN / "dvc", "repro", "--force", *targets],
+                cwd=project,
                 env={**environment(), **settings, **seeds, "HOME": str(home)},
                 capture_output=True,
                 text=True,
                 check=False,
             )
         assert answer.returncode == 0, answer.stdout + answer.stderr
-        found.append(((clone / "dvc.lock").read_bytes(), sums(clone)))
+        found.append(((project / "dvc.lock").read_bytes(), sums(project)))
     assert found[0][1] == found[1][1]
     assert found[0][0] == found[1][0]

@@ -151,6 +151,57 @@ def test_missing_and_altered_inputs(chain, damage, said):
     assert not chain.validated.exists()
 
 
+@pytest.mark.filterwarnings("ignore:(?s).*tf.lite.Interpreter is deprecated:UserWarning")
+def test_litert_files_with_their_measured_accuracy(chain, tf):
+    recorded = chain.validate()
+    model = chain.export(litert=("float32", "int8"))
+    sizes = {name: (chain.model / "litert" / f"{name}.tflite").stat().st_size for name in model["litert"]}
+    assert sizes == {name: entry["bytes"] for name, entry in model["litert"].items()}
+    assert sizes.keys() == {"float32", "int8"} and sizes["int8"] < sizes["float32"]
+    assert model["litert"]["float32"]["accuracy"] == recorded["accuracy"]
+    assert model["litert"]["float32"]["largest_difference.probabilities"] < 1e-5
+    assert abs(model["litert"]["int8"]["accuracy"] - recorded["accuracy"]) < 0.1
+    assert {"litert/float32.tflite", "litert/int8.tflite"} < model["files"].keys()
+    runner = tf.lite.Interpreter(str(chain.model / "litert" / "int8.tflite")).get_signature_runner("serving_default")
+    images, labels = (np.load(chain.run.dataset / "test" / f"{name}.npy") for name in ("image", "label"))
+    assert model["litert"]["int8"]["accuracy"] == np.mean(runner(image=images)["class"] == labels)
+
+
+def test_convolutions_with_batch_norm_answer_an_empty_batch(tf, tmp_path):
+    import keras
+
+    from tapeline.export import empty_batches
+
+    convolutions = [keras.layers.Conv2D(4, 3, padding="same", use_bias=False) for _ in range(2)]
+    model = keras.Sequential([keras.Input((8, 8, 1)), *convolutions, keras.layers.BatchNormalization()])
+    specs = [tf.TensorSpec((None, 8, 8, 1), tf.uint8, name="image"), tf.TensorSpec((None,), tf.string, name="name")]
+
+    def serve(image, name):
+        return {"x": model(tf.cast(image, tf.float32), training=False), "name": name, "count": tf.constant(3)}
+
+    serve = tf.function(serve, input_signature=specs)
+    with pytest.raises(tf.errors.InvalidArgumentError):  # when this passes without it, it is not needed any more
+        serve(tf.zeros([0, 8, 8, 1], tf.uint8), tf.fill([0], "a"))
+    answering = empty_batches.answering(serve)
+    for count in (0, 1, 5):
+        images, names = tf.fill([count, 8, 8, 1], tf.constant(9, tf.uint8)), tf.fill([count], "a")
+        found = answering(images, names)
+        assert found["x"].shape == (count, 8, 8, 4) and found["name"].shape == (count,) and found["count"] == 3
+        if count:
+            assert np.array_equal(found["x"], serve(images, names)["x"])
+    assert [spec.name for spec in answering.input_signature] == ["image", "name"]
+    fixed = tf.function(lambda image: {"x": image}, input_signature=[tf.TensorSpec((2, 3), name="image")])
+    assert empty_batches.answering(fixed) is fixed
+
+
+def test_the_saved_model_keeps_examples_for_warming_up(chain, tf):
+    chain.validate()
+    model = chain.export(examples=7)
+    file = "saved_model/assets.extra/tf_serving_warmup_requests"
+    assert model["files"].keys() > {file}
+    assert len(list(tf.data.TFRecordDataset(str(chain.model / file)))) == 7
+
+
 def flip(path):
     content = bytearray(path.read_bytes())
     content[-1] ^= 1

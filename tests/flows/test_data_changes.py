@@ -6,8 +6,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from flows.data_changes import versions
-from flows.git import Git
 from tapeline.errors import InputError
+from tapeline.git import Git
 
 
 @pytest.fixture

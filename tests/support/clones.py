@@ -49,3 +49,15 @@ def cloned(source, folder):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes((source / name).read_bytes())
     return folder
+
+
+def made(folder):
+    """Return what a build left: the lock and the sums of the outs."""
+    return (folder / "dvc.lock").read_bytes(), sums(folder)
+
+
+def undisturbed(folder, *command):
+    """Return what a command makes in a clone of this tree where nothing disturbs it."""
+    clone = cloned(ROOT, folder / "tapeline")
+    call(clone, *command)
+    return made(clone)

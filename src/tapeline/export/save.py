@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tapeline import files
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError, RunError
-from tapeline.export import check
-from tapeline.export.settings import ExportSettings
+from tapeline.export import check, empty_batches, litert, warm_up
+from tapeline.export.settings import ExportSettings, Precision
 from tapeline.recipe import Recipe, loading, variables
+from tapeline.recipe.contract import Columns
 from tapeline.recipe.trained import load
 from tapeline.report import Report
 
@@ -40,12 +42,24 @@ def save(
     built = load(recipe, params, dataset, trained)
     with files.replacing(out) as folder:
         with loading.blaming(recipe, InputError, "does not export"):
-            signatures = built.signatures()
+            plain = built.signatures()
+            signatures = {key: empty_batches.answering(function) for key, function in plain.items()}
             _write_saved_model(built, signatures, folder / SAVED_MODEL)
+            split = described["verdict"]["split"]
+            columns = dataset.columns(split)
+            served = built.served(columns)
+        warm_up.write(folder / SAVED_MODEL, name, _requests(signatures, {**columns, **served}, settings.examples))
         report({"event": "note", "text": "checking the SavedModel in a fresh process"})
         with tempfile.TemporaryDirectory() as made:
-            inputs = _inputs(built, dataset, described["verdict"]["split"], Path(made))
+            inputs = _inputs(served, columns, dataset, split, Path(made))
             _check(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance)
+        target = None if built.target is None else np.asarray(columns[built.target])
+        lite = {}
+        if settings.litert:
+            with tempfile.TemporaryDirectory() as made:  # the batches of no examples are for serving alone
+                _write_saved_model(built, plain, Path(made))
+                models = {precision: litert.convert(Path(made), precision) for precision in settings.litert}
+            lite = _write_litert(models, folder, served, validated / "predictions.npz", target, built.target)
         written = {
             str(path.relative_to(folder)): files.sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()
         }
@@ -55,6 +69,7 @@ def save(
             "signatures": {key: _described(function) for key, function in sorted(signatures.items())},
             "files": written,
             **described,
+            **lite,
         }
         files.write_json(folder / "model.json", model)
 
@@ -86,17 +101,44 @@ def _type(spec: Any) -> dict[str, Any]:
     return {"dtype": spec.dtype.name, "shape": spec.shape.as_list()}
 
 
-def _inputs(recipe: Recipe, dataset: Dataset, split: str, folder: Path) -> dict[str, Path]:
+def _inputs(served: Columns, columns: Columns, dataset: Dataset, split: str, folder: Path) -> dict[str, Path]:
     """Return a file of each input that the recorded predictions answer: the dataset's own, or one written here."""
-    columns = dataset.columns(split)
     paths = {}
-    for name, given in recipe.served(columns).items():
+    for name, given in served.items():
         if given is columns.get(name):
             paths[name] = dataset.path(split, name)
         else:
             paths[name] = folder / f"{name}.npy"
             np.save(paths[name], given)
     return paths
+
+
+def _requests(signatures: Mapping[str, Any], given: Columns, count: int) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return the first examples for each signature that takes any number of what is given."""
+    found = {}
+    for key, function in signatures.items():
+        specs = tf.nest.flatten(function.input_signature)
+        if specs and all(spec.name in given and spec.shape.as_list()[:1] == [None] for spec in specs):
+            found[key] = {spec.name: np.asarray(given[spec.name][:count]) for spec in specs}
+    return found
+
+
+def _write_litert(
+    models: Mapping[Precision, bytes],
+    folder: Path,
+    served: Columns,
+    predictions: Path,
+    target: NDArray[Any] | None,
+    name: str | None,
+) -> dict[str, Any]:
+    """Write the LiteRT files, and return what `model.json` says of them."""
+    described = {}
+    for precision, model in models.items():
+        files.write_bytes(folder / "litert" / f"{precision}.tflite", model)
+        with np.load(predictions, allow_pickle=False) as recorded:
+            figures = litert.measured(litert.answers(model, served), recorded, target, name)
+        described[precision] = {"bytes": len(model), **figures}
+    return {"litert": described}
 
 
 def _check(model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance: float) -> None:

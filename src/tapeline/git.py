@@ -1,4 +1,4 @@
-"""Git as the flows use it: no hook, no prompt, no signature, and no variable that points at another repository.
+"""Git: no hook, no prompt, no signature, and no variable that points at another repository.
 
 git = Git(project.folder)
 git("rev-parse", "HEAD")
@@ -14,6 +14,9 @@ from tapeline.errors import InputError, RunError
 NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_OPTIONAL_LOCKS": "0"}
 """A scheduled run has nobody who could answer."""
 
+READABLE = {"LC_ALL": "C"}
+"""Git's messages are read here: whoever runs this may have them in another language."""
+
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
 """Who commits where Git knows nobody: a worker's machine often does not."""
 
@@ -25,10 +28,15 @@ class Git:
         self.folder = folder
 
     def __call__(self, *arguments: str, timeout: float | None = None) -> str:
-        """Return the output without its last newline. Raises `RunError` with Git's last line."""
+        """Return the output without its last newline.
+
+        Raises `RunError` with Git's last line, `InputError` outside a repository.
+        """
         answer = self._run(*arguments, timeout=timeout)
         if answer.returncode:
             said = (answer.stderr.strip() or answer.stdout.strip()).splitlines() or [f"status {answer.returncode}"]
+            if "not a git repository" in said[-1]:
+                raise InputError(f"{self.folder} is in no Git repository: `git init` makes one")
             raise RunError(f"git {_command(arguments)}: {said[-1]}")
         return answer.stdout.removesuffix("\n")
 
@@ -86,4 +94,4 @@ def _command(arguments: Sequence[str]) -> str:
 def _environment() -> Mapping[str, str]:
     """Return this environment without what a Git hook sets for the repository that it runs in."""
     foreign = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
-    return NO_QUESTIONS | {name: value for name, value in os.environ.items() if name not in foreign}
+    return NO_QUESTIONS | {name: value for name, value in os.environ.items() if name not in foreign} | READABLE

@@ -1,0 +1,65 @@
+"""LiteRT files beside the SavedModel, with what each answers on the tested split."""
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tapeline.errors import RunError
+from tapeline.export.settings import Precision
+
+SIGNATURE = "serving_default"
+BATCH = 256
+
+
+def convert(saved_model: Path, precision: Precision) -> bytes:
+    """Return a LiteRT model of the SavedModel's `serving_default`. Raises `RunError` for an operation it lacks."""
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(saved_model), signature_keys=[SIGNATURE])
+    if precision == "int8":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    try:
+        return bytes(converter.convert())
+    except Exception as error:  # the converter raises a class of its own for each of its parts
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise RunError(f"the model does not convert to LiteRT: {lines[0]}; leave out export.litert") from None
+
+
+def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return a LiteRT model's outputs for all inputs, in order. Shapes (examples, ...)."""
+    with warnings.catch_warnings():
+        # Announces its removal; the package that replaces it has no release for every Python that Tapeline supports.
+        warnings.filterwarnings("ignore", message=r"(?s).*tf\.lite\.Interpreter is deprecated", category=UserWarning)
+        runner = tf.lite.Interpreter(model_content=model).get_signature_runner(SIGNATURE)
+    parts: dict[str, list[NDArray[Any]]] = {}
+    for start in range(0, len(next(iter(inputs.values()))), BATCH):
+        for name, value in runner(**{key: np.asarray(v[start : start + BATCH]) for key, v in inputs.items()}).items():
+            parts.setdefault(name, []).append(np.array(value))
+    return {name: np.concatenate(values) for name, values in sorted(parts.items())}
+
+
+def measured(
+    found: Mapping[str, NDArray[Any]],
+    recorded: Mapping[str, NDArray[Any]],
+    target: NDArray[Any] | None,
+    name: str | None,
+) -> dict[str, float]:
+    """Return how good the answers are, and how far from those of the SavedModel.
+
+    target: what the output `name` foretells, or the class index; None for a model that foretells no feature.
+    """
+    figures = {
+        f"largest_difference.{output}": float(np.max(np.abs(found[output] - recorded[output]), initial=0.0))
+        for output in sorted(found)
+        if np.issubdtype(found[output].dtype, np.floating)
+    }
+    if "class" in found:
+        figures["agreement"] = float(np.mean(found["class"] == recorded["class"]))
+    if target is not None and "class" in found:
+        figures["accuracy"] = float(np.mean(found["class"] == target))
+    elif target is not None and name is not None and name in found:
+        figures["mean_absolute_error"] = float(np.mean(np.abs(found[name].astype(np.float64) - target)))
+    return figures

@@ -1,0 +1,155 @@
+"""Ask whether a version may go into a stage: both models answer, each in a fresh process, and the gate judges."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tapeline.errors import InputError
+from tapeline.registry import gate, probing
+from tapeline.registry.examples import Examples
+from tapeline.registry.gate import Contender
+from tapeline.registry.measures import Target
+from tapeline.registry.model import SAVED_MODEL, Model
+from tapeline.registry.probing import Answer
+from tapeline.registry.registry import Registry
+from tapeline.registry.state import Version
+from tapeline.registry.verdict import Verdict
+from tapeline.registry_settings import CheckSettings, GateSettings
+
+DEFAULT = "serving_default"
+
+
+def assess(registry: Registry, version: Version, stage: str) -> Verdict:
+    """Return the verdict, and leave it as a file. Changes nothing that is live.
+
+    Raises `InputError` for bytes that are missing or altered, and for a gate that asks what cannot be measured.
+    """
+    wanted = registry.settings.stages[registry.stage(stage)]
+    asked = registry.settings.model(version.name)
+    live = registry.state(version.name).live(stage)
+    champion = registry.version_numbered(version.name, live.version) if live else None
+    if champion and champion.number == version.number:
+        champion = None
+    data: dict[str, Any] = {}
+    checks: list[dict[str, Any]] = []
+    figures: dict[str, Any] = {}
+    if wanted.gate or wanted.check:
+        with tempfile.TemporaryDirectory(prefix="tapeline-") as made:
+            trial = _Trial(registry, version, champion if wanted.gate else None, Path(made), asked.gate, asked.check)
+            checks += trial.failures()
+            if wanted.check:
+                checks += trial.infra()
+                figures = trial.figures()
+            if wanted.gate and not trial.answer.failures:
+                checks += trial.gate()
+                data = trial.data()
+    number = champion.number if champion else None
+    verdict = Verdict(version.name, version.number, stage, number, data, tuple(checks), figures)
+    verdict.write(registry.work)
+    return verdict
+
+
+class _Trial:
+    """One challenger and its champion on the challenger's test data."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        version: Version,
+        champion: Version | None,
+        folder: Path,
+        gate_settings: GateSettings,
+        check: CheckSettings,
+    ) -> None:
+        self._registry, self._version, self._champion, self._folder = registry, version, champion, folder
+        self._gate, self._check = gate_settings, check
+        self._model = Model.of(registry, version)
+        recorded = registry.recorded(version)
+        self._examples = Examples.open(registry.store, recorded.data(self._model.dataset), self._model.split)
+        self._inputs = self._examples.inputs(self._model.signatures[DEFAULT])
+        predictions = registry.store.bring(recorded.predictions)
+        self.answer = self._ask(version, self._model, tried=True, recorded=predictions)
+
+    def _ask(self, version: Version, model: Model, *, tried: bool, recorded: Path | None) -> Answer:
+        folder = self._folder / version.number
+        folder.mkdir()
+        self._registry.store.write(self._registry.recorded(version).model, folder)
+        return probing.run(
+            folder / SAVED_MODEL,
+            model.signatures if tried else {},
+            self._inputs or {},
+            recorded=recorded,
+            tolerance=self._registry.params.pipeline(version.name).export.tolerance,
+            settings=self._check,
+        )
+
+    def figures(self) -> dict[str, Any]:
+        return {**self.answer.figures, "size_mb": self._model.bytes / 2**20}
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Return what the model did wrong."""
+        return [{"kind": "infra", "said": line, "holds": False} for line in self.answer.failures]
+
+    def infra(self) -> list[dict[str, Any]]:
+        """Return that the model did nothing wrong, if so, and the bounds on its figures."""
+        said = f"loads, and answers batches of {probing.sizes()} as recorded"
+        checks = [] if self.answer.failures else [{"kind": "infra", "said": said, "holds": True}]
+        latency = self.answer.figures.get("latency_ms", {})
+        for metric, value, most in (
+            ("latency_p50_ms", latency.get("p50"), self._check.latency_p50_ms),
+            ("latency_p99_ms", latency.get("p99"), self._check.latency_p99_ms),
+            ("size_mb", self._model.bytes / 2**20, self._check.size_mb),
+        ):
+            if most is not None and value is not None:
+                holds = value <= most
+                said_so = f"{metric} is {value:.4g}, asked at most {most:g}"
+                checks.append(
+                    {"kind": "infra", "metric": metric, "value": value, "max": most, "said": said_so, "holds": holds}
+                )
+        return checks
+
+    def gate(self) -> list[dict[str, Any]]:
+        target = self._target()
+        challenger = Contender(self._version.number, self._model.metrics, self.answer.predictions)
+        champion, failures = self._opponent(target)
+        features = {asked.feature: np.asarray(self._examples.column(asked.feature)) for asked in self._gate.slices}
+        return failures + gate.judge(self._gate, challenger, champion, target, features)
+
+    def _opponent(self, target: Target | None) -> tuple[Contender | None, list[dict[str, Any]]]:
+        """Return the champion with its answers on the same examples, or a check that says why it gave none."""
+        if self._champion is None:
+            return None, []
+        model = Model.of(self._registry, self._champion)
+        if target is None:
+            return Contender(self._champion.number, model.metrics), []
+        answer = self._ask(self._champion, model, tried=False, recorded=None)
+        if not answer.failures and target.foretold(answer.predictions) is not None:
+            return Contender(self._champion.number, model.metrics, answer.predictions), []
+        why = answer.failures[0] if answer.failures else f"it does not foretell {target.name}"
+        said = f"the champion {self._champion.tag.name} cannot be compared: {why}"
+        return None, [{"kind": "infra", "said": said, "holds": False}]
+
+    def _target(self) -> Target | None:
+        """Return what both foretell; None for a model of which only recorded metrics can be judged."""
+        if self._inputs is None or self.answer.failures:
+            return None
+        name = self._examples.target(self._model.signatures[DEFAULT], self._gate.target)
+        if name is None:
+            return None
+        actual = np.asarray(self._examples.column(name))
+        target = Target(name, actual, self._examples.classes(name))
+        if target.foretold(self.answer.predictions) is None:
+            raise InputError(f"gate.target is {name!r}, and the model answers {', '.join(self.answer.predictions)}")
+        return target
+
+    def data(self) -> dict[str, Any]:
+        name = next(iter(self._examples.files))
+        count = len(self._examples.column(name))
+        return {
+            "dataset": self._model.dataset,
+            "md5": self._examples.md5,
+            "split": self._examples.split,
+            "examples": count,
+        }

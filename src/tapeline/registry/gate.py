@@ -1,0 +1,136 @@
+"""The gate: is the challenger good enough, and not worse than the champion? Pure: answers in, a verdict out."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapeline.errors import InputError
+from tapeline.registry import paired
+from tapeline.registry.measures import Target
+from tapeline.registry_settings import GateSettings, SliceSettings
+from tapeline.validate.settings import Bound
+
+MOST_SLICES = 100
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One version at the gate: its recorded metrics, and its answers on the test data (none when it has no target)."""
+
+    name: str
+    recorded: Mapping[str, float]
+    answers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def metrics(self, target: Target | None) -> dict[str, float]:
+        """Return every metric: those measured now in place of those recorded then."""
+        return {**self.recorded, **(target.metrics(self.answers) if target and self.answers else {})}
+
+
+def judge(
+    settings: GateSettings,
+    challenger: Contender,
+    champion: Contender | None,
+    target: Target | None,
+    features: Mapping[str, NDArray[Any]],
+) -> list[dict[str, Any]]:
+    """Return every check with its numbers and whether it `holds`.
+
+    features: the columns that slices name, shape (examples,). Without a champion only the absolute bounds are asked.
+    Raises `InputError` for a bound on what was not measured.
+    """
+    ours = challenger.metrics(target)
+    theirs = champion.metrics(target) if champion else {}
+    checks = [_bound("bound", name, _known(ours, name), bound) for name, bound in sorted(settings.bounds.items())]
+    if champion:
+        for name, bound in sorted(settings.change.items()):
+            change = _known(ours, name) - _known(theirs, name)
+            both = {"champion": theirs[name], "challenger": ours[name]}
+            checks.append(_bound("change", name, change, bound) | both)
+    for asked in settings.slices:
+        if target is None:
+            raise InputError(f"gate.slices asks for {asked.metric} by {asked.feature}, and no feature is foretold")
+        checks += _slices(asked, challenger, champion, target, features[asked.feature])
+    if champion and settings.paired and target:
+        compare = paired.mcnemar if target.classifier else paired.bootstrap
+        scores = target.scores(champion.answers), target.scores(challenger.answers)
+        checks.append({"kind": "paired", **compare(*scores, settings.paired)})
+    return checks
+
+
+def _slices(
+    asked: SliceSettings,
+    challenger: Contender,
+    champion: Contender | None,
+    target: Target,
+    values: NDArray[Any],
+) -> Iterator[dict[str, Any]]:
+    found = np.unique(values)
+    if values.ndim != 1 or len(found) > MOST_SLICES:
+        raise InputError(
+            f"gate.slices: {asked.feature} has shape {values.shape} and {len(found)} values; at most {MOST_SLICES}"
+        )
+    for value in found:
+        chosen = values == value
+        part = target.part(chosen)
+        ours = part.metrics({name: answer[chosen] for name, answer in challenger.answers.items()})
+        theirs = part.metrics({name: a[chosen] for name, a in champion.answers.items()}) if champion else {}
+        label = target.classes[int(value)] if asked.feature == target.name and target.classes else str(value)
+        count = int(chosen.sum())
+        about = {"slice": f"{asked.feature}={label}", "examples": count}
+        judged = count >= asked.at_least
+        if asked.bound:
+            yield _bound("slice", asked.metric, _known(ours, asked.metric), asked.bound, judged) | about
+        if asked.change and champion:
+            change = _known(ours, asked.metric) - _known(theirs, asked.metric)
+            both = {"champion": theirs[asked.metric], "challenger": ours[asked.metric]}
+            yield _bound("slice change", asked.metric, change, asked.change, judged) | about | both
+
+
+def _bound(kind: str, metric: str, value: float, bound: Bound, judged: bool = True) -> dict[str, Any]:
+    # Written so that a NaN misses every bound.
+    inside = (bound.min is None or value >= bound.min) and (bound.max is None or value <= bound.max)
+    limits = {"min": bound.min, "max": bound.max}
+    return {"kind": kind, "metric": metric, "value": value, **limits, "judged": judged, "holds": inside or not judged}
+
+
+def _known(metrics: Mapping[str, float], name: str) -> float:
+    if name not in metrics:
+        raise InputError(f"the gate asks for {name!r}, which was not measured; there are {', '.join(sorted(metrics))}")
+    return metrics[name]
+
+
+def sentence(check: Mapping[str, Any]) -> str:
+    """Return a check as a sentence for people, with its numbers."""
+    if check["kind"] == "paired":
+        return _paired_sentence(check)
+    if check["kind"] == "infra":
+        return str(check["said"])
+    where = f" of {check['slice']} ({check['examples']} examples)" if "slice" in check else ""
+    limits = [
+        f"{word} {check[key]:g}" for key, word in (("min", "at least"), ("max", "at most")) if check[key] is not None
+    ]
+    value = f"{check['value']:.6g}"
+    if "change" in check["kind"]:
+        value = f"{check['value']:+.6g} ({check['champion']:.6g} → {check['challenger']:.6g})"
+    what = f"change of {check['metric']}" if "change" in check["kind"] else check["metric"]
+    unjudged = "" if check.get("judged", True) else ", too few to judge"
+    return f"{what}{where} is {value}, asked {' and '.join(limits)}{unjudged}"
+
+
+def _paired_sentence(check: Mapping[str, Any]) -> str:
+    sure = f"at {check['confidence']:.0%} confidence, {check['examples']} examples"
+    if "lower_bound" in check:
+        counts = f"{check['only_challenger_right']} examples right only now, {check['only_champion_right']} only before"
+        if check["asks"] == "better":
+            return f"better: {counts}, p {check['p_better']:.3g} ({sure})"
+        few = check["examples"] < check["needed_examples"] and not check["holds"]
+        hint = f"; {check['needed_examples']} examples are needed to show it" if few else ""
+        said = f"accuracy {check['difference']:+.4f}, by the test at least {check['lower_bound']:+.4f}"
+        return f"not worse by more than {check['margin']:g}: {said}; {counts} ({sure}){hint}"
+    said = f"mean absolute error {check['difference']:+.4g}, by the test at most {check['upper_bound']:+.4g}"
+    if check["asks"] == "better":
+        return f"better: {said} ({sure})"
+    return f"not worse by more than {check['margin']:.4g}: {said} ({sure})"

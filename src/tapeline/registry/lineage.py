@@ -1,0 +1,99 @@
+"""Where a version comes from and where it went: from its tag, its commit and the stages' tags; nothing is guessed."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tapeline.registry.registry import Registry
+from tapeline.registry.state import Version
+
+
+def lineage(registry: Registry, version: Version) -> dict[str, Any]:
+    """Return model, run, parameters, data, code, environment and assignments of a version.
+
+    What the tag does not say (plain GTO made it) is read from the commit's `dvc.lock`. Raises `InputError` when the
+    commit has none.
+    """
+    recorded, said = registry.recorded(version), version.record
+    found = registry.state(version.name)
+    dataset = said.get("data") or {}
+    return {
+        "version": version.tag.name,
+        "live_in": found.stages(version.number),
+        "registered": {"by": version.tag.author, "email": version.tag.email, "at": moment(version.tag.time)},
+        "model": {"path": f"models/{version.name}", "md5": recorded.model, "metrics": said.get("metrics", {})},
+        "run": {"flow_run": said.get("flow_run"), "stages": recorded.chain()},
+        "parameters": recorded.parameters(),
+        "data": {**dataset, "outs": recorded.datasets()},
+        "code": {"commit": version.commit, "files": recorded.code()},
+        "environment": said.get("environment"),
+        "assignments": [
+            {
+                "stage": event.stage,
+                "action": "unassign" if event.back else event.record.get("action", "assign"),
+                "by": event.tag.author,
+                "approved_by": event.record.get("approved_by"),
+                "at": moment(event.tag.time),
+                "tag": event.tag.name,
+                "champion": event.record.get("champion"),
+                "verdict": event.record.get("verdict"),
+                "checks": event.record.get("checks", []),
+            }
+            for event in found.assignments
+            if event.version == version.number
+        ],
+    }
+
+
+def moment(seconds: int) -> str:
+    """Return a tag's time as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def tree(found: Mapping[str, Any]) -> str:
+    """Return a lineage as a tree for people."""
+    live = f"  live in {', '.join(found['live_in'])}" if found["live_in"] else ""
+    data, code, environment = found["data"], found["code"], found["environment"] or {}
+    source = data.get("source") or {}
+    branches: list[tuple[str, list[str]]] = [
+        (f"model {found['model']['path']}  md5 {found['model']['md5']}", _pairs(found["model"]["metrics"])),
+        (f"run {found['run']['flow_run'] or 'by hand'}", found["run"]["stages"]),
+        ("parameters", _pairs(_flat(found["parameters"]))),
+        (
+            f"data {data.get('name', '')}  sha256 {data.get('sha256', 'not in the tag')}",
+            _pairs(source) + _pairs(data["outs"]),
+        ),
+        (f"code commit {code['commit']}", [f"{len(code['files'])} files, see --json"]),
+        ("environment", _pairs(_flat(environment))),
+        (f"registered by {found['registered']['by']} at {found['registered']['at']}", []),
+    ]
+    branches += [(_assigned(event), _checks(event)) for event in found["assignments"]]
+    lines = [f"{found['version']}{live}"]
+    for number, (title, leaves) in enumerate(branches, 1):
+        last = number == len(branches)
+        lines.append(f"{'└─' if last else '├─'} {title}")
+        lines += [f"{'  ' if last else '│ '}   {leaf}" for leaf in leaves]
+    return "\n".join(lines)
+
+
+def _assigned(event: Mapping[str, Any]) -> str:
+    approved = f", approved by {event['approved_by']}" if event["approved_by"] else ""
+    return f"{event['action']} to {event['stage']} by {event['by']} at {event['at']}{approved}"
+
+
+def _checks(event: Mapping[str, Any]) -> list[str]:
+    from tapeline.registry.gate import sentence
+
+    return [f"{'yes' if check['holds'] else 'NO'}  {sentence(check)}" for check in event["checks"]]
+
+
+def _pairs(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key}: {value:.6g}" if isinstance(value, float) else f"{key}: {value}" for key, value in values.items()]
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        inner = _flat(value, f"{before}{key}.") if isinstance(value, Mapping) and value else {f"{before}{key}": value}
+        found |= inner
+    return found

@@ -1,0 +1,150 @@
+"""The registry of one project: where its tags, its lock and its serving folder are.
+
+registry = Registry.open(Project.find(), params)
+with registry.alone():
+    registry.align("digits")
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tapeline import processes
+from tapeline.errors import InputError, TapelineError
+from tapeline.params import Params
+from tapeline.project import Project
+from tapeline.registry import lock_file, names, state, tagging
+from tapeline.registry.names import Artifact, Reference
+from tapeline.registry.repository import Repository
+from tapeline.registry.serving import Serving
+from tapeline.registry.state import Assignment, State, Version
+from tapeline.registry.store import Store
+from tapeline.registry_settings import RegistrySettings
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A project with its repository and its bytes."""
+
+    project: Project
+    params: Params
+    repository: Repository
+    store: Store
+
+    @classmethod
+    def open(cls, project: Project, params: Params) -> "Registry":
+        """Raises `InputError` outside a Git repository with a commit."""
+        return cls(project, params, Repository(project.folder), Store(project.folder))
+
+    @property
+    def settings(self) -> RegistrySettings:
+        """The stages and the bounds."""
+        return self.params.registry
+
+    @property
+    def work(self) -> Path:
+        """The main checkout's folder for verdicts, copies and the lock."""
+        return self.project.shared / "registry"
+
+    def artifact(self, name: str) -> Artifact:
+        """Return a model as GTO names it."""
+        return Artifact(name, self.repository.inside)
+
+    def state(self, name: str) -> State:
+        """Return what the tags say of one model."""
+        return state.read(self.repository.tags(), self.artifact(name))
+
+    def states(self) -> dict[str, State]:
+        """Return what the tags say of this project's models, by name."""
+        inside = self.repository.inside
+        found = (s for s in state.read_all(self.repository.tags()).values() if s.artifact.folder == inside)
+        return {state.artifact.name: state for state in found}
+
+    def serving(self, name: str) -> Serving:
+        """Return a model's serving folder, which is the main checkout's whatever worktree this is."""
+        main = self.repository.common.parent if self.repository.common.name == ".git" else self.repository.top
+        return Serving(main / self.repository.inside / "serving" / name)
+
+    def recorded(self, version: Version) -> lock_file.Recorded:
+        """Return what the lock of a version's commit says."""
+        return lock_file.recorded(self.repository, version.commit, version.name)
+
+    def stage(self, name: str) -> str:
+        """Return a stage's name. Raises `InputError` for one that `params.yaml` does not have."""
+        names.check_stage(name)
+        if name not in self.settings.stages:
+            raise InputError(f"no stage {name!r}: params.yaml has {', '.join(self.settings.stages)}")
+        return name
+
+    def version(self, reference: Reference) -> Version:
+        """Return the version meant: by number, live in a stage, or the highest. Raises `InputError` for none."""
+        found = self.state(reference.name)
+        if not found.versions:
+            raise InputError(
+                f"{reference.name} has no version: `tapeline registry register {reference.name}` makes one"
+            )
+        if reference.stage:
+            live = found.live(self.stage(reference.stage))
+            if live is None:
+                raise InputError(f"no version of {reference.name} is in {reference.stage}: promote one")
+            return found.versions[live.version]
+        if reference.version is None:
+            return list(found.versions.values())[-1]
+        if reference.version not in found.versions:
+            raise InputError(f"no version {reference}: there are {', '.join(found.versions)}")
+        return found.versions[reference.version]
+
+    def version_numbered(self, name: str, number: str) -> Version:
+        """Return a version by its number. Raises `InputError` when there is none."""
+        return self.version(Reference(name, version=number))
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the only command that changes this registry; wait for another one, and say once for whom."""
+        with processes.exclusive(self.work / "lock", waiting=_say):
+            yield
+
+    def align(self, name: str) -> None:
+        """Bring the serving folder in line with the tags: what is live by them is its highest integer.
+
+        Does nothing where nothing was ever served from.
+        """
+        serving = self.serving(name)
+        if not serving.exists:
+            return
+        found = self.state(name)
+        live = found.live(self.settings.served)
+        if live is None:
+            serving.clear()
+        else:
+            serving.put(live.version, self.recorded(found.versions[live.version]).model, self.store)
+        serving.tidy()
+
+    def align_quietly(self, name: str) -> None:
+        """Align for a command that only shows; say what is in the way, and go on."""
+        if not self.serving(name).exists:
+            return
+        try:
+            with self.alone():
+                self.align(name)
+        except (TapelineError, OSError) as error:
+            _say(f"the serving folder of {name} is not in line with the tags: {error}")
+
+    def assign(self, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
+        """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`."""
+        found = self.state(version.name)
+        if stage == self.settings.served:
+            self.serving(version.name).put(version.number, self.recorded(version).model, self.store)
+        text = state.message(f"{record['action']} {version.tag.name} to {stage}", record)
+        tagging.assign(self.repository, found.artifact, version, stage, text, found.counter + 1)
+        self.align(version.name)
+        live = self.state(version.name).live(stage)
+        assert live is not None, "the tag was just made"
+        return live
+
+
+def _say(line: str) -> None:
+    print(f"tapeline: {line}", file=sys.stderr, flush=True)

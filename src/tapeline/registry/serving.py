@@ -1,0 +1,104 @@
+"""The serving folder in TensorFlow Serving's layout: `serving/<name>/<integer>/`, the highest integer is live.
+
+It is a projection of the tags: made from them, and brought in line with them by every later command. Integers only
+grow, and the folder before the highest stays, so that whoever is reading it can finish.
+"""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tapeline import files
+from tapeline.registry.store import Store, md5_of, safe
+
+INDEX = "version.json"
+SAVED_MODEL = "saved_model/"
+KEPT = 2
+"""How many integers stay: the live one and the one before."""
+
+
+class Serving:
+    """One model's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever served here."""
+        return self.folder.is_dir()
+
+    def integers(self) -> list[int]:
+        """Return the versions that TensorFlow Serving sees, lowest first."""
+        if not self.exists:
+            return []
+        found = (entry.name for entry in os.scandir(self.folder) if entry.is_dir())
+        return sorted(int(name) for name in found if name.isascii() and name.isdecimal())
+
+    def live(self) -> dict[str, Any] | None:
+        """Return what the highest integer says it is, if every one of its files has the recorded bytes."""
+        numbers = self.integers()
+        return intact(self.folder / str(numbers[-1])) if numbers else None
+
+    def put(self, version: str, md5: str, store: Store) -> None:
+        """Make a version the highest integer; nothing to do when it is. The bytes are checked against `md5`.
+
+        Written aside, flushed and renamed: at no moment is there a half.
+        """
+        live = self.live()
+        if live and (live["version"], live["model"]) == (version, md5):
+            return
+        self._prepare()
+        number = max(self.integers(), default=0) + 1
+        partial = self.folder / f".{number}{files.PARTIAL}"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            store.write(md5, partial, below=SAVED_MODEL)
+            sums = {p.relative_to(partial).as_posix(): md5_of(p) for p in partial.rglob("*") if p.is_file()}
+            index = {"name": self.folder.name, "version": version, "model": md5, "files": dict(sorted(sums.items()))}
+            files.write_json(partial / INDEX, index)
+            files.sync_tree(partial)
+            partial.rename(self.folder / str(number))
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        files.sync(self.folder)
+
+    def tidy(self) -> None:
+        """Remove what is no longer read: all but the last integers, and what a killed process left aside."""
+        for number in self.integers()[:-KEPT]:
+            self._remove(number)
+        for left in self.folder.glob(f".*{files.PARTIAL}"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def clear(self) -> None:
+        """Serve nothing."""
+        for number in self.integers():
+            self._remove(number)
+
+    def _remove(self, number: int) -> None:
+        aside = self.folder / f".{number}.old{files.PARTIAL}"
+        shutil.rmtree(aside, ignore_errors=True)
+        (self.folder / str(number)).rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _prepare(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        ignore = self.folder.parent / ".gitignore"
+        if not ignore.exists():
+            files.write_text(ignore, "*\n")
+
+
+def intact(folder: Path) -> dict[str, Any] | None:
+    """Return the index of a served version when exactly its files are there with their recorded bytes."""
+    try:
+        index: dict[str, Any] = json.loads((folder / INDEX).read_bytes())
+        recorded = {safe(name): md5 for name, md5 in index["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    found = {p.relative_to(folder).as_posix(): md5_of(p) for p in folder.rglob("*") if p.is_file()}
+    found.pop(INDEX)
+    return index if found == recorded and {"name", "version", "model"} <= index.keys() else None

@@ -1,0 +1,170 @@
+"""The bytes of a version: out of DVC's cache, brought from the remote where they are not there, and always checked."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tapeline import files
+from tapeline.errors import InputError, RunError
+
+MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
+
+
+class Store:
+    """DVC's cache and default remote of a project, opened when they are first needed (half a second)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._opened: Any = None
+
+    def listing(self, md5: str) -> dict[str, str]:
+        """Return the MD5 of each file in a recorded folder, by its path in it; those of a file under the empty path.
+
+        Brings the listing itself from the remote. Raises `InputError` for what is nowhere, for altered bytes, and
+        for a path that leaves the folder.
+        """
+        if not md5.endswith(".dir"):
+            return {"": md5}
+        entries = json.loads(self.bring(md5).read_bytes())
+        return {safe(entry["relpath"]): str(entry["md5"]) for entry in entries}
+
+    def bring(self, md5: str) -> Path:
+        """Return the cached file of one object, from the remote when the cache lacks it. Its bytes are checked.
+
+        Raises `InputError` when neither has it, or when what the cache has was altered.
+        """
+        path = self.path(md5)
+        if not path.is_file():
+            self._download(md5, path)
+        if md5_of(path) != md5.removesuffix(".dir"):
+            raise InputError(f"{path} was altered: its MD5 is not its name; delete it and run `dvc fetch`")
+        return path
+
+    def path(self, md5: str) -> Path:
+        """Return where the cache keeps an object, there or not."""
+        if not MD5.fullmatch(md5):
+            raise InputError(f"{md5!r} is no MD5: dvc.lock was altered")
+        return Path(self._repo.cache.local.path) / md5[:2] / md5[2:]
+
+    def missing(self, md5: str) -> list[str]:
+        """Return the objects of an out that the cache lacks."""
+        if not self.path(md5).is_file():
+            return [md5]
+        return [part for part in self.listing(md5).values() if not self.path(part).is_file()]
+
+    def missing_in_remote(self, md5: str) -> list[str]:
+        """Return the objects of a cached out that the default remote lacks; none where no remote is set."""
+        remote = self._remote()
+        if remote is None:
+            return []
+        with _one_line("the remote does not answer"):
+            return [part for part in (md5, *self.listing(md5).values()) if not remote.exists(part)]
+
+    def write(self, md5: str, folder: Path, *, below: str = "") -> None:
+        """Copy the files of a recorded folder that are below a path in it, checking each copy.
+
+        folder: an empty one. Raises `InputError` as `listing` and `bring` do.
+        """
+        for name, part in self.listing(md5).items():
+            if not name.startswith(below):
+                continue
+            target = folder / name.removeprefix(below)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = self.bring(part)
+            target.write_bytes(source.read_bytes())
+            if md5_of(target) != part:
+                raise RunError(f"{target} is not what was copied into it: the disk or its memory is faulty")
+
+    def kept(self, md5: str, folder: Path) -> Path:
+        """Return `folder` with exactly the files of a recorded folder, which are copied when they are not there."""
+        if not self._holds(folder, md5):
+            with files.replacing(folder) as partial:
+                self.write(md5, partial)
+        return folder
+
+    def _holds(self, folder: Path, md5: str) -> bool:
+        if not folder.is_dir():
+            return False
+        found = {p.relative_to(folder).as_posix(): md5_of(p) for p in folder.rglob("*") if p.is_file()}
+        return found == self.listing(md5)
+
+    def _download(self, md5: str, path: Path) -> None:
+        remote = self._remote()
+        if remote is None:
+            raise InputError(f"{path} is missing and no DVC remote is set: `dvc repro` makes it again")
+        partial = path.with_name(f".{path.name}.{os.getpid()}{files.PARTIAL}")
+        with _one_line(f"the remote has no object {md5}: `dvc push` where it was made"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                remote.fs.get_file(remote.oid_to_path(md5), str(partial))
+                partial.replace(path)
+            finally:
+                partial.unlink(missing_ok=True)
+
+    def _remote(self) -> Any:
+        from dvc.exceptions import DvcException
+
+        try:
+            return self._repo.cloud.get_remote_odb()
+        except DvcException:
+            return None
+
+    @property
+    def _repo(self) -> Any:
+        if self._opened is None:
+            from dvc.exceptions import DvcException
+            from dvc.repo import Repo
+
+            try:
+                self._opened = Repo(str(self._folder))
+            except DvcException as error:
+                raise InputError(f"DVC: {' '.join(str(error).split())}") from None
+        return self._opened
+
+    def stale(self, name: str) -> str:
+        """Return the first stage of the model's chain that `dvc repro` would run and why; empty when none."""
+        from dvc.exceptions import DvcException
+
+        try:
+            status = self._repo.status(targets=[f"export@{name}"], with_deps=True)
+        except DvcException as error:
+            raise InputError(f"DVC: {' '.join(str(error).split())}") from None
+        for stage, entries in status.items():
+            for entry in entries:
+                if isinstance(entry, str):
+                    return f"{stage} is stale ({entry})"
+                for kind, changes in entry.items():
+                    path, change = next(iter(changes.items()))
+                    return f"{stage} is stale ({kind}: {path} is {change if isinstance(change, str) else 'changed'})"
+        return ""
+
+
+def safe(path: str) -> str:
+    """Return a relative path that stays in its folder. Raises `InputError` for another."""
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or not path or ".." in parts.parts or "\\" in path or "\0" in path:
+        raise InputError(f"{path!r} would leave its folder: the record was altered")
+    return path
+
+
+def md5_of(path: Path) -> str:
+    """Return the MD5 of a file's bytes, as DVC has it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+@contextmanager
+def _one_line(what: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(what) from None
+    except Exception as error:  # whatever the remote's own library raises
+        raise RunError(f"{what} ({type(error).__name__}: {' '.join(str(error).split())})") from None

@@ -1,0 +1,50 @@
+"""What `registry show` and `registry history` print."""
+
+from collections.abc import Iterable, Sequence
+
+from tapeline.registry.lineage import moment
+from tapeline.registry.repository import Tag
+from tapeline.registry.state import State
+
+
+def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, str]]:
+    """Return a row for each version, the highest of each model first: where it is live, when it was registered."""
+    rows = []
+    for state in states:
+        live = {stage: event.version for stage in stages if (event := state.live(stage))}
+        for number, version in reversed(state.versions.items()):
+            rows.append(
+                {
+                    "model": state.artifact.name,
+                    "version": number,
+                    "stages": ", ".join(stage for stage in stages if live.get(stage) == number),
+                    "commit": version.commit[:10],
+                    "registered": moment(version.tag.time),
+                    "by": version.tag.author,
+                    "metrics": "  ".join(
+                        f"{k} {v:.4g}" for k, v in list(version.record.get("metrics", {}).items())[:3]
+                    ),
+                }
+            )
+    return rows
+
+
+def history(state: State) -> list[dict[str, str]]:
+    """Return a row for each tag of a model, the latest first."""
+    rows: list[tuple[Tag, dict[str, str]]] = []
+    for number, version in state.versions.items():
+        rows.append((version.tag, {"event": "register", "version": number, "stage": ""}))
+    for event in state.assignments:
+        action = "unassign" if event.back else event.record.get("action", "assign")
+        rows.append((event.tag, {"event": action, "version": event.version, "stage": event.stage}))
+    rows.sort(key=lambda row: row[0].time, reverse=True)
+    return [{"time": moment(tag.time), **row, "by": tag.author, "tag": tag.name} for tag, row in rows]
+
+
+def table(rows: Sequence[dict[str, str]]) -> str:
+    """Return rows as aligned columns under their names."""
+    if not rows:
+        return ""
+    cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)

@@ -1,0 +1,73 @@
+"""Making tags, through GTO's own Python interface, so that its rules are this registry's.
+
+The caller holds the registry's lock: GTO asks whether a tag exists, and then writes it.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tapeline.errors import InputError, RunError
+from tapeline.registry.names import Artifact
+from tapeline.registry.repository import Repository
+from tapeline.registry.state import Version
+
+STALE_LOCK = 1.0
+"""Seconds after which a ref's lock file is one that a killed process left: it is held for milliseconds."""
+AHEAD = 5.0
+"""Seconds that the newest tag may be ahead of this clock."""
+
+
+def register(repository: Repository, artifact: Artifact, version: str, commit: str, message: str) -> None:
+    """Make the tag `NAME@vX.Y.Z`. Raises `InputError` with GTO's words where its rules forbid it."""
+    from gto import api
+
+    tag = f"{artifact.tag}@{version}"
+    with _tagging(repository, tag):
+        api.register(repository.top, artifact.gto, commit, version=version, message=message)
+
+
+def assign(repository: Repository, artifact: Artifact, version: Version, stage: str, message: str, number: int) -> str:
+    """Make the tag `NAME#stage#number` and return it. Raises `InputError` with GTO's words."""
+    from gto import api
+
+    tag = f"{artifact.tag}#{stage}#{number}"
+    with _tagging(repository, tag):
+        # Forced: GTO takes a version that was once in a stage for one that still is.
+        made = api.assign(repository.top, artifact.gto, stage, version=version.number, message=message, force=True)
+    assert made is None or made.tag == tag, "GTO and Tapeline count assignments alike"
+    return tag
+
+
+@contextmanager
+def _tagging(repository: Repository, tag: str) -> Iterator[None]:
+    from gto.exceptions import GTOException
+    from scmrepo.exceptions import SCMError
+
+    _wait_for_next_second(repository)
+    _clear(repository, tag)
+    try:
+        yield
+    except GTOException as error:
+        raise InputError(f"GTO: {' '.join(str(error).split())}") from None
+    except (SCMError, OSError) as error:
+        raise RunError(f"the tag {tag} was not made: {' '.join(str(error).split())}") from None
+
+
+def _wait_for_next_second(repository: Repository) -> None:
+    """Be later than every tag: GTO and DVC sort by whole seconds, and two of one second would have no order."""
+    latest = max((tag.time for tag in repository.tags()), default=0)
+    if latest - time.time() > AHEAD:
+        ahead = latest - time.time()
+        raise InputError(f"the newest tag is {ahead:.0f} s in the future: set this machine's clock, or wait")
+    while time.time() < latest + 1:
+        time.sleep(0.02)
+
+
+def _clear(repository: Repository, tag: str) -> None:
+    """Remove the lock of this very tag when whoever held it is gone."""
+    lock = repository.common / "refs" / "tags" / f"{tag}.lock"
+    deadline = time.monotonic() + STALE_LOCK
+    while lock.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    lock.unlink(missing_ok=True)

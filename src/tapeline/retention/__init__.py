@@ -1,0 +1,1 @@
+"""What old runs hold, and the removal of what nothing keeps."""

@@ -1,0 +1,48 @@
+"""One thing that takes room: what it is, how much it holds, and why it is kept."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+DAY = 86400.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What is kept without any other reason: the newest `runs` branches, and whatever is younger than `days`."""
+
+    runs: int = 20
+    days: float = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One thing; `kept` says why it stays and is empty when it may go, which `remove` does."""
+
+    kind: str
+    name: str
+    size: int
+    """Bytes."""
+    kept: str
+    remove: Callable[[], object]
+    path: Path | None = None
+    """Its folder, where it is one."""
+
+
+def size_of(folder: Path) -> int:
+    """Return the bytes of the files in a folder, links not followed."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
+
+
+def age(seconds: float) -> str:
+    """Return an age for people: `5 days`."""
+    for name, length in (("day", DAY), ("hour", 3600.0), ("minute", 60.0)):
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {name}{'s' if count > 1 else ''}"
+    return "moments"
+
+
+def younger(days: float) -> str:
+    """Return why something young is kept."""
+    return f"younger than {days:g} day{'' if days == 1 else 's'}"

@@ -1,0 +1,202 @@
+"""Promotion and rollback: the tag, the serving folder, what plain tools say, and two at once."""
+
+import json
+import shutil
+import subprocess
+import time
+
+import clones
+import pytest
+from registries import TAPELINE
+
+
+def live(registry, stage="prod"):
+    """Return the live version as each tool has it; all must be the same."""
+    ours = {
+        row["version"] for row in json.loads(registry("registry", "show", "--json").stdout) if stage in row["stages"]
+    }
+    gto = json.loads(registry.gto("show", "--json"))["one"]["stage"][stage]
+    assert ours == {gto}
+    shutil.rmtree(registry.folder.parent / "got", ignore_errors=True)
+    registry.dvc("artifacts", "get", ".", "one", "--stage", stage, "--out", "../got")
+    got = json.loads((registry.folder.parent / "got" / "model.json").read_text())
+    assert f"v1.0.{got['metrics']['loss'] - 1:.0f}" == gto
+    if stage == "prod":
+        numbers = sorted(
+            int(path.name) for path in (registry.folder / "serving" / "one").iterdir() if path.name.isdigit()
+        )
+        index = json.loads((registry.folder / "serving" / "one" / str(numbers[-1]) / "version.json").read_text())
+        assert index["version"] == gto
+    return gto
+
+
+def events(registry):
+    """Return history as both tools have it, the latest first; both must be the same."""
+    ours = json.loads(registry("registry", "history", "one", "--json").stdout)
+    gto = json.loads(registry.gto("history", "one", "--json"))
+    assert [(row["version"], row["stage"], row["tag"]) for row in ours] == [
+        (event["version"], event["stage"] or "", event["ref"]) for event in gto
+    ]
+    return [(row["event"], row["version"]) for row in ours]
+
+
+def test_promoted_replaced_rolled_back(registry):
+    assert live(registry) == "v1.0.1"
+    registry("registry", "promote", "one", "prod")
+    assert live(registry) == "v1.0.2"
+    assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.2 → v1.0.1 (one#prod#4)\n"
+    assert live(registry) == "v1.0.1"
+    registry("registry", "rollback", "one", "prod")
+    assert live(registry) == "v1.0.0"
+    registry("registry", "rollback", "one", "prod", "--to", "1.0.2")
+    assert live(registry) == "v1.0.2"
+    assert events(registry)[:6] == [
+        ("rollback", "v1.0.2"),
+        ("rollback", "v1.0.0"),
+        ("rollback", "v1.0.1"),
+        ("promote", "v1.0.2"),
+        ("promote", "v1.0.1"),
+        ("promote", "v1.0.0"),
+    ]
+    assert registry.git("status", "--porcelain") == ""
+
+
+def test_the_serving_folder_has_the_layout_of_tensorflow_serving(registry):
+    folder = registry.folder / "serving" / "one"
+    assert sorted(path.name for path in folder.iterdir()) == ["1", "2"]
+    for path in folder.iterdir():
+        assert (path / "saved_model.pb").read_text() == "graph"
+    assert (folder / "2" / "variables" / "variables.data").read_text() == "2" * 200_000
+    registry("registry", "promote", "one", "prod")
+    assert sorted(path.name for path in folder.iterdir()) == ["2", "3"]  # one stays for who is reading it
+
+
+def test_a_stage_that_is_not_served_touches_no_folder(registry):
+    before = sorted((registry.folder / "serving").rglob("*"))
+    registry("registry", "promote", "one", "staging")
+    assert live(registry, "staging") == "v1.0.2"
+    assert sorted((registry.folder / "serving").rglob("*")) == before
+
+
+def test_promoting_what_is_live_changes_nothing(registry):
+    before = registry.state()
+    said = registry("registry", "promote", "one@v1.0.1", "prod").stdout
+    assert said == "one@v1.0.1 is live in prod already (one#prod#2)\n"
+    assert registry.state() == before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: shutil.rmtree(folder / "2"),
+        lambda folder: (folder / "2" / "saved_model.pb").write_text("grapf"),
+        lambda folder: (folder / "2" / "variables" / "variables.data").unlink(),
+        lambda folder: (folder / "2" / "more").write_text("x"),
+        lambda folder: (folder / "2" / "version.json").write_text("{"),
+        lambda folder: (folder / "2").rename(folder / "9"),
+        lambda folder: shutil.copytree(folder / "1", folder / "3"),
+        lambda folder: (folder / ".3.partial").mkdir(),
+    ],
+)
+def test_a_later_command_brings_the_folder_in_line(registry, damage):
+    folder = registry.folder / "serving" / "one"
+    damage(folder)
+    registry("registry", "show")
+    top = folder / str(max(int(path.name) for path in folder.iterdir()))
+    assert json.loads((top / "version.json").read_text())["version"] == "v1.0.1"
+    assert (top / "saved_model.pb").read_text() == "graph"
+    assert (top / "variables" / "variables.data").read_text() == "2" * 200_000
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize("command", [("history", "one"), ("lineage", "one"), ("promote", "one@v1.0.1", "prod")])
+def test_whichever_command_it_is(registry, command):
+    shutil.rmtree(registry.folder / "serving" / "one" / "2")
+    registry("registry", *command)
+    assert live(registry) == "v1.0.1"
+
+
+def test_a_folder_follows_a_tag_that_plain_gto_made(registry):
+    registry.gto("assign", "one", "--version", "v1.0.2", "--stage", "prod")
+    registry("registry", "show")
+    assert live(registry) == "v1.0.2"
+
+
+def test_a_rollback_takes_seconds_and_no_tensorflow(registry):
+    started = time.monotonic()
+    program = (
+        "import sys; from tapeline.cli import main; status = main(['registry', 'rollback', 'one', 'prod']);"
+        "assert not {'tensorflow', 'keras'} & sys.modules.keys(); sys.exit(status)"
+    )
+    environment = {**clones.environment(), "PYTHONPATH": str(clones.ROOT / "src")}
+    subprocess.run([TAPELINE[0], "-c", program], cwd=registry.folder, env=environment, check=True, timeout=60)
+    assert time.monotonic() - started < 5
+    assert live(registry) == "v1.0.0"
+
+
+def test_two_promotions_at_once(registry):
+    """Both were judged against the version that was live before; one wins, and the other says why not."""
+    registry.versions(4)
+    program = (
+        "import sys, pathlib, time; from tapeline.project import Project; from tapeline.params import Params\n"
+        "from tapeline.registry import names; from tapeline.registry.registry import Registry\n"
+        "from tapeline.registry.assess import assess; from tapeline.registry.promote import promote\n"
+        "from tapeline.errors import TapelineError\n"
+        "project = Project.find(); registry = Registry.open(project, Params.load(project.folder))\n"
+        "version = registry.version(names.parse(sys.argv[1])); verdict = assess(registry, version, 'prod')\n"
+        "print('judged', flush=True); sys.stdin.read()\n"
+        "try: promote(registry, version, 'prod', verdict); print('won')\n"
+        "except TapelineError as error: print(error)\n"
+    )
+    environment = {**clones.environment(), "PYTHONPATH": str(clones.ROOT / "src")}
+    children = [
+        subprocess.Popen(
+            [TAPELINE[0], "-c", program, f"one@{version}"],
+            cwd=registry.folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for version in ("v1.0.2", "v1.0.3")
+    ]
+    for child in children:
+        assert child.stdout.readline() == "judged\n"
+    for child in children:
+        child.stdin.close()
+    said = [child.stdout.read() for child in children]
+    assert [child.wait(60) for child in children] == [0, 0]
+    for child in children:
+        child.stdout.close()
+    assert sorted(line == "won\n" for line in said) == [False, True]
+    winner, loser = ("v1.0.2", "v1.0.3") if said[0] == "won\n" else ("v1.0.3", "v1.0.2")
+    lost = next(line for line in said if line != "won\n")
+    assert lost == (
+        f"one@{loser} was compared with v1.0.1, and {winner} is in prod now, by Ann (one#prod#3): "
+        "run again to compare it with that\n"
+    )
+    assert live(registry) == winner
+
+
+def test_a_stage_that_asks_for_the_one_before_and_for_a_person(registry):
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text().replace("prod: {gate", "prod: {previous: true, approval: true, gate"))
+    before = registry.state()
+    assert "was never in staging" in registry("registry", "promote", "one", "prod", status=2).stderr
+    registry("registry", "promote", "one", "staging")
+    assert "give --approved-by NAME" in registry("registry", "promote", "one", "prod", status=2).stderr
+    registry("registry", "promote", "one", "prod", "--approved-by", "Zoë")
+    assert live(registry) == "v1.0.2"
+    assert "approved by Zoë" in registry("registry", "lineage", "one").stdout
+    assert before["head"] == registry.state()["head"]
+
+
+def test_a_worktree_serves_from_the_main_checkout(registry):
+    """What a scheduled run promotes in a worktree of its own is live where everybody looks."""
+    other = registry.folder.parent / "other"
+    registry.git("worktree", "add", "--quiet", "-b", "other", str(other))
+    inside = type(registry)(other)
+    inside.dvc("cache", "dir", "--local", str(registry.folder / ".dvc" / "cache"))
+    inside("registry", "promote", "one", "prod")
+    assert not (other / "serving").exists()
+    assert live(registry) == "v1.0.2"

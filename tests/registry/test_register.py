@@ -1,0 +1,86 @@
+"""Registering: the tags are GTO's, the record is complete, and plain tools read the same."""
+
+import json
+
+
+def record(registry, tag):
+    """Return the JSON object in a tag's message."""
+    return json.loads(registry.git("tag", "--list", "--format=%(contents:body)", tag))
+
+
+def test_the_first_version_and_what_its_tag_says(fresh):
+    said = fresh("registry", "register", "one").stdout
+    head = fresh.git("rev-parse", "HEAD").strip()
+    assert said == f"registered one@v1.0.0 on {head[:10]}\n"
+    assert fresh.tags() == ["one@v1.0.0"]
+    assert fresh.git("cat-file", "-t", "one@v1.0.0").strip() == "tag"
+    found = record(fresh, "one@v1.0.0")
+    assert found["commit"] == head == fresh.git("rev-parse", "one@v1.0.0^{commit}").strip()
+    assert found["metrics"] == {"loss": 1.0}
+    assert found["data"]["name"] == "points" and found["data"]["md5"].endswith(".dir")
+    assert found["environment"] == {"machine": {"cpu": "test"}}
+    assert found["parameters"] == {"pipelines.one.params": {"value": 1}}
+    assert found["code"].keys() == {"make.py", "recipe.py"}
+    assert found["model"]["md5"] in (fresh.folder / "dvc.lock").read_text()
+
+
+def test_versions_grow_as_asked(fresh):
+    fresh("registry", "register", "one", "--version", "0.9.0")
+    for value, (arguments, version) in enumerate(
+        [
+            ([], "v0.9.1"),
+            (["--bump", "minor"], "v0.10.0"),
+            (["--bump", "major"], "v1.0.0"),
+            (["--version", "v1.0.10"], "v1.0.10"),
+        ]
+    ):
+        fresh.build(value + 5)
+        fresh("registry", "register", "one", *arguments)
+        assert f"one@{version}" in fresh.tags()
+    shown = json.loads(fresh("registry", "show", "--json").stdout)
+    assert [row["version"] for row in shown] == ["v1.0.10", "v1.0.0", "v0.10.0", "v0.9.1", "v0.9.0"]
+
+
+def test_plain_gto_and_dvc_read_what_is_registered(fresh, tmp_path):
+    fresh("registry", "register", "one")
+    assert json.loads(fresh.gto("show", "--json"))["one"]["version"] == "v1.0.0"
+    events = json.loads(fresh.gto("history", "one", "--json"))
+    assert [(event["event"], event["version"]) for event in events] == [("registration", "v1.0.0")]
+    fresh.dvc("artifacts", "get", ".", "one", "--rev", "v1.0.0", "--out", str(tmp_path / "got"))
+    assert (tmp_path / "got" / "model.json").read_bytes() == (fresh.folder / "models/one/model.json").read_bytes()
+
+
+def test_a_version_that_plain_gto_made_is_a_version(fresh):
+    fresh.gto("register", "one", "HEAD", "--version", "v3.0.0")
+    fresh.gto("assign", "one", "--version", "v3.0.0", "--stage", "prod")
+    rows = json.loads(fresh("registry", "show", "--json").stdout)
+    assert [(row["version"], row["stages"]) for row in rows] == [("v3.0.0", "prod")]
+    assert "pipelines.one.params.value: 1" in fresh("registry", "lineage", "one").stdout
+
+
+def test_tags_of_one_second_never_happen(fresh):
+    fresh.versions(1, 2)
+    for _ in range(2):
+        fresh("registry", "promote", "one@v1.0.0", "dev")
+        fresh("registry", "promote", "one@v1.0.1", "dev")
+    times = fresh.git("for-each-ref", "--format=%(taggerdate:unix)", "refs/tags").split()
+    assert len(times) == len(set(times)) == 6
+
+
+def test_a_project_in_a_folder_of_its_repository(fresh):
+    """GTO names a model there `folder:name`, and its tag `folder=name@…`."""
+    inner = fresh.folder / "inner"
+    inner.mkdir()
+    for name in ("make.py", "recipe.py", "dvc.yaml", "params.yaml"):
+        (inner / name).write_bytes((fresh.folder / name).read_bytes())
+    inner_registry = type(fresh)(inner)
+    inner_registry.dvc("repro", "--quiet", "export@one")
+    fresh.git("add", "--all")
+    fresh.git("commit", "--quiet", "--message", "inner")
+    inner_registry.dvc("push", "--quiet")
+    inner_registry("registry", "register", "one")
+    inner_registry("registry", "promote", "one", "prod")
+    assert fresh.tags() == ["inner=one#prod#1", "inner=one@v1.0.0"]
+    assert "prod" in inner_registry("registry", "show").stdout
+    assert (inner / "serving" / "one" / "1" / "saved_model.pb").is_file()
+    assert json.loads(fresh.gto("show", "--json"))["inner:one"]["stage"]["prod"]
