@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: run test test-all gallery verify check format lock
+.PHONY: run test test-all gallery serve deploy verify check format lock
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
@@ -24,6 +24,14 @@ gallery: $(READY)
 	cd gallery && ../$(BIN)/tapeline repair
 	cd gallery && ../$(BIN)/dvc --wait-for-lock repro $$(../$(BIN)/tapeline list --offline --targets)
 	$(BIN)/python gallery/page.py
+
+# What prefect.yaml schedules, on this machine: a server on http://127.0.0.1:4200 if none is running, until Ctrl-C.
+serve: $(READY)
+	$(BIN)/python -m flows.serve
+
+# Bring the server of PREFECT_API_URL to prefect.yaml; `prefect worker start --pool tapeline` runs it then.
+deploy: $(READY)
+	$(BIN)/python -m flows.deploy
 
 # Rebuild HEAD in a temporary clone and compare every out with dvc.lock.
 verify: $(READY)

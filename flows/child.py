@@ -158,6 +158,15 @@ class Child:
                 self._last_words(line)
 
 
+def end_all(children: Sequence[Child], signum: signal.Signals = signal.SIGINT) -> None:
+    """End several at once: each gets the signal before any is waited for."""
+    living = [child for child in children if child.returncode is None]
+    for child in living:
+        child._signal(signum)
+    for child in living:
+        child._leave()
+
+
 def _last_state(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[2]
 

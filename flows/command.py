@@ -1,25 +1,18 @@
 """The command line of the training flow. Prefect is imported when everything that can be checked is."""
 
 import argparse
-import os
-import signal
-import sys
-from collections.abc import Callable, Sequence
-from types import FrameType
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from flows.api import prefect_api
 from flows.pipeline import checked
 from flows.request import Request
-from tapeline.disk_errors import blamed, disk_error
-from tapeline.errors import InputError, Interrupted, TapelineError
+from flows.terminal import status, teller
+from tapeline import files
+from tapeline.disk_errors import blamed
+from tapeline.errors import InputError
 from tapeline.project import Project
-
-READABLE = {
-    "PREFECT_LOGGING_FORMATTERS_STANDARD_FLOW_RUN_FMT": "%(asctime)s  %(message)s",
-    "PREFECT_LOGGING_FORMATTERS_STANDARD_TASK_RUN_FMT": "%(asctime)s  %(task_run_name)s  %(message)s",
-}
-"""Prefect's own prefix takes half a line. Who has set another one keeps it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,23 +22,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     128 + n when signal n ended it.
     """
     options = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        request, project = _checked(options)
-        for name, value in READABLE.items():
-            os.environ.setdefault(name, value)
-        with prefect_api(project, say=_say) as connect, blamed(project.shared):
-            return _train(request, connect)
-    except (TapelineError, Interrupted) as error:
-        _say(str(error))
-        return error.status
-    except OSError as error:
-        failure = disk_error(error)
-        _say(str(failure))
-        return failure.status
-    except KeyboardInterrupt:
-        _say("stopped by SIGINT; run again to go on")
-        return 128 + signal.SIGINT
+    return status("training", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    request, project = _checked(options)
+    with prefect_api(project, say=teller("training")) as connect, blamed(project.shared):
+        return _train(request, connect, options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="another value, such as train.epochs=3"
     )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write what came of it here too, as JSON")
+    parser.add_argument("--tag", action="append", default=[], metavar="NAME", help="a tag of the flow run")
     parser.add_argument("--push", action="store_true", help="push an isolated run where remotes are set")
     return parser
 
@@ -75,19 +60,23 @@ def _checked(options: argparse.Namespace) -> tuple[Request, Project]:
         pipeline=options.pipeline,
         isolated=options.isolated,
         ref=options.ref,
-        overrides={key: _value(text) for key, text in map(_pair, options.set)},
+        overrides=pairs(options.set),
         push=options.push,
         retries=options.retries,
-        timeouts={key: _value(text) for key, text in map(_pair, options.timeout)},
+        timeouts=pairs(options.timeout),
     )
     return request, Project.find() if request.isolated else checked(request.pipeline)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise InputError(f"{text!r} is no pair: write KEY=VALUE, such as train.epochs=3")
-    return key, value
+def pairs(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the values of options of the form KEY=VALUE. Raises `InputError`."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"{text!r} is no pair: write KEY=VALUE, such as train.epochs=3")
+        found[key] = _value(value)
+    return found
 
 
 def _value(text: str) -> Any:
@@ -101,25 +90,24 @@ def _value(text: str) -> Any:
         raise InputError(f"{text!r} is no value as params.yaml could have it") from None
 
 
-def _train(request: Request, connect: Callable[[], None]) -> int:
-    from flows.report import PipelineFailed, Report, summary
+def _train(request: Request, connect: Callable[[], None], options: argparse.Namespace) -> int:
+    from prefect import tags
+
+    from flows.report import PipelineFailed, Report, as_json, summary
     from flows.training import training
 
     connect()
+    failure = None
     try:
-        report = training(**request.model_dump())
-    except PipelineFailed as failure:
-        print(summary(failure.report), flush=True)
-        _say(f"{failure.stage}: {failure}")
-        return failure.status
+        with tags(*options.tag):
+            report = training(**request.model_dump())
+    except PipelineFailed as failed:
+        failure, report = failed, failed.report
     assert isinstance(report, Report), "the flow returns its report, or raises"
-    print(summary(report))
+    if options.report:
+        files.write_json(options.report, as_json(report))
+    print(summary(report), flush=True)
+    if failure:
+        teller("training")(f"{failure.stage}: {failure}")
+        return failure.status
     return 0
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise Interrupted(f"stopped by {signal.Signals(signum).name}; run again to go on", signum=signum)
-
-
-def _say(message: str) -> None:
-    print(f"training: {message}", file=sys.stderr, flush=True)

@@ -45,16 +45,16 @@ def deploy(checkout: Path) -> None:
     from prefect.client.orchestration import get_client
     from prefect.settings import get_current_settings
 
-    from flows.reconciliation import deployed, differences, remove_what_is_gone
+    from flows.reconciliation import described, differences, remove_what_is_gone
 
     if not get_current_settings().api.url:
         raise InputError("no server is configured: set PREFECT_API_URL, or call `make serve`, which has its own")
     with get_client(sync_client=True) as client:
-        before = deployed(client, checkout)
+        before = described(client, checkout)
         _make_pools(client, pools)
         if wanted:
             _prefect_deploy(checkout)
-        lines = [*differences(before, deployed(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+        lines = [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
     print("\n".join(lines) or "nothing changed")
 
 

@@ -67,6 +67,8 @@ class Deployment(BaseModel):
     work_pool: dict[str, Any] = {}
     concurrency_limit: Limit | int | None = None
     schedules: tuple[Schedule, ...] = ()
+    triggers: tuple[dict[str, Any], ...] = ()
+    """Events that start a run, in Prefect's form of automations."""
 
     @property
     def flow(self) -> str:

@@ -1,36 +1,56 @@
-"""What automations can react to: a pipeline was trained, or a model missed its bounds.
+"""What automations can react to: a pipeline was trained, missed its bounds or was promoted, or data have changed.
 
-An event's resource is `tapeline.pipeline.NAME`; its payload has the metrics, the verdict and the branch.
+A run's event has the resource `tapeline.pipeline.NAME` and the metrics, the verdict and the branch; a promotion's
+`tapeline.model.NAME` with the version and the stage; `flows.data_changes` tells of `tapeline.dataset.NAME`.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from prefect.events import emit_event
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.events import Event, Resource, emit_event
 
 from flows.report import Report
 
 TRAINED = "tapeline.trained"
 GATE_FAILED = "tapeline.gate-failed"
+PROMOTED = "tapeline.promoted"
+DATA_CHANGED = "tapeline.data-changed"
+Kind = Literal["pipeline", "model", "dataset"]
 
 
 def tell(report: Report) -> None:
     """Emit what a run has come to: nothing for one that changed nothing, or failed before the gate."""
     words = {name: result.outcome.word for name, result in report.stages.items()}
-    if words.get(f"export@{report.pipeline}") == "verdict":
-        _emit(GATE_FAILED, report)
-    elif report.current("export") and set(words.values()) != {"unchanged"}:
-        _emit(TRAINED, report)
-
-
-def _emit(event: str, report: Report) -> None:
     payload: dict[str, Any] = {
         "metrics": {figure.name: figure.values for figure in report.figures()},
         "verdict": report.verdict(),
         "branch": report.branch,
-        "stages": {name: result.outcome.word for name, result in report.stages.items()},
+        "stages": words,
     }
-    resource = {
-        "prefect.resource.id": f"tapeline.pipeline.{report.pipeline}",
-        "prefect.resource.name": report.pipeline,
-    }
-    emit_event(event, resource=resource, payload=payload)
+    if words.get(f"export@{report.pipeline}") == "verdict":
+        emit(GATE_FAILED, kind="pipeline", name=report.pipeline, payload=payload)
+    elif report.current("export") and set(words.values()) != {"unchanged"}:
+        emit(TRAINED, kind="pipeline", name=report.pipeline, payload=payload)
+
+
+def tell_promoted(model: str, *, version: str, stage: str, replaced: str | None, metrics: Mapping[str, float]) -> None:
+    """Emit that a version of a model has taken a stage; `replaced` is the version that had it before."""
+    payload = {"version": version, "stage": stage, "replaced": replaced, "metrics": dict(metrics)}
+    emit(PROMOTED, kind="model", name=model, payload=payload)
+
+
+def emit(event: str, *, kind: Kind, name: str, payload: Mapping[str, Any]) -> None:
+    """Emit an event in the background: what is done must not fail because a server does not listen."""
+    emit_event(event, resource=resource(kind, name), payload=dict(payload))
+
+
+def send(client: SyncPrefectClient, event: str, *, kind: Kind, name: str, payload: Mapping[str, Any]) -> None:
+    """Send an event and wait until the server has it. Raises httpx's errors."""
+    content = Event(event=event, resource=Resource(resource(kind, name)), payload=dict(payload)).model_dump(mode="json")
+    client.request("POST", "/events", json=[content]).raise_for_status()
+
+
+def resource(kind: Kind, name: str) -> dict[str, str]:
+    """Return what an event is about, as triggers match it."""
+    return {"prefect.resource.id": f"tapeline.{kind}.{name}", "prefect.resource.name": name}

@@ -4,12 +4,13 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from flows.dvc_stage import DvcProject
-from flows.recorded import LOCK
+from flows.recorded import LOCK, Record
 from flows.worktree import Worktree
 from tapeline.errors import TapelineError
 from tapeline.git import Git
@@ -30,15 +31,15 @@ def parameters(project: Project, pipeline: str) -> str:
     return hashlib.sha256(json.dumps(concerned, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> str | None:
-    """Return the ref itself (`main at 8607dbd`) or the branch whose `dvc.lock` records what the worktree would make.
+def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
+    """Return the record that is what the worktree would make: the ref's own (`main at 8607dbd`), or that of a branch.
 
     DVC decides, by its own comparison of commands, parameters, code and data. Branches of other machines count when
     they have been fetched. `dvc.lock` in the worktree is as it was afterwards.
     """
-    if _recorded(tree, pipeline):
-        return f"{ref} at {tree.commit[:7]}"
     lock = tree.project.folder / LOCK
+    if cache := _recorded(tree, pipeline):
+        return Record.of(lock.read_text(encoding="utf-8"), name=f"{ref} at {tree.commit[:7]}", cache=cache)
     own = lock.read_bytes() if lock.exists() else None
     git = Git(tree.project.folder)
     try:
@@ -46,8 +47,8 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> str | None:
             content = git.ask("show", f"{branch}:./{LOCK}")
             if content:
                 lock.write_text(content + "\n", encoding="utf-8")
-                if _recorded(tree, pipeline):
-                    return branch
+                if cache := _recorded(tree, pipeline):
+                    return Record.of(content, name=branch, cache=cache)
     finally:
         if own is None:
             lock.unlink(missing_ok=True)
@@ -66,9 +67,10 @@ def branches(git: Git, parameters: str) -> Iterator[str]:
             yield branch
 
 
-def _recorded(tree: Worktree, pipeline: str) -> bool:
+def _recorded(tree: Worktree, pipeline: str) -> Path | None:
+    """Return DVC's cache if the worktree's `dvc.lock` records what would be made there."""
     try:
         with closing(DvcProject(tree.project.folder)) as dvc:
-            return dvc.is_recorded(f"export@{pipeline}")
+            return dvc.cache if dvc.is_recorded(f"export@{pipeline}") else None
     except TapelineError:  # what is wrong there is said by the run that follows
-        return False
+        return None

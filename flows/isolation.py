@@ -1,7 +1,7 @@
 """An isolated run: a ref in a Git worktree of its own, ending as one commit on `runs/<flow run>`.
 
 with isolated(request, project, flow_run={"name": "brave-otter", "id": "…"}, say=print) as run:
-    if not run.finished:          # else the name of the run that has made the same
+    if not run.finished:          # else the record of the run that has made the same
         ...                       # bring run.project up to date
         run.commit()
 
@@ -42,13 +42,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class IsolatedRun:
-    """A run in its worktree; `finished` names the earlier run that has made the same, if there is one."""
+    """A run in its worktree; `finished` is what an earlier run that made the same has left, if there is one."""
 
     request: Request
     tree: Worktree
     ref: str
     flow_run: Mapping[str, str]
-    finished: str | None
+    finished: Record | None
     say: Say
 
     @property

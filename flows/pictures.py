@@ -1,17 +1,13 @@
-"""Pictures of a report as `data:` addresses, which both of Prefect's user interfaces show, offline too.
+"""Pictures of a report, drawn from the files that the stages leave; nothing is imported for it that takes time."""
 
-Drawn as SVG from the files that the stages leave; nothing is imported for it that takes time.
-"""
-
-import base64
 import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 
+from flows.svg import COLOURS, INK, box, drawing, line, scaled, text
+
 WIDTH, HEIGHT, MARGIN = 640, 240, 44
-COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 MOST_POINTS = 400
 MOST_CLASSES = 20
 
@@ -31,7 +27,7 @@ def learning_curve(history: Path) -> Iterator[tuple[str, str]]:
         }
         lines = {split: _thinned(points) for split, points in lines.items() if len(points) > 1}
         if lines:
-            yield f"{name} over steps", _address(_chart(name, lines))
+            yield f"{name} over steps", _chart(name, lines)
 
 
 def confusion_matrix(predictions: Path) -> Iterator[tuple[str, str]]:
@@ -40,7 +36,7 @@ def confusion_matrix(predictions: Path) -> Iterator[tuple[str, str]]:
     counts = Counter((row.get("actual", ""), row.get("predicted", "")) for row in rows)
     classes = sorted({label for pair in counts for label in pair}, key=_by_number)
     if counts and 2 <= len(classes) <= MOST_CLASSES:
-        yield "confusion matrix: rows are true classes", _address(_matrix(classes, counts))
+        yield "confusion matrix: rows are true classes", _matrix(classes, counts)
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -59,24 +55,20 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 def _chart(name: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     steps, values = zip(*(point for points in lines.values() for point in points), strict=True)
     low, high, first, last = min(values), max(values), min(steps), max(steps)
-    high += (high == low) * max(abs(low), 1)
-
-    def place(step: float, value: float) -> str:
-        x = MARGIN + (step - first) / ((last - first) or 1) * (WIDTH - 2 * MARGIN)
-        return f"{x:.1f},{HEIGHT - MARGIN + (value - low) / (high - low) * (2 * MARGIN - HEIGHT):.1f}"
-
     parts = [
-        _text(4, MARGIN, f"{high:.3g}"),
-        _text(4, HEIGHT - MARGIN, f"{low:.3g}"),
-        _text(MARGIN, HEIGHT - 14, f"step {first:g}"),
-        _text(WIDTH - 2 * MARGIN, HEIGHT - 14, f"step {last:g}"),
+        text(4, MARGIN, f"{high:.3g}"),
+        text(4, HEIGHT - MARGIN, f"{low:.3g}"),
+        text(MARGIN, HEIGHT - 14, f"step {first:g}"),
+        text(WIDTH - 2 * MARGIN, HEIGHT - 14, f"step {last:g}"),
     ]
     for index, (split, points) in enumerate(lines.items()):
-        line = " ".join(place(*point) for point in points)
+        places = [
+            (scaled(step, first, last, MARGIN, WIDTH - MARGIN), scaled(value, low, high, HEIGHT - MARGIN, MARGIN))
+            for step, value in points
+        ]
         colour = COLOURS[index % len(COLOURS)]
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts.append(_text(MARGIN + 120 * index, 22, f"{split} {name}", colour))
-    return _svg(WIDTH, HEIGHT, parts)
+        parts += [line(places, colour), text(MARGIN + 120 * index, 22, f"{split} {name}", colour)]
+    return drawing(WIDTH, HEIGHT, parts)
 
 
 def _matrix(classes: Sequence[str], counts: Mapping[tuple[str, str], int]) -> str:
@@ -85,34 +77,16 @@ def _matrix(classes: Sequence[str], counts: Mapping[tuple[str, str], int]) -> st
     parts = []
     for index, label in enumerate(classes):
         at = border + index * cell + 4
-        parts += [_text(4, at + 18, label), _text(at, border - 10, label)]
+        parts += [text(4, at + 18, label), text(at, border - 10, label)]
     for row, actual in enumerate(classes):
         for column, predicted in enumerate(classes):
             count = counts.get((actual, predicted), 0)
             x, y, share = border + column * cell, border + row * cell, count / most
-            parts.append(
-                f'<rect x="{x}" y="{y}" width="{cell}" height="{cell}" fill="#1f77b4" fill-opacity="{share:.2f}" '
-                'stroke="#ccc"/>'
-            )
+            parts.append(box(x, y, cell, COLOURS[0], share))
             if count:
-                parts.append(_text(x + 6, y + 21, str(count), "white" if share > 0.5 else "#222"))
+                parts.append(text(x + 6, y + 21, str(count), "white" if share > 0.5 else INK))
     side = border + len(classes) * cell + 10
-    return _svg(side, side, parts)
-
-
-def _svg(width: int, height: int, parts: Sequence[str]) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>'
-    )
-
-
-def _text(x: float, y: float, text: str, colour: str = "#222") -> str:
-    return f'<text x="{x:g}" y="{y:g}" fill="{colour}">{escape(text)}</text>'
-
-
-def _address(svg: str) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+    return drawing(side, side, parts)
 
 
 def _by_number(label: str) -> tuple[bool, float, str]:

@@ -25,21 +25,29 @@ class ProgressArtifact:
         self._id: UUID | None = None
         self._shown = -INTERVAL
         self._waiting: Mapping[str, Any] | None = None
+        self._last: Mapping[str, Any] | None = None
 
     def follow(self, record: Mapping[str, Any]) -> None:
         """Take one progress record; most of them are not shown, but the last one is."""
         if record["event"] != "progress" or not record.get("total"):
             return
-        self._waiting = record
+        self._waiting = self._last = record
         if self._clock() - self._shown >= INTERVAL or record["done"] >= record["total"]:
             self.show()
+
+    def complete(self) -> None:
+        """Bring the bar to its end: the stage ended well, whether it told its last step or stopped early."""
+        if self._last and self._last["done"] < self._last["total"]:
+            done = self._last["done"] or self._last["total"]
+            self._waiting = {**self._last, "done": done, "percent": 100.0}
+        self.show()
 
     def show(self) -> None:
         """Bring the bar to the newest record. A server that does not answer must not end a training."""
         if self._waiting is None:
             return
         record, self._waiting, self._shown = self._waiting, None, self._clock()
-        percent, text = 100 * record["done"] / record["total"], describe(record)
+        percent, text = record.get("percent", 100 * record["done"] / record["total"]), describe(record)
         try:
             if self._id is None:
                 self._id = cast(UUID, create_progress_artifact(percent, key=self._key, description=text))

@@ -3,8 +3,10 @@
 Only what belongs to this checkout is looked at: deployments whose flows are loaded from this folder.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -16,6 +18,7 @@ from flows.deployments import Deployment, when
 
 PAGE = 200
 SHOWN = ("entrypoint", "parameters", "tags", "description", "work_pool_name", "concurrency_options")
+LIMIT, SCHEDULE, TRIGGER = "concurrency_limit", "schedule", "trigger"
 
 
 def deployed(client: SyncPrefectClient, checkout: Path) -> dict[str, DeploymentResponse]:
@@ -51,19 +54,39 @@ def remove_what_is_gone(client: SyncPrefectClient, wanted: Sequence[Deployment],
                 yield f"removed {words} of {name}"
 
 
-def differences(before: dict[str, DeploymentResponse], after: dict[str, DeploymentResponse]) -> Iterator[str]:
+def described(client: SyncPrefectClient, checkout: Path) -> dict[str, dict[str, Any]]:
+    """Return what can be told apart about this checkout's deployments, by their full names."""
+    return {
+        name: {what: getattr(found, what) for what in SHOWN}
+        | {LIMIT: found.global_concurrency_limit.limit if found.global_concurrency_limit else None}
+        | {SCHEDULE: [describe(schedule) for schedule in found.schedules]}
+        | {TRIGGER: _triggers(client, found)}
+        for name, found in deployed(client, checkout).items()
+    }
+
+
+def differences(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each deployment that is new, and for each that has changed with what has."""
-    for name, deployment in after.items():
+    for name, now in after.items():
         if name not in before:
             yield f"created {name}"
             continue
-        changed = [what for what in SHOWN if getattr(before[name], what) != getattr(deployment, what)]
-        if _limit(before[name]) != _limit(deployment):
-            changed.append("concurrency_limit")
-        known = {describe(schedule) for schedule in before[name].schedules}
-        changed += [f"new schedule {words}" for words in map(describe, deployment.schedules) if words not in known]
+        then = before[name]
+        changed = [what for what in (*SHOWN, LIMIT) if then[what] != now[what]]
+        changed += [
+            f"new {what} {words}" for what in (SCHEDULE, TRIGGER) for words in now[what] if words not in then[what]
+        ]
+        changed += [f"no trigger {words}" for words in then[TRIGGER] if words not in now[TRIGGER]]
         if changed:
             yield f"changed {name}: {', '.join(changed)}"
+
+
+def _triggers(client: SyncPrefectClient, deployment: DeploymentResponse) -> list[str]:
+    """Return the names of the automations that start the deployment, with a hash of what they react to."""
+    return [
+        f"{automation.name} ({hashlib.sha256(automation.trigger.model_dump_json().encode()).hexdigest()[:7]})"
+        for automation in client.read_resource_related_automations(f"prefect.deployment.{deployment.id}")
+    ]
 
 
 def describe(schedule: DeploymentSchedule) -> str:
@@ -71,10 +94,6 @@ def describe(schedule: DeploymentSchedule) -> str:
     inner = schedule.schedule
     words = when(getattr(inner, "cron", None), getattr(inner, "interval", None), getattr(inner, "timezone", None))
     return f"{words}{f' ({schedule.slug})' if schedule.slug else ''}"
-
-
-def _limit(deployment: DeploymentResponse) -> int | None:
-    return deployment.global_concurrency_limit.limit if deployment.global_concurrency_limit else None
 
 
 def _folder(deployment: DeploymentResponse) -> str | None:

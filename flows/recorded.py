@@ -43,9 +43,14 @@ class Record:
 
     def metrics(self, pipeline: str) -> dict[str, float]:
         """Return the tested metrics; empty when there are none, or the cache has lost them."""
-        md5 = self.out(f"runs/{pipeline}/validate/metrics.json")
-        path = self.cache / md5[:2] / md5[2:] if md5 else None
-        if path is None or not path.exists():
-            return {}
-        content: dict[str, Any] = json.loads(path.read_bytes())
+        content = self.json(f"runs/{pipeline}/validate/metrics.json")
         return {name: value for name, value in content.items() if isinstance(value, int | float)}
+
+    def json(self, path: str) -> dict[str, Any]:
+        """Return the content of an out that is one JSON file; empty when there is none, or the cache has lost it."""
+        md5 = self.out(path)
+        file = self.cache / md5[:2] / md5[2:] if md5 else None
+        if file is None or not file.exists():
+            return {}
+        content: dict[str, Any] = json.loads(file.read_bytes())
+        return content

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.outcome import Outcome
+from flows.recorded import Record
 from tapeline.errors import TapelineError
 from tapeline.project import Project
 
@@ -38,8 +39,8 @@ class Report:
     stages: dict[str, StageResult] = field(default_factory=dict)
     branch: str | None = None
     """Where an isolated run was committed."""
-    finished: str | None = None
-    """The earlier run that has made the same, which left nothing to do."""
+    finished: Record | None = None
+    """What an earlier run that has made the same has left, so that nothing was to do."""
     compared: dict[str, dict[str, float]] = field(default_factory=dict)
     """The metrics of other runs, by their names."""
     _read_files: dict[Path, dict[str, Any]] = field(default_factory=dict, repr=False)
@@ -67,7 +68,7 @@ class Report:
     def headline(self) -> str:
         """Return what happened in a few words: `ran train@digits, validate@digits`."""
         if self.finished:
-            return f"{self.finished} has these data, parameters, code and environment"
+            return f"{self.finished.name} has these data, parameters, code and environment"
         words: dict[str, list[str]] = {}
         for name, result in self.stages.items():
             words.setdefault(result.outcome.word, []).append(name)
@@ -87,7 +88,7 @@ class Report:
         return f"{verdict['verdict']}: {verdict['reason']}".removesuffix(": ") if verdict else None
 
     def figures(self) -> list[Figure]:
-        """Return every metric of the stages that are up to date."""
+        """Return every metric of the stages that are up to date, or of the finished run."""
         verdict, tested = self._read("validate", "verdict.json"), self._read("validate", "metrics.json")
         trained = self._read("train", "metrics.json")
         splits = {"val": trained.get("val", {}), "train": trained.get("train", {})}
@@ -101,9 +102,11 @@ class Report:
         ]
 
     def _read(self, kind: str, file: str) -> dict[str, Any]:
+        path: Path = self.project.run(self.pipeline, kind) / file
+        if self.finished:
+            return self.finished.json(path.relative_to(self.project.folder).as_posix())
         if not self.current(kind):
             return {}
-        path: Path = self.project.run(self.pipeline, kind) / file
         if path not in self._read_files:
             self._read_files[path] = json.loads(path.read_bytes())
         return self._read_files[path]
@@ -122,6 +125,18 @@ def _check(check: dict[str, Any] | None) -> dict[str, Any]:
         return {}
     bounds = [f"{sign} {check[side]:g}" for sign, side in (("≥", "min"), ("≤", "max")) if check[side] is not None]
     return {"bound": ", ".join(bounds), "holds": check["holds"]}
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """Return the report for a program that has started the run."""
+    return {
+        "pipeline": report.pipeline,
+        "branch": report.branch,
+        "nothing_new": report.finished.name if report.finished else None,
+        "verdict": report.verdict(),
+        "metrics": {figure.name: figure.values for figure in report.figures()},
+        "stages": {name: result.outcome.word for name, result in report.stages.items()},
+    }
 
 
 def summary(report: Report) -> str:

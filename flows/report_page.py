@@ -65,16 +65,23 @@ def _pictures(report: Report) -> Iterator[str]:
 
 
 def _to_go_on(report: Report) -> Iterator[str]:
-    commands = [f"python -m flows.training --pipeline {report.pipeline}    # goes on where this one ended"]
+    commands = {f"python -m flows.training --pipeline {report.pipeline}": "goes on where this one ended"}
     if report.branch:
-        commands = [
-            f"git diff HEAD {report.branch} -- params.yaml     # what was set otherwise",
-            f"dvc get . models/{report.pipeline} --rev {report.branch}    # its model alone",
-            f"git merge {report.branch} && dvc checkout    # take it over",
-        ]
+        commands = {
+            f"git diff HEAD {report.branch} -- params.yaml": "what was set otherwise",
+            f"dvc get . models/{report.pipeline} --rev {report.branch}": "its model alone",
+            f"git merge {report.branch} && dvc checkout": "take it over",
+        }
     elif report.model():
-        commands = ["dvc metrics diff", "dvc plots show", "git add params.yaml dvc.lock && git commit"]
-    yield from ("", "To go on:", "", "```console", *(f"$ {command}" for command in commands), "```")
+        commands = {
+            "dvc metrics diff": "against the last commit",
+            "dvc plots show": "as a page",
+            "git add params.yaml dvc.lock && git commit": "keep it",
+        }
+    width = max(map(len, commands))
+    yield from ("", "To go on:", "", "```console")
+    yield from (f"$ {command:{width}}  # {what}" for command, what in commands.items())
+    yield "```"
 
 
 def _cell(text: str) -> str:

@@ -4,35 +4,44 @@ python -m flows.runner
 """
 
 import asyncio
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
+from prefect.events import DeploymentTriggerTypes, TriggerTypes
 from prefect.runner import Runner
 from prefect.schedules import Schedule as PrefectSchedule
+from pydantic import TypeAdapter, ValidationError
 
 from flows.deployments import FILE, Deployment, Limit, Schedule, read
-from flows.reconciliation import deployed, differences, remove_what_is_gone
+from flows.reconciliation import described, differences, remove_what_is_gone
+from tapeline.errors import InputError, TapelineError
 from tapeline.project import Project
 
 ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
 """From when intervals are counted: Prefect's own choice, now, would shift a schedule at each start."""
 
 
-def main() -> None:
+def main() -> int:
     """Bring the server to the file, and run what is due until a signal comes. Schedules are kept then."""
-    checkout = Project.find().folder
-    wanted = read(checkout / FILE)
     runner = Runner(name="tapeline", pause_on_shutdown=False)
-    with get_client(sync_client=True) as client:
-        before = deployed(client, checkout)
-        for deployment in wanted:
-            runner.add_deployment(served(deployment, checkout))
-        lines = [*differences(before, deployed(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+    try:
+        checkout = Project.find().folder
+        wanted = read(checkout / FILE)
+        with get_client(sync_client=True) as client:
+            before = described(client, checkout)
+            for deployment in [served(deployment, checkout) for deployment in wanted]:
+                runner.add_deployment(deployment)
+            lines = [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+    except TapelineError as error:
+        print(f"runner: {error}", flush=True)
+        return error.status
     print("\n".join(lines or ["deployments are as before"]), flush=True)
     asyncio.run(runner.start())
+    return 0
 
 
 def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
@@ -46,6 +55,7 @@ def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
         description=wanted.description,
         tags=list(wanted.tags),
         concurrency_limit=_limit(wanted.concurrency_limit),
+        triggers=_triggers(wanted),
     )
 
 
@@ -61,6 +71,18 @@ def _schedule(wanted: Schedule) -> PrefectSchedule:
     )
 
 
+def _triggers(wanted: Deployment) -> list[DeploymentTriggerTypes | TriggerTypes]:
+    """Return what starts a run besides schedules. Raises `InputError` for what Prefect does not know."""
+    try:
+        return [
+            TypeAdapter(DeploymentTriggerTypes).validate_python({"name": f"{wanted.name} {number}"} | trigger)
+            for number, trigger in enumerate(wanted.triggers, start=1)
+        ]
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{FILE}: triggers of {wanted.name}: {first['loc'][-1]}: {first['msg']}") from None
+
+
 def _limit(limit: Limit | int | None) -> ConcurrencyLimitConfig | int | None:
     if not isinstance(limit, Limit):
         return limit
@@ -72,4 +94,4 @@ def _limit(limit: Limit | int | None) -> ConcurrencyLimitConfig | int | None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

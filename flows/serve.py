@@ -3,8 +3,9 @@
     python -m flows.serve               # runs the deployments of prefect.yaml here
     python -m flows.serve --worker      # the same through a work pool, as workers elsewhere do it
 
-Whatever of it dies is started again. Runs whose process is gone are marked, so that they block nothing. Ctrl-C ends
-everything in order; the schedules stay, and what is late then is made up by one run.
+Whatever of it dies is started again. Runs whose process is gone are marked, so that they block nothing. Data that have
+changed on the main branch are told, for triggers. Ctrl-C ends everything in order; the schedules stay, and what is late
+then is made up by one run.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import chain
 from types import FrameType
 
 from flows.api import API
@@ -26,7 +28,7 @@ from tapeline.project import Project
 
 PORT = 4200
 EVERY = 10.0
-"""Seconds between two looks for dead runs."""
+"""Seconds between two looks for dead runs and changed data."""
 
 POLL = 0.5
 PAUSE = 3.0
@@ -50,11 +52,13 @@ class Supervisor:
     def start_server(self) -> None:
         """Use the configured server, else the one on the port, else start one. Raises `RunError`."""
         if not os.environ.get(API):
+            from prefect.context import refresh_global_settings_context
             from prefect.settings import get_current_settings
 
             os.environ[API] = get_current_settings().api.url or f"http://{LOOPBACK}:{self._port}/api"
             for name in ("NO_PROXY", "no_proxy"):
                 os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+            refresh_global_settings_context()  # else this process' own calls would start a server for themselves
         if os.environ[API] != f"http://{LOOPBACK}:{self._port}/api" or answers(self._port):
             say(f"using the server at {os.environ[API]}")
             return
@@ -96,6 +100,8 @@ class Supervisor:
             time.sleep(PAUSE)
             self.start_server()
         if self._runner and self._runner.returncode is not None:
+            if self._runner.returncode == InputError.status:
+                raise InputError(f"{FILE} cannot be served: what is wrong stands above")
             self._failures = self._failures + 1 if time.monotonic() - self._began < SETTLED else 1
             if self._failures > TRIES:
                 raise RunError(f"the runner ended {self._failures} times at once: what it said is above")
@@ -139,20 +145,26 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
     import httpx
     from prefect.client.orchestration import get_client
 
+    from flows.data_changes import tell_changes
     from flows.dead_runs import bury
 
-    looked = 0.0
+    looked, mistake = 0.0, ""
     while True:
         time.sleep(POLL)
         supervisor.look()
-        if time.monotonic() - looked > EVERY:
-            looked = time.monotonic()
-            try:
-                with get_client(sync_client=True) as client:
-                    for line in bury(client, project):
-                        say(line)
-            except httpx.HTTPError as error:
-                say(f"the server does not answer: {type(error).__name__}")
+        if time.monotonic() - looked < EVERY:
+            continue
+        looked = time.monotonic()
+        try:
+            with get_client(sync_client=True) as client:
+                for line in chain(bury(client, project), tell_changes(client, project)):
+                    say(line)
+        except httpx.HTTPError as error:
+            say(f"the server does not answer: {type(error).__name__}")
+        except InputError as error:
+            if str(error) != mistake:
+                mistake = str(error)
+                say(f"changes of data are not seen: {mistake}")
 
 
 def answers(port: int) -> bool:

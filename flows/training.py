@@ -66,8 +66,8 @@ def training(
 
     Args:
         pipeline: A name under `pipelines` in params.yaml.
-        isolated: Train a ref in a Git worktree of its own and commit the result on runs/<flow run>. Otherwise the
-            checkout is brought up to date as it stands, and nothing is committed.
+        isolated: Train a ref in a Git worktree of its own and commit the result on a branch "runs/" with the flow run's
+            name. Otherwise the checkout is brought up to date as it stands, and nothing is committed.
         ref: The branch, tag or commit that an isolated run trains. Empty: the main branch.
         overrides: Other values for the pipeline's settings in an isolated run, such as {"train.epochs": 20}.
         push: Push an isolated run's files and branch where remotes are set.
@@ -108,6 +108,7 @@ def train_isolated(request: Request, project: Project) -> State[Any]:
     with isolated_run(request, project, flow_run=flow_run, say=get_run_logger().info) as run:
         report = Report(request.pipeline, run.project, finished=run.finished)
         if run.finished:
+            report.keep()
             return Completed(name="nothing new", message=report.headline(), data=report)
         run_stages(request, report)
         try:
@@ -161,7 +162,10 @@ def run_stage(stage: DvcStage, dvc: DvcProject, report: Report, request: Request
     bar = ProgressArtifact(stage.name.replace("@", "-"))
     timeout = request.timeouts.get(stage.name.partition("@")[0])  # type: ignore[call-overload]
     outcome = bring_up_to_date(dvc, stage, say=say, follow=bar.follow, timeout=timeout)
-    bar.show()
+    if outcome.ok:
+        bar.complete()
+    else:
+        bar.show()
     seconds = time.monotonic() - started + (before.seconds if before else 0)
     report.stages[stage.name] = StageResult(outcome, seconds, attempt)
     if not outcome.ok:

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import closing
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+import waiting
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = Path(__file__).parent / "project"
@@ -37,16 +37,8 @@ def _home():
 
 @pytest.fixture(scope="session")
 def until():
-    """Poll until something is so, and return it; fail when it does not become so within `limit` seconds."""
-
-    def wait(condition, *, limit=30.0):
-        deadline = time.monotonic() + limit
-        while (answer := condition()) in (None, False, []):
-            assert time.monotonic() < deadline, f"not within {limit} s"
-            time.sleep(0.05)
-        return answer
-
-    return wait
+    """Poll until something is so, half a minute unless told."""
+    return lambda condition, *, limit=30.0: waiting.until(condition, limit=limit)
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,10 @@ def test_nothing_is_trained_twice(repository, isolated, ask):
     [branch] = branches(folder)
     again = isolated(folder, "--set", "train.epochs=3")
     assert again.returncode == 0, again.stderr
-    assert again.stdout.strip() == f"nothing new: {branch} has these data, parameters, code and environment"
+    assert again.stdout.splitlines() == [
+        f"nothing new: {branch} has these data, parameters, code and environment",
+        "verdict yes  accuracy 0.975",
+    ]
     assert branches(folder) == [branch]
     assert worktrees(folder) == []
     name = re.search(r"Beginning flow run '([^']+)'", again.stderr)[1]
@@ -166,7 +169,7 @@ def test_four_at_once(repository, start, server):
         for name, n in asked
     ]
     ended = [flow.communicate(timeout=200) for flow in flows]
-    assert [flow.returncode for flow in flows] == [0] * 4, ended
+    assert [flow.returncode for flow in flows] == [0] * 4, "\n".join(err for _, err in ended)
     assert fingerprint(folder) == before
     found = []
     for branch in branches(folder):

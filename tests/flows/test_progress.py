@@ -79,3 +79,18 @@ def test_what_cannot_be_a_bar_is_none(shown):
 def test_a_record_as_a_line():
     line = describe(record(3, epoch=2, metrics={"loss": 0.123456, "accuracy": 1.0}))
     assert line == "3 of 10 steps, epoch 2, loss 0.1235, accuracy 1"
+
+
+@pytest.mark.parametrize(("done", "texts"), [(0, "10 of 10 steps"), (7, "7 of 10 steps"), (10, "10 of 10 steps")])
+def test_a_stage_that_ended_well_is_complete(shown, monkeypatch, done, texts):
+    said = []
+    monkeypatch.setattr(
+        progress_artifact, "create_progress_artifact", lambda p, description, **_: said.append((p, description)) or "id"
+    )
+    bar = ProgressArtifact("train-tiny", clock=lambda: 0.0)
+    monkeypatch.setattr(
+        progress_artifact, "update_progress_artifact", lambda _, p, description: said.append((p, description))
+    )
+    bar.follow(record(done))
+    bar.complete()
+    assert said[-1] == (100, texts)

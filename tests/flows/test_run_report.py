@@ -1,7 +1,9 @@
 """What a run leaves on a real server to be read and reacted to: its page, compared with others, and its event."""
 
+import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -84,3 +86,15 @@ def test_what_changes_nothing_tells_nothing(repository, flow, until):
     assert status == 0
     assert "| train@tiny | unchanged |" in page
     assert events() == []
+
+
+def test_a_promotion_is_an_event(root, server, ask, until):
+    told = (
+        "from flows.events import tell_promoted; "
+        "tell_promoted('tiny', version='v1.0.1', stage='prod', replaced='v1.0.0', metrics={'accuracy': 0.9})"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(root), "PREFECT_API_URL": server}
+    subprocess.run([sys.executable, "-c", told], env=environment, check=True, timeout=60)
+    wanted = {"event": {"name": ["tapeline.promoted"]}, "any_resource": {"id": ["tapeline.model.tiny"]}}
+    [event] = until(lambda: ask("events", {"filter": wanted})["events"])
+    assert event["payload"] | {"version": "v1.0.1", "stage": "prod", "replaced": "v1.0.0"} == event["payload"]

@@ -1,41 +1,20 @@
 """`prefect.yaml` on a real server: what is deployed, served, removed; and that dead runs block nothing."""
 
-import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import httpx
 import psutil
 import pytest
-from ruamel.yaml import YAML
+from serving import commit, entry, environment, prepare, write
+from serving import started as start
 
 from flows.deployments import read
 from tapeline.errors import InputError
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def entry(name, *, every=None, **parameters):
-    schedules = [{"interval": every, "timezone": "UTC", "slug": "often"}] if every else []
-    return {
-        "name": name,
-        "entrypoint": "flows/training.py:training",
-        "parameters": {"pipeline": "tiny", **parameters},
-        "tags": ["tapeline"],
-        "work_pool": {"name": "test"},
-        "concurrency_limit": {"limit": 1, "collision_strategy": "CANCEL_NEW"},
-        "schedules": schedules,
-    }
-
-
-def write(folder, *entries):
-    step = {"prefect.deployments.steps.set_working_directory": {"directory": "{{ $TAPELINE_CHECKOUT }}"}}
-    with (folder / "prefect.yaml").open("w") as file:
-        YAML().dump({"pull": [step], "deployments": list(entries)}, file)
 
 
 @pytest.fixture
@@ -44,35 +23,17 @@ def checkout(project):
 
     def make(behaviour="well"):
         folder = project(behaviour)
-        (folder / "flows").symlink_to(ROOT / "flows")
-        (folder / ".gitignore").write_text(".tapeline/\nflows\n")
-        for command in (
-            ["branch", "-M", "main"],
-            ["add", "-A"],
-            ["-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "all"],
-        ):
-            subprocess.run(["git", *command], cwd=folder, check=True)
+        prepare(folder)
         return folder
 
     return make
-
-
-def environment(folder, server):
-    return {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "PREFECT_RUNNER_POLL_FREQUENCY": "1",
-        **({"PREFECT_API_URL": server} if server else {}),
-    }
 
 
 @pytest.fixture
 def deploy(server):
     def call(folder):
         command = [sys.executable, "-m", "flows.deploy"]
-        done = subprocess.run(
-            command, cwd=folder, env=environment(folder, server), capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=folder, env=environment(server), capture_output=True, text=True, check=False)
         return done.returncode, done.stdout.splitlines(), done.stderr
 
     return call
@@ -84,14 +45,7 @@ def serve(server):
     started = []
 
     def popen(folder, *arguments, own=False):
-        with (folder / "serve.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "flows.serve", *arguments],
-                cwd=folder,
-                env=environment(folder, None if own else server),
-                stderr=log,
-                stdout=log,
-            )
+        process = start(folder, *arguments, server=None if own else server)
         started.append(process)
         return process
 
@@ -146,8 +100,16 @@ def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask)
             "removed training/gone",
         ],
     )
+    trigger = {"name": "data", "expect": ["tapeline.data-changed"]}
+    write(folder, entry("nightly", every=7200, retries=0) | {"triggers": [trigger]})
+    [line] = deploy(folder)[1]
+    assert re.fullmatch(r"changed training/nightly: new trigger data \(\w{7}\)", line)
+    assert deploy(folder)[1] == ["nothing changed"]
     write(folder, entry("nightly", retries=0))
-    assert deploy(folder)[:2] == (0, ["removed every 7200 s UTC (often) of training/nightly"])
+    assert deploy(folder)[1] == [
+        line.replace("new", "no"),
+        "removed every 7200 s UTC (often) of training/nightly",
+    ]
     found = {d["name"]: d for d in ask("deployments") if d["name"] in ("nightly", "gone")}
     assert list(found) == ["nightly"]
     assert found["nightly"]["schedules"] == []
@@ -235,7 +197,8 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
             return []
 
     def child(word):
-        return next((c for c in psutil.Process(process.pid).children() if word in c.cmdline()), None)
+        living = (c for c in psutil.Process(process.pid).children() if c.status() != psutil.STATUS_ZOMBIE)
+        return next((c for c in living if word in c.cmdline()), None)
 
     until(lambda: names() == ["own"], limit=60)
     for word in ("uvicorn", "flows.runner"):
@@ -246,3 +209,41 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 0
     assert processes_below(folder) == []
+
+
+def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, until):
+    folder = checkout()
+    trigger = {"expect": ["tapeline.data-changed"], "match": {"prefect.resource.id": "tapeline.dataset.points"}}
+    write(folder, entry("new-data", isolated=True) | {"triggers": [trigger]})
+    serve(folder)
+    until((folder / ".tapeline/data-seen/points").exists, limit=60)
+    (folder / "note.txt").write_text("no data")
+    commit(folder, "no data")
+    (folder / "points.csv").write_text("a\n1\n2\n3\n4\n")
+    commit(folder, "more data")
+    [run] = until(lambda: runs("new-data", "COMPLETED"), limit=90)
+    assert run["created_by"]["type"] == "AUTOMATION"
+    log = (folder / "serve.log").read_text()
+    assert log.count("the data of points have changed on main") == 1
+
+
+def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkout, serve):
+    folder = checkout()
+    write(folder, entry("wrong") | {"triggers": [{"posture": "Sometimes"}]})
+    assert serve(folder).wait(timeout=60) == 2
+    lines = (folder / "serve.log").read_text().splitlines()
+    assert lines[-1] == "serve: prefect.yaml cannot be served: what is wrong stands above"
+    assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")
+
+
+def test_a_worker_runs_what_is_due_and_is_started_again(checkout, serve, runs, until):
+    folder = checkout()
+    write(folder, entry("by-worker", every=10, isolated=True) | {"work_pool": {"name": "by-worker"}})
+    process = serve(folder, "--worker")
+    until(lambda: runs("by-worker", "COMPLETED"), limit=150)
+    done = len(runs("by-worker", "COMPLETED"))
+    for child in psutil.Process(process.pid).children():
+        child.kill()
+    until(lambda: len(runs("by-worker", "COMPLETED")) > done, limit=90)
+    assert runs("by-worker", "FAILED") == []
+    assert "the runner ended with status -9: starting it again" in (folder / "serve.log").read_text()

@@ -2,7 +2,8 @@
 
 What train does stands in the file `behaviour`: well, refuses (its input), waits (until a signal; then it leaves a
 checkpoint, and the next one goes on from there), dies (of SIGKILL with a checkpoint, from which the next one goes on),
-crawls (reports its progress in steps of 0.3 s) or misses (the bound of its verdict)."""
+crawls (reports its progress in steps of 0.3 s), misses (the bound of its verdict) or takes N (seconds, with a
+checkpoint each)."""
 
 import json
 import os
@@ -10,6 +11,8 @@ import signal
 import sys
 import time
 from pathlib import Path
+
+from ruamel.yaml import YAML
 
 from tapeline import processes
 from tapeline.errors import InputError, Interrupted, TapelineError, VerdictNo
@@ -36,7 +39,9 @@ def train(project, name, report):
     if behaviour == "refuses":
         raise InputError("the batch is larger than the data: make it smaller")
     print("first line", flush=True)
-    if checkpoint.exists():
+    if behaviour.startswith("takes "):
+        take(checkpoint, int(behaviour.removeprefix("takes ")), report)
+    elif checkpoint.exists():
         print(f"going on from step {checkpoint.read_text()}", flush=True)
     elif behaviour == "waits":
         wait(checkpoint)
@@ -49,8 +54,10 @@ def train(project, name, report):
         time.sleep(0.3 if behaviour == "crawls" else 0)
     print("last | line", flush=True)
     run = project.run(name, "train")
+    epochs = YAML(typ="safe").load((project.folder / "params.yaml").read_text())["pipelines"][name]["train"]["epochs"]
+    distance = abs(epochs - 7)  # what a sweep can search for
     write(run / "weights", "7")
-    write(run / "metrics.json", {"step": 5, "train": {"loss": 0.2}, "val": {"loss": 0.25}})
+    write(run / "metrics.json", {"step": 5, "train": {"loss": 0.2}, "val": {"loss": 0.25, "distance": distance}})
     write(run / "history.csv", "step,epoch,loss,val_loss\n1,1,0.9,\n5,5,0.2,0.25\n")
 
 
@@ -64,6 +71,26 @@ def wait(checkpoint):
         write(checkpoint, "17")
         print("checkpoint at step 17", flush=True)
         raise
+
+
+def take(checkpoint, seconds, report):
+    begun = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    if begun:
+        print(f"going on from step {begun}", flush=True)
+    for step in range(begun, seconds):
+        time.sleep(1)
+        report(
+            {
+                "event": "progress",
+                "done": step + 1,
+                "total": seconds,
+                "unit": "steps",
+                "metrics": {"loss": 1 / (step + 1)},
+            }
+        )
+        write(checkpoint.with_suffix(".new"), str(step + 1))
+        checkpoint.with_suffix(".new").replace(checkpoint)
+    checkpoint.unlink()
 
 
 def validate(project, name, report):

@@ -1,0 +1,99 @@
+"""Tell a Prefect server when the data of a dataset have changed on the branch that scheduled runs train.
+
+    python -m flows.data_changes [--ref BRANCH]      # one look, for cron or a Git hook; `make serve` looks by itself
+
+The event is `tapeline.data-changed` of the resource `tapeline.dataset.NAME`; `prefect.yaml` has a trigger for it. What
+counts is the branch: raw data by Git's id of their `.dvc` file (or of themselves), and the dataset's own settings.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from tapeline import files
+from tapeline.errors import InputError, TapelineError
+from tapeline.git import Git
+from tapeline.project import PARAMS, Project
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+FOLDER = "data-seen"
+
+
+def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = "") -> Iterator[str]:
+    """Send an event for each dataset that is not as at the last look, and yield a line for each.
+
+    The first look remembers and tells nothing. What the server did not take is told at the next look. Raises
+    `InputError` for a ref that is not there or has no readable `params.yaml`, and httpx's errors.
+    """
+    from flows.events import DATA_CHANGED, send
+
+    git = Git(project.folder)
+    ref = ref or git.main_branch()
+    commit = git.commit_of(ref)
+    for name, now in versions(git, commit).items():
+        seen = project.shared / FOLDER / name
+        before = seen.read_text(encoding="utf-8") if seen.exists() else None
+        if before == now:
+            continue
+        if before is not None:
+            send(client, DATA_CHANGED, kind="dataset", name=name, payload={"ref": ref, "commit": commit, "data": now})
+            yield f"the data of {name} have changed on {ref} ({commit[:7]})"
+        files.write_text(seen, now)
+
+
+def versions(git: Git, commit: str) -> dict[str, str]:
+    """Return for each dataset of a commit what stands for its data: the same as long as ingest would make the same."""
+    text = git.ask("show", f"{commit}:./{PARAMS}")
+    try:
+        datasets = dict((YAML(typ="safe").load(text or "") or {}).get("datasets", {}))
+    except (YAMLError, AttributeError, TypeError, ValueError):
+        datasets = {}
+    if not datasets:
+        raise InputError(f"commit {commit[:7]} has no {PARAMS} with datasets: name a ref that has")
+    return {name: _version(git, commit, entry) for name, entry in datasets.items() if isinstance(entry, Mapping)}
+
+
+def _version(git: Git, commit: str, entry: Mapping[str, Any]) -> str:
+    """Return a hash of a dataset's settings and of what Git knows about the path that it needs."""
+    needs = PurePosixPath(str(entry.get("needs", "")))
+    places = [str(needs), *(f"{path}.dvc" for path in (needs, *needs.parents) if path.name)]
+    known = [found for place in places if (found := git.ask("rev-parse", "--verify", "-q", f"{commit}:./{place}"))]
+    return hashlib.sha256(json.dumps([entry, known], sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Look once, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m flows.data_changes", description="Tell when data have changed.")
+    parser.add_argument("--ref", default="", help="the branch to look at (the main branch)")
+    options = parser.parse_args(argv)
+    try:
+        project = Project.find()
+
+        from prefect.client.orchestration import get_client
+        from prefect.settings import get_current_settings
+
+        if not get_current_settings().api.url:
+            raise InputError("no server is configured: set PREFECT_API_URL")
+        with get_client(sync_client=True) as client:
+            print("\n".join(tell_changes(client, project, ref=options.ref)) or "no data have changed")
+    except TapelineError as error:
+        print(f"data_changes: {error}", file=sys.stderr)
+        return error.status
+    except httpx.HTTPError as error:
+        print(f"data_changes: the server does not answer as it should: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

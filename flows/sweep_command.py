@@ -1,0 +1,68 @@
+"""The command line of the sweep. Prefect and Optuna are imported when everything that can be checked is."""
+
+import argparse
+from collections.abc import Sequence
+
+from flows.api import prefect_api
+from flows.command import pairs
+from flows.sweep_request import SweepRequest
+from flows.terminal import status, teller
+from tapeline.disk_errors import blamed
+from tapeline.git import Git
+from tapeline.project import Project
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the sweep, print the ranked table and the winner's command, and return the exit status."""
+    options = _parser().parse_args(argv)
+    return status("sweep", lambda: _run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m flows.sweep", description="Search over parameters by isolated runs of the training flow."
+    )
+    parser.add_argument("--pipeline", metavar="NAME", required=True)
+    parser.add_argument(
+        "--over",
+        action="append",
+        required=True,
+        metavar="KEY=SPACE",
+        help="'params.learning_rate={low: 0.0005, high: 0.01, log: true}' or 'train.batch_size=[32, 64]'",
+    )
+    goal = parser.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--max", metavar="METRIC", help="the validation metric that shall be large")
+    goal.add_argument("--min", metavar="METRIC", help="the validation metric that shall be small")
+    parser.add_argument("--trials", type=int, default=20, metavar="N", help="in all (%(default)d)")
+    parser.add_argument("--parallel", type=int, default=1, metavar="N", help="at once (%(default)d)")
+    parser.add_argument("--ref", default="", help="what is trained (the main branch)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="the same in all trials")
+    parser.add_argument("--name", default="", help="what the sweep is called (as the pipeline)")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of values (%(default)d)")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    request = SweepRequest.of(
+        pipeline=options.pipeline,
+        over=pairs(options.over),
+        metric=options.max or options.min,
+        goal="max" if options.max else "min",
+        trials=options.trials,
+        parallel=options.parallel,
+        ref=options.ref,
+        overrides=pairs(options.set),
+        name=options.name,
+        seed=options.seed,
+    )
+    project = Project.find()
+    git = Git(project.folder)
+    git.commit_of(request.ref or git.main_branch())
+    with prefect_api(project, say=teller("sweep")) as connect, blamed(project.shared):
+        from flows.sweep import sweep
+        from flows.sweep_page import summary
+
+        connect()
+        ranked = sweep(**request.model_dump())
+        print(summary(request, ranked))
+    return 0

@@ -1,0 +1,80 @@
+"""One trial of a sweep: an isolated run of the training flow as a process of its own, and what came of it."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import optuna
+
+from flows.child import Child
+from flows.execution import environment
+from flows.sweep_request import SweepRequest
+from tapeline.errors import InputError
+
+VALIDATION = "val"
+"""The split that chooses: the tested one stays for the winner's own figure."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run that goes on; `report` and `log` are what it writes."""
+
+    trial: optuna.Trial
+    child: Child
+    report: Path
+    log: Path
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.child.returncode is not None
+
+    def result(self) -> dict[str, Any] | None:
+        """Return the run's report, None where it came to none."""
+        return json.loads(self.report.read_bytes()) if self.report.exists() else None
+
+    def last_words(self) -> str:
+        """Return the last line of its output."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {self.child.returncode}"
+
+
+def command(request: SweepRequest, commit: str, values: Mapping[str, Any], report: Path) -> list[str]:
+    """Return the command of the run that tries these values."""
+    training = [sys.executable, "-m", "flows.training", "--pipeline", request.pipeline, "--isolated", "--ref", commit]
+    return [*training, *override({**request.overrides, **values}), "--report", str(report), "--tag", request.name]
+
+
+def override(values: Mapping[str, Any]) -> list[str]:
+    """Return values as options of the training flow.
+
+    >>> override({"train.epochs": 3, "dataset": "a"})
+    ['--set', 'train.epochs=3', '--set', 'dataset="a"']
+    """
+    return [part for key, value in values.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+
+
+def start(request: SweepRequest, commit: str, trial: optuna.Trial, *, folder: Path, checkout: Path) -> Trial:
+    """Start a trial, whose output goes to `folder/NUMBER.log`."""
+    log, report = folder / f"{trial.number}.log", folder / f"{trial.number}.json"
+    report.unlink(missing_ok=True)
+    with log.open("wb") as output:
+        return Trial(trial, _child(command(request, commit, trial.params, report), checkout, output), report, log)
+
+
+def _child(arguments: list[str], checkout: Path, output: IO[bytes]) -> Child:
+    path = os.pathsep.join([*sys.path[:1], *filter(None, [os.environ.get("PYTHONPATH")])])
+    return Child(arguments, cwd=checkout, env={**environment(), "PYTHONPATH": path}, output=output)
+
+
+def value(result: Mapping[str, Any], metric: str) -> float:
+    """Return the metric by which trials are ranked. Raises `InputError` where the pipeline has none of this name."""
+    metrics = {name: splits[VALIDATION] for name, splits in result["metrics"].items() if VALIDATION in splits}
+    if metric not in metrics:
+        has = f"it has {', '.join(metrics)}" if metrics else "it has no metrics of a validation split"
+        raise InputError(f"metric is {metric!r}, which {result['pipeline']} does not measure in validation: {has}")
+    return float(metrics[metric])
