@@ -5,8 +5,9 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+BENCH := benchmarks/.venv
 
-.PHONY: run test test-all gallery verify check format lock
+.PHONY: run test test-all gallery verify bench check format lock lock-bench
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
@@ -29,6 +30,11 @@ gallery: $(READY)
 verify: $(READY)
 	$(BIN)/tapeline verify
 
+# Side by side with its peers, all workloads: hours. `make bench BENCHMARKS="mlp --repeats 3"` is one of them.
+BENCHMARKS ?=
+bench: $(BENCH)/ready
+	$(BENCH)/bin/python -m benchmarks.run $(BENCHMARKS)
+
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -48,7 +54,28 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# The peers see the project's packages and add their own. BENCH_PIP: more options, such as PyTorch's index of builds
+# for CPUs alone, without which Linux on x86-64 gets a build that does not import without a GPU's libraries.
+BENCH_PIP ?=
+$(BENCH)/ready: $(READY) benchmarks/requirements.lock
+	$(BIN)/python -m venv --clear $(BENCH)
+	$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+	  > $$($(BENCH)/bin/python -c 'import site; print(site.getsitepackages()[0])')/project.pth
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(BENCH_PIP) \
+	  -r benchmarks/requirements.lock
+	@$(BENCH)/bin/python -c 'import torch' 2> /dev/null || \
+	  echo "PyTorch does not import, so its contenders are left out: benchmarks/NOTES.md says which build does"
+	@touch $@
+
 # Resolve the newest versions that pyproject.toml allows, with hashes and without an index address.
 lock: $(READY)
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade --output-file requirements.lock
+
+# The benchmarks' peers. uv leaves out builds with a local version, so PyTorch's for CPUs alone is put in by its hash.
+TORCH_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
+lock-bench: $(READY)
+	$(BIN)/uv pip compile --group bench --no-deps --constraint requirements.lock --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade \
+	  --output-file benchmarks/requirements.lock
+	sed -i 's/^torch==.*/&\n    --hash=sha256:$(TORCH_CPU) \\/' benchmarks/requirements.lock
