@@ -1,0 +1,64 @@
+"""What all contenders of a workload start from, as files: data, first batches, initial weights.
+
+    python -m benchmarks.inputs WORKLOAD FOLDER
+
+The recipe decides: its weights, its permutation of the examples and what its `prepare` draws are written down, and
+the peers take them over.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.workload import Arrays, Inputs, Workload
+from tapeline import files, startup
+from tapeline.dataset import Dataset
+
+DATA = "data"
+
+
+def write(workload: Workload, folder: Path) -> None:
+    """Write all of it. Imports TensorFlow."""
+    dataset = write_dataset(folder / DATA, workload.columns())
+    startup.tensorflow()
+    from tapeline.train.assembly import assemble
+    from tapeline.train.feed import INDEX
+
+    parts = assemble(workload.recipe.path, workload.recipe.params, workload.recipe.settings(), dataset)
+    np.savez(folder / "weights.npz", **{name: parts.state.variables[name].numpy() for name in parts.state.weights})
+    rows = {name: row.numpy() for name, row in next(parts.feed.chunks(0, workload.steps)).rows.items()}
+    np.save(folder / "indices.npy", rows.pop(INDEX).astype(np.int32))
+    np.savez(folder / "drawn.npz", **rows)
+
+
+def read(folder: Path) -> Inputs:
+    """Return what `write` wrote."""
+    return Inputs(
+        folder=folder,
+        columns={name: np.array(column) for name, column in Dataset.open(folder / DATA).columns("train").items()},
+        weights=dict(np.load(folder / "weights.npz")),
+        indices=np.load(folder / "indices.npy"),
+        drawn=dict(np.load(folder / "drawn.npz")),
+    )
+
+
+def write_dataset(folder: Path, columns: Arrays) -> Dataset:
+    """Write a train split as ingest leaves it."""
+    records, features = {}, {}
+    for name, values in columns.items():
+        path = folder / "train" / f"{name}.npy"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, values)
+        file = path.relative_to(folder).as_posix()
+        records[name] = {"file": file, "bytes": path.stat().st_size, "sha256": files.sha256(path)}
+        features[name] = {"shape": list(values.shape[1:]), "dtype": values.dtype.name}
+    splits = {"train": {"examples": len(values), "columns": records}}
+    index = {"name": folder.name, "source": {"kind": "benchmark"}, "features": features, "splits": splits}
+    files.write_json(folder / "dataset.json", index)
+    return Dataset.open(folder)
+
+
+if __name__ == "__main__":
+    write(importlib.import_module(f"benchmarks.workloads.{sys.argv[1]}").WORKLOAD, Path(sys.argv[2]))
