@@ -7,13 +7,21 @@ import numpy as np
 from benchmarks.workload import Arrays
 
 
-def images(examples: int, shape: tuple[int, ...], *, classes: int = 10, seed: int = 0) -> Callable[[], Arrays]:
-    """Return a function that makes `image`, uint8 (examples, *shape), and `label`, int64 (examples,)."""
+def images(
+    examples: int, shape: tuple[int, int, int], *, grain: int = 1, classes: int = 10, seed: int = 0
+) -> Callable[[], Arrays]:
+    """Return a function that makes `image`, uint8 (examples, *shape), and `label`, int64 (examples,).
+
+    grain: width of a spot of noise in pixels; single pixels are what no photograph holds and no JPEG can shrink.
+    """
 
     def make() -> Arrays:
         random = np.random.default_rng(seed)
-        patterns = random.integers(0, 128, (classes, *shape), dtype=np.uint8)
+        height, width, colours = shape
+        coarse = (height // grain, width // grain, colours)
+        patterns = random.integers(0, 128, (classes, *coarse), dtype=np.uint8)
         label = random.integers(0, classes, examples)
-        return {"image": patterns[label] + random.integers(0, 128, (examples, *shape), dtype=np.uint8), "label": label}
+        image = patterns[label] + random.integers(0, 128, (examples, *coarse), dtype=np.uint8)
+        return {"image": image.repeat(grain, 1).repeat(grain, 2), "label": label}
 
     return make

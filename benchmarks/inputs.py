@@ -23,21 +23,27 @@ def write(workload: Workload, folder: Path) -> None:
     """Write all of it. Imports TensorFlow."""
     dataset = write_dataset(folder / DATA, workload.columns())
     startup.tensorflow()
+    import tensorflow as tf
+
     from tapeline.train.assembly import assemble
     from tapeline.train.feed import INDEX
 
     parts = assemble(workload.recipe.path, workload.recipe.params, workload.recipe.settings(), dataset)
     np.savez(folder / "weights.npz", **{name: parts.state.variables[name].numpy() for name in parts.state.weights})
-    rows = {name: row.numpy() for name, row in next(parts.feed.chunks(0, workload.steps)).rows.items()}
-    np.save(folder / "indices.npy", rows.pop(INDEX).astype(np.int32))
-    np.savez(folder / "drawn.npz", **rows)
+    indices = parts.batches.indices(tf.constant(0, tf.int64), workload.steps)
+    np.save(folder / "indices.npy", indices.numpy().astype(np.int32))
+    drawn = sorted(parts.feed.row_specs.keys() - {INDEX, *dataset.features})
+    chunks = [chunk.rows for chunk in parts.feed.chunks(0, workload.steps)] if drawn else []
+    made = {name: np.concatenate([rows[name] for rows in chunks])[: workload.steps] for name in drawn}
+    np.savez(folder / "drawn.npz", **made)
+    workload.prepare(folder)
 
 
 def read(folder: Path) -> Inputs:
     """Return what `write` wrote."""
     return Inputs(
         folder=folder,
-        columns={name: np.array(column) for name, column in Dataset.open(folder / DATA).columns("train").items()},
+        columns=Dataset.open(folder / DATA).columns("train"),
         weights=dict(np.load(folder / "weights.npz")),
         indices=np.load(folder / "indices.npy"),
         drawn=dict(np.load(folder / "drawn.npz")),

@@ -35,7 +35,7 @@ class Inputs:
     folder: Path
     """The dataset in Tapeline's form is in `folder / "data"`; the rest of it may be written to."""
     columns: Arrays
-    """Feature → all examples, as stored: uint8 images, integer labels."""
+    """Feature → all examples, as stored and memory-mapped: uint8 images, integer labels."""
     weights: Arrays
     """The recipe's name of a weight → its initial value."""
     indices: NDArray[np.int32]
@@ -99,5 +99,7 @@ class Workload:
     """How many steps all of them take from the same weights on the same batches."""
     tolerance: float = 1e-3
     """Of the mean loss over these steps, relative to Tapeline's."""
+    prepare: Callable[[Path], None] = lambda folder: None
+    """Writes what else a peer reads into the folder of the inputs."""
     targets: Mapping[str, float] = field(default_factory=dict)
     """Family → how many times as fast Tapeline is to be."""

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from benchmarks.peers.means import Means
 from benchmarks.turn import Turn
 from benchmarks.workload import Arrays, Contender, Inputs
@@ -19,18 +21,16 @@ Build = Callable[[Arrays, Callable[[Any], Any]], Step]
 """Initial weights, and `torch.compile` or nothing to put around the forward pass → the step."""
 
 
-def contenders(
-    build: Build, *, names: Sequence[str] = ("image", "label"), compiled: Sequence[bool] = (False, True), note: str = ""
-) -> list[Contender]:
-    """Return the loop with and without `torch.compile`. names: the columns that a step takes."""
+def contenders(build: Build, *, names: Sequence[str] = ("image", "label"), note: str = "") -> list[Contender]:
+    """Return the loop eager, on one thread too, and with `torch.compile`. names: the columns that a step takes."""
 
-    def make(compile_it: bool) -> Contender:
+    def make(compile_it: bool, threads: int) -> Contender:
         def contend(inputs: Inputs, turn: Turn) -> None:
             import torch
 
-            torch.set_num_threads(os.cpu_count() or 1)  # by default one for each physical core
+            torch.set_num_threads(threads)
             step = build(inputs.weights, torch.compile if compile_it else lambda function: function)
-            columns = [torch.from_numpy(inputs.columns[name]) for name in names]
+            columns = [torch.from_numpy(np.array(inputs.columns[name])) for name in names]
             means = Means()
             for number, index in enumerate(inputs.indices):
                 chosen = torch.from_numpy(index).long()
@@ -46,7 +46,10 @@ def contenders(
                     step(*(column[chosen] for column in columns))
                     turn.done(1)
 
-        setting = ("torch.compile" if compile_it else "eager") + (f", {note}" if note else "")
+        told = "torch.compile" if compile_it else "eager", "one thread" if threads == 1 else "", note
+        setting = ", ".join(word for word in told if word)
         return Contender(family=FAMILY, setting=setting, contend=contend, needs=("torch",))
 
-    return [make(compile_it) for compile_it in compiled]
+    cores = os.cpu_count() or 1  # PyTorch itself takes one thread for each physical core
+    modes = {(False, cores), (False, 1), (True, cores)}  # small matrices lose more by two threads than they gain
+    return [make(*mode) for mode in sorted(modes)]
