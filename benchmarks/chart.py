@@ -8,20 +8,24 @@ COLOURS = {"tutorial loop": "#9aa5b1", "Keras fit": "#d1495b", "PyTorch": "#edae
 BAR = 0.8
 
 
+def _peers(record: Mapping[str, Any]) -> list[tuple[str, float]]:
+    return [(family, ratio) for family, ratio in record["ratios"].items() if not family.endswith("ceiling")]
+
+
 def draw(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Write the PNG; nothing without records. A logarithmic axis: 1 is as fast as Tapeline, 10 ten times slower."""
     if not records:
         return
     from matplotlib.figure import Figure
 
-    groups = [(record["title"], family, ratio) for record in records for family, ratio in record["ratios"].items()]
+    groups = [(record["title"], family, ratio) for record in records for family, ratio in _peers(record)]
     if not groups:
         return
     figure = Figure(figsize=(9, 0.6 + 0.3 * len(groups) + 0.35 * len(records)), layout="constrained")
     axes = figure.subplots()
     place, ticks, labelled = 0.0, [], set()
     for record in records:
-        ratios = sorted(record["ratios"].items(), key=lambda item: -item[1])
+        ratios = sorted(_peers(record), key=lambda item: -item[1])
         ticks.append((place + (len(ratios) - 1) / 2, record["title"]))
         for family, ratio in ratios:
             label = family if family not in labelled else None

@@ -45,6 +45,7 @@ def measure(
             record["contenders"][contender.name] = {
                 "family": contender.family,
                 "setting": contender.setting,
+                "learns": contender.learns,
                 "tolerance": contender.tolerance or workload.tolerance,
                 **answer,
             }
@@ -86,7 +87,7 @@ def _check(record: dict[str, Any], say: Say) -> None:
     own = [name for name, contender in contenders.items() if contender["family"] == FAMILY]
     if not own:
         raise Failed(f"{record['workload']}: tapeline did not run: {record['left_out']}")
-    losses = {name: contender["losses"] for name, contender in contenders.items()}
+    losses = {name: contender["losses"] for name, contender in contenders.items() if contender["learns"]}
     tolerance = {name: contender["tolerance"] for name, contender in contenders.items()}
     record["disagree"] = disagreements(losses, own[0], tolerance)
     for name, difference in record["disagree"].items():

@@ -1,10 +1,11 @@
 """Workloads that only read: shuffled batches of images from memory or from disk, no model behind them."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 from benchmarks.images import images
-from benchmarks.peers import engine, tfds_pipeline, torch_loader
+from benchmarks.peers import ceiling, engine, tfds_pipeline, torch_loader
 from benchmarks.workload import OWN_RECIPES, Recipe, Workload
 
 
@@ -43,6 +44,7 @@ def reading(
             engine.contender(recipe, place),
             tfds_pipeline.contender(cached=in_ram, crop=crop),
             *torch_loader.contenders(in_ram=in_ram, crop=crop),
+            ceiling.copy(batch * math.prod((crop, crop, shape[2]) if crop else shape)),
         ],
         steps=examples // batch,  # an epoch: all see the same examples, each in an order of its own
         tolerance=tolerance,

@@ -22,7 +22,7 @@ class Turn:
         self._ask, self._tell, self._clock = ask, tell, clock
         self._started = clock()
         self._first: float | None = None
-        self._began, self._wanted, self._steps = 0.0, 0.0, 0
+        self._began, self._wanted, self._steps = 0.0, 0.0, 0.0
 
     def stepped(self) -> None:
         """Say that the first step is done: all before it is building, tracing and compiling."""
@@ -35,7 +35,7 @@ class Turn:
         self._tell({"losses": dict(losses), "first_step": self._first})
         self._wait()
 
-    def done(self, steps: int) -> None:
+    def done(self, steps: float) -> None:
         """Count finished steps; once the time is over, tell and wait. The work must be finished, not queued."""
         self._steps += steps
         seconds = self._clock() - self._began
@@ -45,4 +45,4 @@ class Turn:
 
     def _wait(self) -> None:
         self._wanted = self._ask()["seconds"]
-        self._steps, self._began = 0, self._clock()
+        self._steps, self._began = 0.0, self._clock()

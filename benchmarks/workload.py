@@ -63,6 +63,8 @@ class Contender:
     contend: Callable[[Inputs, Turn], None]
     needs: Sequence[str] = ()
     """Modules that the environment may lack."""
+    learns: bool = True
+    """Whether its losses are compared; a ceiling has none."""
     tolerance: float | None = None
     """Of its mean loss where it is not the workload's, as for another precision."""
 
