@@ -54,17 +54,17 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The peers see the project's packages and add their own. BENCH_PIP: more options, such as PyTorch's index of builds
-# for CPUs alone, without which Linux on x86-64 gets a build that does not import without a GPU's libraries.
+# The peers see the project's packages and add their own. BENCH_PIP: more options for pip, such as the index of PyTorch's
+# builds for CPUs alone; without it, on Linux x86-64, PyTorch's contenders are left out.
 BENCH_PIP ?=
+BENCH_INSTALL = $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(BENCH_PIP)
 $(BENCH)/ready: $(READY) benchmarks/requirements.lock
 	$(BIN)/python -m venv --clear $(BENCH)
 	$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
 	  > $$($(BENCH)/bin/python -c 'import site; print(site.getsitepackages()[0])')/project.pth
-	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(BENCH_PIP) \
-	  -r benchmarks/requirements.lock
-	@$(BENCH)/bin/python -c 'import torch' 2> /dev/null || \
-	  echo "PyTorch does not import, so its contenders are left out: benchmarks/NOTES.md says which build does"
+	$(BENCH_INSTALL) -r <(sed '/^torch==/,$$d' benchmarks/requirements.lock)
+	$(BENCH_INSTALL) -r <(sed -n '/^torch==/,$$p' benchmarks/requirements.lock) || \
+	  echo "no PyTorch, so its contenders are left out: benchmarks/NOTES.md says how to name the index that has it"
 	@touch $@
 
 # Resolve the newest versions that pyproject.toml allows, with hashes and without an index address.
@@ -72,10 +72,10 @@ lock: $(READY)
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade --output-file requirements.lock
 
-# The benchmarks' peers. uv leaves out builds with a local version, so PyTorch's for CPUs alone is put in by its hash.
+# The benchmarks' peers. uv gives no hash for a file in a local folder (UV_FIND_LINKS), so PyTorch's is put in here.
 TORCH_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
 lock-bench: $(READY)
 	$(BIN)/uv pip compile --group bench --no-deps --constraint requirements.lock --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade \
 	  --output-file benchmarks/requirements.lock
-	sed -i 's/^torch==.*/&\n    --hash=sha256:$(TORCH_CPU) \\/' benchmarks/requirements.lock
+	sed -i -E 's/^(torch==.*\+cpu [^\]*[^\ ])$$/\1 \\\n    --hash=sha256:$(TORCH_CPU)/' benchmarks/requirements.lock
