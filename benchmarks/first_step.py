@@ -3,12 +3,12 @@
 python -m benchmarks.first_step WORKLOAD FOLDER
 """
 
-import importlib
 import os
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.catalogue import workload
 from tapeline.train.records import LoopEnded, Record
 from tapeline.train.stage import train
 
@@ -23,7 +23,7 @@ def stop(record: Record) -> None:
 def main() -> None:
     """Train from the inputs in the folder."""
     name, folder = sys.argv[1:]
-    recipe = importlib.import_module(f"benchmarks.workloads.{name}").WORKLOAD.recipe
+    recipe = workload(name).recipe
     with tempfile.TemporaryDirectory() as made:
         own = Path(made)
         train(

@@ -6,7 +6,6 @@ The recipe decides: its weights, its permutation of the examples and what its `p
 the peers take them over.
 """
 
-import importlib
 import sys
 from pathlib import Path
 
@@ -67,4 +66,6 @@ def write_dataset(folder: Path, columns: Arrays) -> Dataset:
 
 
 if __name__ == "__main__":
-    write(importlib.import_module(f"benchmarks.workloads.{sys.argv[1]}").WORKLOAD, Path(sys.argv[2]))
+    from benchmarks.catalogue import workload
+
+    write(workload(sys.argv[1]), Path(sys.argv[2]))

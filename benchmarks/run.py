@@ -5,15 +5,12 @@ python -m benchmarks.run [WORKLOAD ...] [--repeats 7] [--seconds 4]
 
 import argparse
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from benchmarks import chart, machine, result_files, table
+from benchmarks.catalogue import NAMES, workload
 from benchmarks.measure import measure
 from benchmarks.process import Failed
-from benchmarks.workload import Workload
-
-NAMES = [path.stem for path in sorted((Path(__file__).parent / "workloads").glob("[a-z]*.py"))]
 
 
 def main() -> int:
@@ -32,11 +29,11 @@ def main() -> int:
         parser.error(f"unknown workload {', '.join(sorted(unknown))}: there are {', '.join(NAMES)}")
     here, failed = machine.describe(), False
     for name in options.workloads or NAMES:
-        workload: Workload = import_module(f"benchmarks.workloads.{name}").WORKLOAD
-        print(f"{name}: {workload.title}", flush=True)
+        chosen = workload(name)
+        print(f"{name}: {chosen.title}", flush=True)
         try:
             record = measure(
-                workload,
+                chosen,
                 repeats=options.repeats,
                 seconds=options.seconds,
                 warm_up=options.warm_up or options.seconds,

@@ -3,20 +3,20 @@
 What a library prints goes to the standard error, so that it cannot be taken for an answer.
 """
 
-import importlib
 import json
 import os
 import resource
 import sys
 from pathlib import Path
 
+from benchmarks.catalogue import workload
 from benchmarks.inputs import read
 from benchmarks.turn import Message, Turn
 
 
 def main() -> None:
     """Train as the contender that the command line names, until the input ends."""
-    workload, name, folder = sys.argv[1:]
+    which, name, folder = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
@@ -30,7 +30,7 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         answers.write(json.dumps({**message, "peak_mb": round(peak, 1)}) + "\n")
 
-    contenders = importlib.import_module(f"benchmarks.workloads.{workload}").WORKLOAD.contenders
+    contenders = workload(which).contenders
     contender = next(contender for contender in contenders if contender.name == name)
     contender.contend(read(Path(folder)), Turn(ask, tell))
 

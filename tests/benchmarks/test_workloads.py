@@ -1,18 +1,12 @@
 """The peers of a workload learn what Tapeline learns: the same mean loss over the first steps."""
 
-import importlib
 from importlib.util import find_spec
 
 import pytest
 
+from benchmarks.catalogue import NAMES, workload
 from benchmarks.comparison import disagreements
 from benchmarks.process import Process
-from benchmarks.run import NAMES
-from benchmarks.workload import Workload
-
-
-def workload(name) -> Workload:
-    return importlib.import_module(f"benchmarks.workloads.{name}").WORKLOAD
 
 
 @pytest.mark.parametrize("name", NAMES)
