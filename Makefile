@@ -5,8 +5,9 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+BENCH := benchmarks/.venv
 
-.PHONY: run test test-all gallery serve deploy verify check format lock
+.PHONY: run test test-all gallery serve deploy verify bench check format lock lock-bench
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
@@ -37,6 +38,11 @@ deploy: $(READY)
 verify: $(READY)
 	$(BIN)/tapeline verify
 
+# Side by side with its peers, all workloads: hours. `make bench BENCHMARKS="mlp --repeats 3"` is one of them.
+BENCHMARKS ?=
+bench: $(BENCH)/ready
+	$(BENCH)/bin/python -m benchmarks.run $(BENCHMARKS)
+
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -56,7 +62,28 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# The peers see the project's packages and add their own. BENCH_PIP: more options for pip, such as the index of PyTorch's
+# builds for CPUs alone; without it, on Linux x86-64, PyTorch's contenders are left out.
+BENCH_PIP ?=
+BENCH_INSTALL = $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes $(BENCH_PIP)
+$(BENCH)/ready: $(READY) benchmarks/requirements.lock
+	$(BIN)/python -m venv --clear $(BENCH)
+	$(BIN)/python -c 'import site; print(f"import site; site.addsitedir({site.getsitepackages()[0]!r})")' \
+	  > $$($(BENCH)/bin/python -c 'import site; print(site.getsitepackages()[0])')/project.pth
+	$(BENCH_INSTALL) -r <(sed '/^torch==/,$$d' benchmarks/requirements.lock)
+	$(BENCH_INSTALL) -r <(sed -n '/^torch==/,$$p' benchmarks/requirements.lock) || \
+	  echo "no PyTorch, so its contenders are left out: benchmarks/NOTES.md says how to name the index that has it"
+	@touch $@
+
 # Resolve the newest versions that pyproject.toml allows, with hashes and without an index address.
 lock: $(READY)
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade --output-file requirements.lock
+
+# The benchmarks' peers. uv gives no hash for a file in a local folder (UV_FIND_LINKS), so PyTorch's is put in here.
+TORCH_CPU := 6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
+lock-bench: $(READY)
+	$(BIN)/uv pip compile --group bench --no-deps --constraint requirements.lock --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade \
+	  --output-file benchmarks/requirements.lock
+	sed -i -E 's/^(torch==.*\+cpu [^\]*[^\ ])$$/\1 \\\n    --hash=sha256:$(TORCH_CPU)/' benchmarks/requirements.lock

@@ -1,28 +1,30 @@
 """What a checkpoint costs: throughput with one every half second against none, told as a share at one per 30 s.
 
-    python benchmarks/checkpoint.py [--seconds 8] [--repeats 7]
+    python -m benchmarks.checkpoint [--seconds 8] [--repeats 7]
 
 Both run the same recipe in turn in one process. A checkpoint every 30 s would drown in the machine's noise; sixty
 times as many do not.
 """
 
 import argparse
-import json
 import statistics
 import tempfile
 from pathlib import Path
 
-import engine as engines
+from benchmarks import engine as engines
+from benchmarks import machine, result_files
 
 OFTEN, NEVER, PROMISED = 0.5, 1e6, 30.0
 
 
 def main() -> None:
-    """Measure each workload and print a line and a JSON record for it."""
+    """Measure each workload, print a line for it, write the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
+    records = {}
     for name, (shape, mode, batch, examples, source) in engines.WORKLOADS.items():
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made)
@@ -41,7 +43,8 @@ def main() -> None:
             print(
                 f"{name:10}  every {OFTEN:g} s: {ratio:.3f} of none  at one per {PROMISED:g} s: {share:.3%} of the time"
             )
-            print(json.dumps({"workload": name, "ratio": ratio, "share": share, "pairs": [round(p, 3) for p in pairs]}))
+            records[name] = {"ratio": ratio, "share": share, "pairs": pairs}
+    result_files.write(options.out, {"workload": "checkpoint", "records": records}, machine.describe())
 
 
 if __name__ == "__main__":

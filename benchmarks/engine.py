@@ -1,6 +1,6 @@
 """What the engine costs: its throughput against a bare compiled loop over the same steps.
 
-    python benchmarks/engine.py [--seconds 4] [--repeats 11]
+    python -m benchmarks.engine [--seconds 4] [--repeats 11]
 
 Both run the same recipe on the same data in the same mode, in turn, in one process. Bare is a hand-written
 `tf.while_loop` with a gather from memory. The engine has everything on: tf.data indices, exact metrics, guard,
@@ -9,24 +9,22 @@ snapshots, history, progress file, and a checkpoint every five seconds. Compilin
 
 import argparse
 import io
-import json
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
-
 from tapeline import startup
 
 startup.tensorflow()
 
-import datasets
 import numpy as np
 import tensorflow as tf
 
+from benchmarks import machine, result_files
+from benchmarks.images import images
+from benchmarks.inputs import write_dataset
 from tapeline.dataset import Dataset
 from tapeline.recipe import Context, loading
 from tapeline.recipe.autograph import convert
@@ -62,17 +60,20 @@ WORKLOADS = {
 
 
 def main() -> None:
-    """Measure every workload and print a line and a JSON record for each."""
+    """Measure every workload, print a line for each, write the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     parser.add_argument("--only", choices=list(WORKLOADS), help="one of the workloads")
     options = parser.parse_args()
+    records = {}
     for name, workload in WORKLOADS.items():
         if options.only not in (None, name):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            measure(name, Path(folder), options, *workload)
+            records[name] = measure(name, Path(folder), options, *workload)
+    result_files.write(options.out, {"workload": "engine", "records": records}, machine.describe())
 
 
 def measure(name, folder, options, shape, mode, batch, examples, source):
@@ -89,19 +90,14 @@ def measure(name, folder, options, shape, mode, batch, examples, source):
     record = {"workload": name, "steps": steps, "bare": medians[0], "engine": medians[1]}
     record |= {"ratio": statistics.median(ratios), "pairs": [round(ratio, 3) for ratio in ratios]}
     print(f"{name:10}  bare {medians[0]:8.1f}  engine {medians[1]:8.1f} steps/s  ratio {record['ratio']:.3f}")
-    print(json.dumps(record), flush=True)
+    return record
 
 
 def inputs(folder, shape, examples, source):
-    """Write random images and the recipe; return the dataset and the recipe's file."""
-    random = np.random.default_rng(0)
-    split = {
-        "image": random.integers(0, 256, (examples, *shape)).astype(np.uint8),
-        "label": random.integers(0, 10, examples),
-    }
+    """Write images and the recipe; return the dataset and the recipe's file."""
     recipe = folder / "recipe.py"
     recipe.write_text(source.replace("SHAPE", repr(shape)))
-    return datasets.write(folder / "data", {"train": split}, {"label": [str(n) for n in range(10)]}), recipe
+    return write_dataset(folder / "data", images(examples, shape)()), recipe
 
 
 class Bare:

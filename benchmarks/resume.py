@@ -1,6 +1,6 @@
 """Resuming costs the same at step 10⁶ as at step 10²: process start to the first resumed step, and steps/s after it.
 
-    python benchmarks/resume.py [--repeats 5]
+    python -m benchmarks.resume [--repeats 5]
 
 One small recipe is trained to both steps and stopped there with a checkpoint; then fresh processes resume in turn.
 """
@@ -14,7 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks import machine, result_files
+from benchmarks.workload import ROOT
+
 PATHS = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
 STEPS = (0, 100, 1_000_000)
 
@@ -60,6 +62,7 @@ def main() -> None:
     """Prepare both checkpoints, resume from them in turn, print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
     sys.path[:0] = PATHS
     import datasets
@@ -89,6 +92,7 @@ def main() -> None:
             )
         print(f"start, 10⁶ against 10²: {medians[10**6]['seconds'] / medians[100]['seconds']:.3f}")
         print(f"steps/s, 10⁶ against 0: {medians[10**6]['speed'] / medians[0]['speed']:.3f}")
+        result_files.write(options.out, {"workload": "resume", "results": results}, machine.describe())
 
 
 if __name__ == "__main__":

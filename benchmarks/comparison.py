@@ -1,0 +1,59 @@
+"""From the rounds' speeds to figures: medians, spread, the best of each family, ratios of medians."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What a contender's rounds say. Speeds are steps per second."""
+
+    family: str
+    setting: str
+    speeds: Sequence[float]
+
+    @property
+    def median(self) -> float:
+        """The speed that is compared."""
+        return statistics.median(self.speeds)
+
+    @property
+    def spread(self) -> float:
+        """Half of the range between the quartiles, as a share of the median; 0 for a single round."""
+        if len(self.speeds) < 2:
+            return 0.0
+        low, _, high = statistics.quantiles(self.speeds, n=4, method="inclusive")
+        return (high - low) / 2 / self.median
+
+
+def best_of_families(all_figures: Iterable[Figures]) -> dict[str, Figures]:
+    """Return the fastest setting of each family: a peer is compared as it is at its best."""
+    best: dict[str, Figures] = {}
+    for figures in all_figures:
+        if figures.family not in best or figures.median > best[figures.family].median:
+            best[figures.family] = figures
+    return best
+
+
+def ratios(all_figures: Iterable[Figures], own: str) -> dict[str, float]:
+    """Return how many times as fast `own` is as the best setting of each other family."""
+    best = best_of_families(all_figures)
+    return {family: best[own].median / figures.median for family, figures in best.items() if family != own}
+
+
+def disagreements(
+    losses: Mapping[str, Mapping[str, float]], reference: str, tolerance: Mapping[str, float]
+) -> dict[str, str]:
+    """Return, for each contender whose mean losses are not the reference's, what they are.
+
+    tolerance: contender → how much a loss may differ, relative to the reference's.
+    """
+    wrong = {}
+    for name, own in losses.items():
+        for kind, expected in losses[reference].items():
+            value = own.get(kind, float("nan"))
+            if not abs(value - expected) <= tolerance[name] * abs(expected):
+                wrong[name] = f"{kind} {value:.6g}, and {reference} has {expected:.6g}"
+                break
+    return wrong

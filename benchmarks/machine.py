@@ -1,0 +1,33 @@
+"""What a measurement depends on besides the code: the CPU, its cores and memory, the libraries' versions."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+LIBRARIES = ("tensorflow", "keras", "numpy", "torch", "jax", "jaxlib", "optax", "tensorflow-datasets")
+
+
+def describe() -> dict[str, Any]:
+    """Return it as JSON. `load` is that of the last minute: above 1 nothing measured here is worth keeping."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    return {
+        "cpu": named[0] if named else platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
+        "instructions": [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags],
+        "load": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "libraries": {name: found for name in LIBRARIES if (found := _version(name))},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

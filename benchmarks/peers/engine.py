@@ -1,0 +1,67 @@
+"""Tapeline through its real engine: guard, snapshots, exact metrics, history, progress file, checkpoints, all on."""
+
+from collections.abc import Iterable, Mapping
+
+from benchmarks.turn import Turn
+from benchmarks.workload import Contender, Inputs, Recipe
+from tapeline.report import Progress
+from tapeline.train.pace import Pace
+from tapeline.train.records import LoopEnded, Record
+from tapeline.train.stage import train
+
+FAMILY = "tapeline"
+
+
+def contender(recipe: Recipe, setting: str | None = None) -> Contender:
+    """Return the engine with a recipe; what it trains is the recipe's file alone."""
+
+    def contend(inputs: Inputs, turn: Turn) -> None:
+        steps = len(inputs.indices)
+        with Progress(inputs.folder / "progress.jsonl") as report:
+            train(
+                recipe=recipe.path,
+                params=recipe.params,
+                settings=recipe.settings(),
+                data=inputs.folder / "data",
+                out=inputs.folder / "out",
+                checkpoints=inputs.folder / "checkpoints",
+                traces=inputs.folder / "traces",
+                report=report,
+                hooks=[_Hook(turn, steps)],
+                pace=_Pace(steps),
+            )
+
+    modes = [recipe.train.get("compile", "graph"), recipe.train.get("precision"), recipe.train.get("fused") and "fused"]
+    return Contender(family=FAMILY, setting=setting or " ".join(mode for mode in modes if mode), contend=contend)
+
+
+class _Pace(Pace):
+    """The engine's own pace, with one loop's end at the last of the common steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self._steps = steps
+
+    def end(self, start: int, stops: Iterable[int]) -> int:
+        return super().end(start, [*stops, *([self._steps] if start < self._steps else [])])
+
+
+class _Hook:
+    """The last hook: while it waits for its turn, the engine does."""
+
+    def __init__(self, turn: Turn, steps: int) -> None:
+        self._turn, self._steps = turn, steps
+
+    def __call__(self, record: Record) -> None:
+        if not isinstance(record, LoopEnded):
+            return
+        self._turn.stepped()
+        if record.step == self._steps:
+            self._turn.learned(losses(record.metrics))
+        elif record.step > self._steps:
+            self._turn.done(record.step - record.start)
+
+
+def losses(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return the metrics that are losses."""
+    return {name: value for name, value in metrics.items() if name.endswith("loss")}

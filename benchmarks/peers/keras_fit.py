@@ -1,0 +1,74 @@
+"""Keras' own `fit` on arrays in memory, over the two settings that its documentation gives for speed.
+
+`steps_per_execution` runs several steps in one call of the compiled function; `jit_compile` has XLA compile it
+("auto" means off on a CPU). https://keras.io/api/models/model_training_apis/
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.turn import Turn
+from benchmarks.workload import Arrays, Contender, Inputs
+
+FAMILY = "Keras fit"
+Build = Callable[[Arrays], tuple[Any, dict[str, Any]]]
+"""Initial weights → a built model and the arguments of `compile`."""
+
+
+def contenders(
+    build: Build,
+    *,
+    inputs: tuple[str, ...] = ("image",),
+    target: str | None = "label",
+    executions: tuple[int, ...] = (1, 50),
+    jit: tuple[bool, ...] = (False, True),
+    precision: str = "float32",
+) -> list[Contender]:
+    """Return `fit` in every combination of the settings."""
+
+    def make(steps: int, compiled: bool) -> Contender:
+        def contend(data: Inputs, turn: Turn) -> None:
+            from tapeline import startup
+
+            startup.tensorflow()
+            import keras
+
+            keras.config.set_dtype_policy(precision)
+            model, arguments = build(data.weights)
+            model.compile(**arguments, steps_per_execution=steps, jit_compile=compiled)
+            _fit(model, data, turn, inputs, target)
+
+        names = [f"{steps} steps an execution", "jit_compile" if compiled else "", _short(precision)]
+        return Contender(family=FAMILY, setting=", ".join(name for name in names if name), contend=contend)
+
+    return [make(steps, compiled) for steps in executions for compiled in jit]
+
+
+def _short(precision: str) -> str:
+    return "" if precision == "float32" else precision
+
+
+def _fit(model: Any, data: Inputs, turn: Turn, inputs: tuple[str, ...], target: str | None) -> None:
+    """Fit the common steps in their order, then whole epochs, for ever.
+
+    No batch hooks: they would make Keras read the logs of every execution.
+    """
+    import keras
+
+    class Epochs(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            turn.done(data.examples // data.batch)
+
+    def columns(index: Any, drawn: Arrays) -> tuple[Any, Any]:
+        given = [data.columns[name][index] for name in inputs]
+        given += [values.reshape(-1, *values.shape[2:]) for values in drawn.values()]
+        return (given if len(given) > 1 else given[0]), (data.columns[target][index] if target else None)
+
+    x, y = columns(data.indices.ravel(), data.drawn)
+    told = model.fit(x, y, batch_size=data.batch, shuffle=False, epochs=1, verbose=0).history
+    turn.learned({name: values[0] for name, values in told.items() if name.endswith("loss") and len(values)})
+    whole = np.arange(data.examples // data.batch * data.batch)
+    x, y = columns(whole, {})
+    model.fit(x, y, batch_size=data.batch, epochs=1_000_000, verbose=0, callbacks=[Epochs()])

@@ -1,0 +1,62 @@
+"""The harness's side of a contender's process: start it, ask it, end it."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.workload import ROOT
+
+
+class Failed(Exception):
+    """A contender ended before it answered; what it wrote last is the message."""
+
+
+class Process:
+    """A contender in a process of its own. Only the one that was asked works; the others wait at a pipe."""
+
+    def __init__(self, workload: str, contender: str, folder: Path) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", workload, contender, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=ROOT,
+            env=self.environment(),
+        )
+
+    @staticmethod
+    def environment() -> dict[str, str]:
+        """Return what a process of the suite is started with: this checkout's code, and no GPU."""
+        paths = [str(ROOT / "src"), str(ROOT)]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CUDA_VISIBLE_DEVICES": "-1"}
+
+    def answer(self) -> Mapping[str, Any]:
+        """Wait for the next answer. Raises `Failed` when there is none."""
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        if not line:
+            self._child.wait()
+            self._errors.seek(0)
+            said = self._errors.read().decode(errors="replace").strip().splitlines()
+            raise Failed(said[-1] if said else f"ended with status {self._child.returncode}")
+        answer: Mapping[str, Any] = json.loads(line)
+        return answer
+
+    def run(self, seconds: float) -> Mapping[str, Any]:
+        """Have it train for at least so many seconds; return `steps`, `seconds`, `peak_mb`."""
+        assert self._child.stdin is not None
+        self._child.stdin.write(json.dumps({"seconds": seconds}).encode() + b"\n")
+        self._child.stdin.flush()
+        return self.answer()
+
+    def close(self) -> None:
+        """End it. It is in the middle of a run of which nothing is wanted."""
+        self._child.kill()
+        self._child.wait()
+        self._errors.close()

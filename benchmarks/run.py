@@ -1,0 +1,55 @@
+"""Measure workloads, print a table for each, write `benchmarks/results/<workload>.json` and the chart.
+
+python -m benchmarks.run [WORKLOAD ...] [--repeats 7] [--seconds 4]
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import chart, machine, result_files, table
+from benchmarks.catalogue import NAMES, workload
+from benchmarks.measure import measure
+from benchmarks.process import Failed
+
+
+def main() -> int:
+    """Return the exit status: 1 when a contender of a workload did not learn the same, or a workload failed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(NAMES)}; all by default")
+    parser.add_argument("--repeats", type=int, default=7, help="rounds in which each contender has one turn")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a turn, at least")
+    parser.add_argument("--warm-up", type=float, help="seconds of the turn that does not count; as long as the others")
+    parser.add_argument("--only", default="", help="contenders whose name has this in it, and tapeline")
+    parser.add_argument("--out", type=Path, default=result_files.FOLDER, help="where the JSON and the chart go")
+    options = parser.parse_args()
+    if unknown := set(options.workloads) - set(NAMES):
+        parser.error(f"unknown workload {', '.join(sorted(unknown))}: there are {', '.join(NAMES)}")
+    here, failed = machine.describe(), False
+    for name in options.workloads or NAMES:
+        chosen = workload(name)
+        print(f"{name}: {chosen.title}", flush=True)
+        try:
+            record = measure(
+                chosen,
+                repeats=options.repeats,
+                seconds=options.seconds,
+                warm_up=options.warm_up or options.seconds,
+                wanted=lambda contender: contender.family == "tapeline" or options.only in contender.name,
+                say=lambda line: print(line, file=sys.stderr, flush=True),
+            )
+        except Failed as error:
+            print(f"  {error}", flush=True)
+            failed = True
+            continue
+        failed |= bool(record["disagree"])
+        print(table.lines(record), flush=True)
+        result_files.write(options.out, record, here)
+    chart.draw(result_files.read_all(options.out), options.out / "ratios.png")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""A process of its own for each contender: requests come in on the standard input, answers go out as JSON lines.
+
+What a library prints goes to the standard error, so that it cannot be taken for an answer.
+"""
+
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+
+from benchmarks.catalogue import workload
+from benchmarks.inputs import read
+from benchmarks.turn import Message, Turn
+
+
+def main() -> None:
+    """Train as the contender that the command line names, until the input ends."""
+    which, name, folder = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def ask() -> Message:
+        line = sys.stdin.readline()
+        if not line:
+            os._exit(0)  # Keras and the engine are in the middle of a run: nothing of it is wanted
+        return json.loads(line)
+
+    def tell(message: Message) -> None:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        answers.write(json.dumps({**message, "peak_mb": round(peak, 1)}) + "\n")
+
+    contenders = workload(which).contenders
+    contender = next(contender for contender in contenders if contender.name == name)
+    contender.contend(read(Path(folder)), Turn(ask, tell))
+
+
+if __name__ == "__main__":
+    main()

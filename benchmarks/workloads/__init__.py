@@ -1,0 +1,1 @@
+"""One file per workload, named as the command line names it; each defines `WORKLOAD`."""

@@ -1,0 +1,30 @@
+"""The same network with bfloat16 arithmetic where a peer has it; the tutorial's loop stays in float32."""
+
+from dataclasses import replace
+
+from benchmarks.peers import eager, engine, keras_fit, torch_loop
+from benchmarks.peers.torch_classifier import classifier
+from benchmarks.workload import Recipe, Workload
+from benchmarks.workloads import cnn
+
+RECIPE = Recipe(path=cnn.RECIPE.path, train={**cnn.RECIPE.train, "precision": "mixed_bfloat16"})
+FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
+
+WORKLOAD: Workload = replace(
+    cnn.WORKLOAD,
+    name="cnn_bf16",
+    title="CNN 32×32×3, batch 64, bfloat16",
+    recipe=RECIPE,
+    contenders=[
+        engine.contender(RECIPE),
+        engine.contender(FUSED),
+        eager.contender(cnn.tutorial),
+        *keras_fit.contenders(cnn.keras_model, jit=(False,), precision="mixed_bfloat16"),
+        *torch_loop.contenders(
+            classifier(cnn.torch_model, cnn.torch_adam, images=cnn.channels_first, bfloat16=True),
+            note="channels last, autocast",
+        ),
+    ],
+    tolerance=3e-2,  # eight bits of mantissa
+    targets={eager.FAMILY: 10, keras_fit.FAMILY: 1.1, torch_loop.FAMILY: 1.2},
+)

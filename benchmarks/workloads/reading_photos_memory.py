@@ -1,0 +1,16 @@
+"""Photographs in memory, each cut to 224×224 at a random place and mirrored by a coin."""
+
+from benchmarks.reading import reading
+
+WORKLOAD = reading(
+    "reading_photos_memory",
+    "reading 224×224×3, crop and flip, from memory",
+    examples=1_984,
+    shape=(256, 256, 3),
+    batch=64,
+    crop=224,
+    encoding="jpeg",
+    tolerance=2e-2,
+    in_ram=True,
+    faster_than_tfds=2,
+)

@@ -1,0 +1,51 @@
+"""The peers of a workload learn what Tapeline learns: the same mean loss over the first steps."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from benchmarks.catalogue import NAMES, workload
+from benchmarks.comparison import disagreements
+from benchmarks.process import Process
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_workload_is_named_as_its_file_and_its_contenders_apart(name):
+    one = workload(name)
+    names = [contender.name for contender in one.contenders]
+    assert one.name == name
+    assert len(set(names)) == len(names)
+    assert names[0].startswith("tapeline")
+    assert set(one.targets) <= {contender.family for contender in one.contenders}
+    assert one.recipe.path.is_file()
+
+
+def learned(name, contender, folder):
+    process = Process(name, contender, folder)
+    try:
+        return process.answer()["losses"]
+    finally:
+        process.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_peer_that_is_installed_learns_the_same(name, tmp_path):
+    from benchmarks.measure import own_folder, write_inputs
+
+    one = workload(name)
+    write_inputs(one, tmp_path / "inputs")
+    losses, skipped = {}, []
+    for number, contender in enumerate(one for one in one.contenders if one.learns):
+        if missing := [module for module in contender.needs if find_spec(module) is None]:
+            skipped += missing
+            continue
+        losses[contender.name] = learned(name, contender.name, own_folder(tmp_path / "inputs", number))
+    tolerance = {contender.name: contender.tolerance or one.tolerance for contender in one.contenders}
+    assert len(losses) > 1
+    assert disagreements(losses, one.contenders[0].name, tolerance) == {}
+    if skipped:
+        pytest.skip(
+            f"the others agree; {', '.join(sorted(set(skipped)))} is not installed here: `make bench` installs it"
+        )
