@@ -45,6 +45,7 @@ def answer(api, run, **given):
     api("POST", f"/flow_runs/{run['id']}/resume", {"run_input": given})
 
 
+@pytest.mark.slow
 def test_a_person_says_yes(registry, server, api, ask, until):
     before = {run["id"] for run in ask("flow_runs", {})}
     child = start(registry, server, "--pipeline", "one", "--stage", "prod")
@@ -58,6 +59,7 @@ def test_a_person_says_yes(registry, server, api, ask, until):
     assert (registry.folder / "serving" / "one" / "1" / "saved_model.pb").is_file()
 
 
+@pytest.mark.slow
 def test_a_person_says_no(registry, server, api, ask, until):
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
     child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--version", "1.0.0")
@@ -68,6 +70,7 @@ def test_a_person_says_no(registry, server, api, ask, until):
     assert registry.state() == state
 
 
+@pytest.mark.slow
 def test_what_is_new_is_registered_first(registry, server):
     registry.build(5)
     child = start(registry, server, "--pipeline", "one", "--stage", "staging", "--bump", "minor")

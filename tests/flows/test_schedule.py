@@ -40,6 +40,7 @@ def serve(server):
         process.wait(timeout=40)
 
 
+@pytest.mark.slow
 def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
     folder = project()
     serve(folder, "often", "interval=timedelta(seconds=5)")
@@ -55,6 +56,7 @@ def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
     assert (folder / "models/tiny/model.json").exists()
 
 
+@pytest.mark.slow
 def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, ask, until, processes_below):
     folder = project("waits")
     serving = serve(folder, "cancelled")

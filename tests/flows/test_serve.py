@@ -87,6 +87,7 @@ def test_the_file_that_comes_along_is_right(root):
     assert names == ["training/digits", "training/linear-regression", "training/by-hand"]
 
 
+@pytest.mark.slow
 def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask):
     folder = checkout()
     write(folder, entry("nightly", every=3600), entry("gone"))
@@ -119,6 +120,7 @@ def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask)
     assert all(form[name].get("description") for name in form)
 
 
+@pytest.mark.slow
 def test_a_schedule_trains_once_and_then_finds_nothing_new(checkout, serve, runs, until):
     folder = checkout()
     write(folder, entry("twice", every=4, isolated=True))
@@ -134,6 +136,7 @@ def test_a_schedule_trains_once_and_then_finds_nothing_new(checkout, serve, runs
     assert len(left.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, serve, runs, ask, until):
     folder = checkout()
     write(folder, entry("late", every=5, isolated=True))
@@ -163,6 +166,7 @@ def now():
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
 
 
+@pytest.mark.slow
 def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve, runs, until):
     folder = checkout("waits")
     write(folder, entry("dead", every=5, isolated=True))
@@ -181,6 +185,7 @@ def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve
     assert "going on from step 17" in (folder / "serve.log").read_text()
 
 
+@pytest.mark.slow
 def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_database, until, processes_below):
     folder = checkout()
     with_database(folder)
@@ -211,6 +216,7 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
     assert processes_below(folder) == []
 
 
+@pytest.mark.slow
 def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, until):
     folder = checkout()
     trigger = {"expect": ["tapeline.data-changed"], "match": {"prefect.resource.id": "tapeline.dataset.points"}}
@@ -227,6 +233,7 @@ def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, unti
     assert log.count("the data of points have changed on main") == 1
 
 
+@pytest.mark.slow
 def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkout, serve):
     folder = checkout()
     write(folder, entry("wrong") | {"triggers": [{"posture": "Sometimes"}]})
@@ -236,6 +243,7 @@ def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkou
     assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")
 
 
+@pytest.mark.slow
 def test_a_worker_runs_what_is_due_and_is_started_again(checkout, serve, runs, until):
     folder = checkout()
     write(folder, entry("by-worker", every=10, isolated=True) | {"work_pool": {"name": "by-worker"}})

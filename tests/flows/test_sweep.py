@@ -113,6 +113,7 @@ def branches(folder):
     return listed.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository, sweep, ask):
     folder = repository()
     done = sweep(folder, *SEARCH, "--trials", "3", "--parallel", "2")
@@ -148,6 +149,7 @@ def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository,
     assert "sweep 'tiny' was begun with another goal: give this one another name" in other.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_with_what_it_had_begun(repository, sweep, until, processes_below):
     folder = repository("waits")
     with sweep.start(folder, *SEARCH, "--trials", "1") as process:
@@ -181,6 +183,7 @@ def test_a_mistake_is_one_line_before_anything_runs(repository, sweep, arguments
     assert branches(folder) == []
 
 
+@pytest.mark.slow
 def test_a_metric_that_is_not_there_ends_the_sweep_and_can_be_mended(repository, sweep):
     folder = repository()
     done = sweep(folder, "--min", "distanc", *SEARCH[2:])
@@ -191,12 +194,14 @@ def test_a_metric_that_is_not_there_ends_the_sweep_and_can_be_mended(repository,
     assert sweep(folder, *SEARCH, "--trials", "1").returncode == 0
 
 
+@pytest.mark.slow
 def test_trials_that_all_fail_end_the_sweep(repository, sweep):
     done = sweep(repository("refuses"), *SEARCH)
     assert done.returncode == 1
     assert "3 trials have failed; the last: training: train@tiny: the batch is larger" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_stopped_sweep_stops_everything(repository, sweep, until, processes_below):
     folder = repository("waits")
     with sweep.start(folder, *SEARCH, "--parallel", "2") as process:
