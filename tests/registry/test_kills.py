@@ -98,7 +98,7 @@ def any_change(registry, chance):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60 + 20 * KILLS)
+@pytest.mark.timeout(120 + 60 * KILLS)
 def test_killed_at_random_moments(registry):
     chance = random.Random(KILLS)
     killed = finished = between = 0
