@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write what came of it here too, as JSON")
     parser.add_argument("--tag", action="append", default=[], metavar="NAME", help="a tag of the flow run")
+    parser.add_argument("--register", action="store_true", help="an isolated run's model, as the next version")
     parser.add_argument("--push", action="store_true", help="push an isolated run where remotes are set")
     return parser
 
@@ -62,6 +63,7 @@ def _checked(options: argparse.Namespace) -> tuple[Request, Project]:
         ref=options.ref,
         overrides=pairs(options.set),
         push=options.push,
+        registered=options.register,
         retries=options.retries,
         timeouts=pairs(options.timeout),
     )

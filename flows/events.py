@@ -26,6 +26,7 @@ def tell(report: Report) -> None:
         "metrics": {figure.name: figure.values for figure in report.figures()},
         "verdict": report.verdict(),
         "branch": report.branch,
+        "version": report.version,
         "stages": words,
     }
     if words.get(f"export@{report.pipeline}") == "verdict":

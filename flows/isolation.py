@@ -4,6 +4,7 @@ with isolated(request, project, flow_run={"name": "brave-otter", "id": "…"}, s
     if not run.finished:          # else the record of the run that has made the same
         ...                       # bring run.project up to date
         run.commit()
+        run.register()            # where that is asked for
 
 The checkout in front, its index and its HEAD are not touched. What runs is the ref's own code; what is orchestrated is
 this code's.
@@ -23,8 +24,9 @@ from flows.dvc_stage import DvcProject
 from flows.execution import environment
 from flows.finished import finished_run, parameters
 from flows.overrides import override
-from flows.publishing import push
+from flows.publishing import git_remote, push
 from flows.recorded import Record
+from flows.registering import register_run
 from flows.request import Request
 from flows.run_commit import commit_run
 from flows.worktree import Worktree, worktree
@@ -65,6 +67,12 @@ class IsolatedRun:
         if self.request.push:
             push(self.tree, self.request.pipeline, say=self.say)
         return self.tree.branch
+
+    def register(self) -> str:
+        """Register the committed model, and return its tag. Raises `InputError` and `RunError`."""
+        remote = git_remote(Git(self.project.folder)) if self.request.push else None
+        flow_run = self.flow_run["id"]
+        return register_run(self.tree, self.request.pipeline, flow_run=flow_run, push_to=remote, say=self.say)
 
 
 @contextmanager

@@ -39,6 +39,8 @@ class Report:
     stages: dict[str, StageResult] = field(default_factory=dict)
     branch: str | None = None
     """Where an isolated run was committed."""
+    version: str | None = None
+    """The tag of the version that it was registered as."""
     finished: Record | None = None
     """What an earlier run that has made the same has left, so that nothing was to do."""
     compared: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -132,6 +134,7 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "pipeline": report.pipeline,
         "branch": report.branch,
+        "version": report.version,
         "nothing_new": report.finished.name if report.finished else None,
         "verdict": report.verdict(),
         "metrics": {figure.name: figure.values for figure in report.figures()},
@@ -147,6 +150,8 @@ def summary(report: Report) -> str:
         lines.append(f"nothing new: {report.headline()}")
     if report.branch:
         lines.append(f"branch {report.branch}")
+    if report.version:
+        lines.append(f"version {report.version}")
     if verdict := report.verdict():
         figures = [f"{figure.name} {next(iter(figure.values.values())):.4g}" for figure in _tested(report)]
         lines.append("  ".join([f"verdict {verdict}", *figures]))

@@ -18,7 +18,7 @@ def _page(report: Report) -> Iterator[str]:
         yield f"Verdict: **{_cell(verdict)}**"
         yield ""
     if report.branch:
-        yield f"Branch: `{report.branch}`"
+        yield f"Branch: `{report.branch}`{f', registered as `{report.version}`' if report.version else ''}"
         yield ""
     if model := report.model():
         yield f"Model: `{model}`"

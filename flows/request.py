@@ -30,6 +30,7 @@ class Request(BaseModel):
     ref: Ref = ""
     overrides: Overrides = {}
     push: bool = False
+    registered: bool = False
     retries: Retries = 2
     timeouts: Timeouts = {}
 
@@ -40,7 +41,7 @@ class Request(BaseModel):
 
     @model_validator(mode="after")
     def _in_place_takes_the_checkout_as_it_is(self) -> "Request":
-        given = [name for name in ("ref", "overrides", "push") if getattr(self, name)]
+        given = [name for name in ("ref", "overrides", "push", "registered") if getattr(self, name)]
         if given and not self.isolated:
             raise ValueError(
                 f"{', '.join(given)} would be of no effect: a run in place takes the checkout as it is and commits "

@@ -57,6 +57,7 @@ def training(
     ref: Ref = "",
     overrides: Overrides | None = None,
     push: bool = False,
+    registered: bool = False,
     retries: Retries = 2,
     timeouts: Timeouts | None = None,
 ) -> Report | State[Any]:
@@ -71,6 +72,7 @@ def training(
         ref: The branch, tag or commit that an isolated run trains. Empty: the main branch.
         overrides: Other values for the pipeline's settings in an isolated run, such as {"train.epochs": 20}.
         push: Push an isolated run's files and branch where remotes are set.
+        registered: Register what an isolated run has made as the model's next version.
         retries: How often a stage is tried again that was killed (out of memory). It goes on from its checkpoint.
         timeouts: Seconds that a stage may take, such as {"train": 3600}; without one it may take any time.
     """
@@ -82,6 +84,7 @@ def training(
             ref=ref,
             overrides=overrides or {},
             push=push,
+            registered=registered,
             retries=retries,
             timeouts=timeouts or {},
         )
@@ -114,6 +117,7 @@ def train_isolated(request: Request, project: Project) -> State[Any]:
         try:
             if report.ok:
                 report.branch = run.commit()
+                report.version = run.register() if request.registered else None
         finally:
             publish(report)
         report.check()

@@ -107,7 +107,7 @@ def server(server_home):
         )
     with child:
         url = f"http://127.0.0.1:{port}/api"
-        httpx.get(f"{url}/health", timeout=60, trust_env=False).raise_for_status()
+        httpx.get(f"{url}/health", timeout=150, trust_env=False).raise_for_status()
         yield url
 
 
