@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from clones import ROOT, call, cloned
+from clones import BIN, ROOT, call, cloned
 
 
 @pytest.mark.slow
@@ -26,4 +26,4 @@ def test_a_run_becomes_a_version(tmp_path):
     assert commits[0] == commits[1]
     assert call(folder, "git", "status", "--porcelain").stdout == before
     assert call(folder, "git", "branch", "--show-current").stdout.strip() == "main"
-    assert "linear-regression" in call(folder, sys.executable, "-m", "gto", "show").stdout
+    assert "linear-regression" in call(folder, BIN / "gto", "show").stdout
