@@ -25,6 +25,7 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
+from flows.events import tell_promoted
 from tapeline.errors import InputError, TapelineError, VerdictNo
 from tapeline.params import Params
 from tapeline.project import Project
@@ -65,6 +66,8 @@ def promotion(
         if registry.settings.stages[stage].approval and verdict.champion != chosen.number:
             approved_by = approved(verdict, wait_seconds)
         tag = promoted(registry, chosen, stage, verdict, approved_by)
+        metrics = chosen.record.get("metrics", {})
+        tell_promoted(pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics)
     except TapelineError as error:
         return Failed(message=str(error), data=error)
     return Completed(message=f"{chosen.tag.name} is live in {stage} ({tag})", data=tag)
