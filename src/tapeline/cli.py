@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tapeline import files, prediction_command, processes, registry_command
@@ -21,6 +20,7 @@ from tapeline.environment import check_versions, library_versions, machine
 from tapeline.errors import InputError, Interrupted, TapelineError
 from tapeline.initial_weights import initial_weights
 from tapeline.interpreter import use_tree_code
+from tapeline.interruption import SIGNALS, interrupt, interruptible
 from tapeline.params import Params, Pipeline, check_recipe
 from tapeline.project import Project
 from tapeline.report import Progress, Report, write_outcome
@@ -175,13 +175,14 @@ def _stage(options: argparse.Namespace) -> int:
     """Run a stage as a process of its own: dies with DVC, tells its progress, leaves its outcome."""
     if "DVC_STAGE" in os.environ:
         processes.die_with_parent()
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)
     project = Project.find()
     outcome = project.outcome(options.stage, options.name)
     try:
         outcome.unlink(missing_ok=True)
-        with Progress(project.progress(options.stage, options.name)) as report:
+        with (
+            interruptible(lambda interrupted: _leave(outcome, interrupted)),
+            Progress(project.progress(options.stage, options.name)) as report,
+        ):
             params = Params.load(project.folder)
             STAGES[options.stage](Call(project, params, options.name, options), report)
     except OSError as error:
@@ -191,6 +192,10 @@ def _stage(options: argparse.Namespace) -> int:
     else:
         write_outcome(outcome, outcome="ok", status=0, message="")
         return 0
+    return _failed(outcome, failure)
+
+
+def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:
     try:
         write_outcome(outcome, outcome=failure.outcome, status=failure.status, message=str(failure))
     except OSError as error:
@@ -198,10 +203,21 @@ def _stage(options: argparse.Namespace) -> int:
     return _say(failure)
 
 
+def _leave(outcome: Path, interrupted: Interrupted) -> None:
+    """End this process and what it has started, from any thread."""
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    status = _failed(outcome, interrupted)
+    sys.stderr.flush()
+    os._exit(status)
+
+
 def _tuning(options: argparse.Namespace) -> int:
     """Measure something of a pipeline, and print lines as they come."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)
+    for number in SIGNALS:
+        signal.signal(number, interrupt)
     project = Project.find()
     call = Call(project, Params.load(project.folder), options.name, options)
     try:
@@ -212,11 +228,6 @@ def _tuning(options: argparse.Namespace) -> int:
             raise
         raise disk_error(error) from None
     return 0
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """End at once: before there is state, and outside training, nothing can be lost."""
-    raise Interrupted(f"stopped by {signal.Signals(signum).name}", signum=signum)
 
 
 def _say(error: TapelineError | Interrupted) -> int:

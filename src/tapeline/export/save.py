@@ -1,6 +1,8 @@
 """Write the SavedModel and its description; the same bytes for the same weights."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline import files
+from tapeline import files, processes
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError, RunError
 from tapeline.export import check, empty_batches, litert, warm_up
@@ -142,7 +144,7 @@ def _write_litert(
 
 
 def _check(model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance: float) -> None:
-    """Run `check.py` as a program of its own: TensorFlow and NumPy, no line of Tapeline."""
+    """Run `check.py` as a program of its own that dies with this one: TensorFlow and NumPy, no line of Tapeline."""
     asked = {
         "model": str(model),
         "inputs": {name: str(path) for name, path in inputs.items()},
@@ -150,8 +152,13 @@ def _check(model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance
         "tolerance": tolerance,
     }
     program = Path(check.__file__)
+    leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
     answer = subprocess.run(
-        [sys.executable, "-I", str(program)], input=json.dumps(asked), capture_output=True, text=True, check=False
+        [*leash, sys.executable, "-I", str(program)],
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if answer.returncode:
         said = (answer.stderr or answer.stdout).strip().splitlines()
