@@ -1,13 +1,18 @@
 """What every test shares: TensorFlow without its greetings, and a crash that a hook can cause."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
+from absl import logging as absl_logging
 
 ROOT = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+# Importing GTO closes all log handlers, and TensorFlow's closes its stream, which would be pytest's own; not this one.
+absl_logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 
 @pytest.fixture(scope="session")
