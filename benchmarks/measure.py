@@ -36,7 +36,7 @@ def measure(
                 continue
             process = stack.enter_context(closing(Process(workload.name, contender.name, own_folder(inputs, number))))
             try:
-                answer = process.answer()
+                answer = process.learned()
             except Failed as error:
                 record["left_out"][contender.name] = str(error)
                 say(f"  {contender.name} is left out: {error}")

@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,10 @@ class Failed(Exception):
 
 
 class Process:
-    """A contender in a process of its own. Only the one that was asked works; the others wait at a pipe."""
+    """A contender in a process group of its own. Only the one that was asked works; the kernel holds the others.
+
+    Waiting at the pipe is not enough: threads that read ahead or spin at a barrier would go on, in others' time.
+    """
 
     def __init__(self, workload: str, contender: str, folder: Path) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
@@ -28,6 +33,7 @@ class Process:
             stderr=self._errors,
             cwd=ROOT,
             env=self.environment(),
+            start_new_session=True,
         )
 
     @staticmethod
@@ -48,15 +54,29 @@ class Process:
         answer: Mapping[str, Any] = json.loads(line)
         return answer
 
+    def learned(self) -> Mapping[str, Any]:
+        """Wait for the common steps; return `losses`, `first_step`, `peak_mb`."""
+        answer = self.answer()
+        self._signal(signal.SIGSTOP)
+        return answer
+
     def run(self, seconds: float) -> Mapping[str, Any]:
         """Have it train for at least so many seconds; return `steps`, `seconds`, `peak_mb`."""
         assert self._child.stdin is not None
         self._child.stdin.write(json.dumps({"seconds": seconds}).encode() + b"\n")
         self._child.stdin.flush()
-        return self.answer()
+        self._signal(signal.SIGCONT)
+        answer = self.answer()
+        self._signal(signal.SIGSTOP)
+        return answer
 
     def close(self) -> None:
         """End it. It is in the middle of a run of which nothing is wanted."""
-        self._child.kill()
+        self._signal(signal.SIGKILL)
         self._child.wait()
         self._errors.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the whole group, a loader's workers too. It may be gone already."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._child.pid, number)

@@ -6,17 +6,20 @@ What a library prints goes to the standard error, so that it cannot be taken for
 import json
 import os
 import resource
+import signal
 import sys
 from pathlib import Path
 
 from benchmarks.catalogue import workload
 from benchmarks.inputs import read
 from benchmarks.turn import Message, Turn
+from tapeline import processes
 
 
 def main() -> None:
     """Train as the contender that the command line names, until the input ends."""
     which, name, folder = sys.argv[1:]
+    processes.die_with_parent(signal.SIGKILL)  # no other ends a process that is held
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 

@@ -23,7 +23,7 @@ def test_a_workload_is_named_as_its_file_and_its_contenders_apart(name):
 def learned(name, contender, folder):
     process = Process(name, contender, folder)
     try:
-        return process.answer()["losses"]
+        return process.learned()["losses"]
     finally:
         process.close()
 
