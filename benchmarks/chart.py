@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-COLOURS = {"tutorial loop": "#9aa5b1", "Keras fit": "#d1495b", "PyTorch": "#edae49", "JAX": "#30638e"}
+COLOURS = {
+    "tutorial loop": "#9aa5b1",
+    "Keras fit": "#d1495b",
+    "PyTorch": "#edae49",
+    "JAX": "#30638e",
+    "TFDS and tf.data": "#00798c",
+    "PyTorch DataLoader": "#c98a1b",
+}
 BAR = 0.8
 
 
@@ -31,7 +38,8 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path) -> None:
             label = family if family not in labelled else None
             labelled.add(family)
             axes.barh(place, ratio - 1, BAR, left=1, color=COLOURS.get(family, "#777777"), label=label)
-            axes.annotate(f"{ratio:.2g} ×", (ratio, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
+            text = f"{ratio:.0f} ×" if ratio >= 10 else f"{ratio:.2g} ×"
+            axes.annotate(text, (max(ratio, 1), place), (4, 0), textcoords="offset points", va="center", fontsize=8)
             place += 1
         place += 0.8
     axes.set_yticks([tick for tick, _ in ticks], [title for _, title in ticks])
@@ -41,5 +49,5 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     axes.set_xlabel("times as fast as the best setting of …")
     axes.margins(x=0.1)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
+    figure.legend(frameon=False, loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=150, metadata={"Software": None})

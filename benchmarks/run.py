@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=7, help="rounds in which each contender has one turn")
     parser.add_argument("--seconds", type=float, default=4.0, help="of a turn, at least")
     parser.add_argument("--warm-up", type=float, help="seconds of the turn that does not count; as long as the others")
-    parser.add_argument("--only", default="", help="contenders whose name has this in it, and tapeline")
+    parser.add_argument("--only", default="", help="tapeline and contenders with this in their name; writes nothing")
     parser.add_argument("--out", type=Path, default=result_files.FOLDER, help="where the JSON and the chart go")
     options = parser.parse_args()
     if unknown := set(options.workloads) - set(NAMES):
@@ -46,7 +46,8 @@ def main() -> int:
             continue
         failed |= bool(record["disagree"])
         print(table.lines(record), flush=True)
-        result_files.write(options.out, record, here)
+        if not options.only:  # a part would replace the whole
+            result_files.write(options.out, record, here)
     chart.draw(result_files.read_all(options.out), options.out / "ratios.png")
     return int(failed)
 

@@ -37,7 +37,7 @@ def test_every_peer_that_is_installed_learns_the_same(name, tmp_path):
     one = workload(name)
     write_inputs(one, tmp_path / "inputs")
     losses, skipped = {}, []
-    for number, contender in enumerate(one for one in one.contenders if one.learns):
+    for number, contender in enumerate(filter(lambda each: each.learns, one.contenders)):
         if missing := [module for module in contender.needs if find_spec(module) is None]:
             skipped += missing
             continue
