@@ -73,7 +73,7 @@ class Process:
     def close(self) -> None:
         """End it. It is in the middle of a run of which nothing is wanted."""
         self._signal(signal.SIGKILL)
-        self._child.wait()
+        self._child.communicate()  # closes the pipes, too
         self._errors.close()
 
     def _signal(self, number: signal.Signals) -> None:

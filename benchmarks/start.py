@@ -62,7 +62,7 @@ def first_step(command: list[str]) -> float:
     line = child.stdout.readline()
     seconds = time.perf_counter() - began
     child.kill()
-    child.wait()
+    child.communicate()  # closes the pipes, too
     assert line, f"{command[:3]} ended before its first step"
     return seconds
 
