@@ -112,6 +112,7 @@ def test_a_run_ends_as_one_commit_and_touches_nothing_else(repository, isolated)
     assert git(folder, "worktree", "list", "--porcelain").count("worktree ") == 1
 
 
+@pytest.mark.slow
 def test_what_was_made_is_in_the_checkout_s_cache(repository, isolated):
     folder = repository(dirty=False)
     assert isolated(folder).returncode == 0
@@ -141,6 +142,7 @@ def test_nothing_is_trained_twice(repository, isolated, ask):
     assert len(branches(folder)) == 2
 
 
+@pytest.mark.slow
 def test_a_change_of_code_or_data_is_something_new(repository, isolated):
     folder = repository(dirty=False)
     assert isolated(folder).returncode == 0
@@ -152,6 +154,7 @@ def test_a_change_of_code_or_data_is_something_new(repository, isolated):
     assert len(branches(folder)) == 3
 
 
+@pytest.mark.slow
 def test_the_ref_s_own_record_counts(repository, isolated):
     folder = repository(dirty=False)
     dvc(folder, "repro")
@@ -160,6 +163,7 @@ def test_the_ref_s_own_record_counts(repository, isolated):
     assert done.stdout.startswith(f"nothing new: main at {git(folder, 'rev-parse', '--short=7', 'main')} has")
 
 
+@pytest.mark.slow
 def test_four_at_once(repository, start, server):
     folder = repository("crawls")
     before = fingerprint(folder)
@@ -182,6 +186,7 @@ def test_four_at_once(repository, start, server):
     assert worktrees(folder) == []
 
 
+@pytest.mark.slow
 def test_of_two_that_would_make_the_same_one_trains(repository, start, server):
     folder = repository("crawls")
     flows = [start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) for _ in range(2)]
@@ -192,6 +197,7 @@ def test_of_two_that_would_make_the_same_one_trains(repository, start, server):
     assert sum(f"nothing new: {branch}" in output for output in outputs) == 1
 
 
+@pytest.mark.slow
 def test_a_failed_run_s_worktree_is_kept_up_to_a_limit(repository, isolated):
     folder = repository("refuses")
     names = []
@@ -204,6 +210,7 @@ def test_a_failed_run_s_worktree_is_kept_up_to_a_limit(repository, isolated):
     assert branches(folder) == []
 
 
+@pytest.mark.slow
 def test_a_killed_run_loses_no_checkpoint_and_the_next_one_cleans(repository, start, isolated, server, until):
     folder = repository("waits")
     with start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) as flow:
@@ -219,6 +226,7 @@ def test_a_killed_run_loses_no_checkpoint_and_the_next_one_cleans(repository, st
     assert len(branches(folder)) == 1
 
 
+@pytest.mark.slow
 def test_a_stopped_run_leaves_no_worktree(repository, start, server, until):
     folder = repository("waits")
     with start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) as flow:
@@ -247,6 +255,7 @@ def test_a_run_is_pushed_where_remotes_are(repository, isolated, tmp_path):
     assert (tmp_path / "elsewhere/models/tiny/model.json").exists()
 
 
+@pytest.mark.slow
 def test_without_remotes_it_says_so(repository, isolated):
     done = isolated(repository(), "--push")
     assert done.returncode == 0, done.stderr
@@ -254,6 +263,7 @@ def test_without_remotes_it_says_so(repository, isolated):
     assert "Git has no remote here: nothing was pushed there" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_remote_that_refuses_fails_the_run_with_what_to_do(repository, isolated, tmp_path):
     folder = repository(dirty=False)
     git(folder, "remote", "add", "origin", str(tmp_path / "nowhere.git"))
@@ -263,6 +273,7 @@ def test_a_remote_that_refuses_fails_the_run_with_what_to_do(repository, isolate
     assert done.stderr.splitlines()[-1].endswith(f"push it with `git push REMOTE {branch}` and `dvc push`")
 
 
+@pytest.mark.slow
 def test_raw_data_come_along(repository, isolated):
     folder = repository(dirty=False)
     (folder / "points.csv").write_text("a\n7\n")

@@ -32,6 +32,7 @@ def test_a_killed_stage_is_tried_again_and_goes_on(project, flow):
     assert "train@tiny     ran, attempt 2" in done.stdout
 
 
+@pytest.mark.slow
 def test_it_is_tried_so_often_and_no_more(project, flow):
     folder = project("dies")
     stage = (folder / "stage.py").read_text()
@@ -50,6 +51,7 @@ def test_a_mistake_is_not_tried_again(project, flow):
     assert "attempt" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_stage_that_takes_too_long_is_stopped_with_its_checkpoint(project, flow):
     folder = project("waits")
     done, tasks, _ = flow(folder, "--timeout", "train=1.5")

@@ -47,6 +47,7 @@ def flow(run, server, ask, until):
     return finish
 
 
+@pytest.mark.slow
 def test_a_run_is_compared_with_the_last_one_and_with_production(repository, flow, until):
     folder = repository()
     status, first, page, events = flow(folder, "--isolated")
@@ -69,6 +70,7 @@ def test_a_run_is_compared_with_the_last_one_and_with_production(repository, flo
     assert f"| last run ({second}) | bound |" in page
 
 
+@pytest.mark.slow
 def test_a_missed_bound_is_an_event(repository, flow, until):
     folder = repository("misses")
     status, _, page, events = flow(folder)
@@ -79,6 +81,7 @@ def test_a_missed_bound_is_an_event(repository, flow, until):
     assert "$ python -m flows.training --pipeline tiny" in page
 
 
+@pytest.mark.slow
 def test_what_changes_nothing_tells_nothing(repository, flow, until):
     folder = repository()
     assert until(flow(folder)[3])[0]["payload"]["branch"] is None
