@@ -1,6 +1,7 @@
 """What every test shares: TensorFlow without its greetings, and a crash that a hook can cause."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from absl import logging as absl_logging
 ROOT = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+# Whatever is started in the background of a shell ignores SIGINT, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Importing GTO closes all log handlers, and TensorFlow's closes its stream, which would be pytest's own; not this one.
 absl_logging.get_absl_handler().python_handler.stream = sys.__stderr__

@@ -106,13 +106,14 @@ def test_runs_that_nothing_keeps_go_with_their_data_and_no_other_result_does(rep
     assert weights(repository, "kept-by-name") == "merged"
     assert weights(repository, "runs/newest") == "newest"
     assert weights(repository, "main") == "main goes on"
-    assert weights(repository, "refs/exps/" + _experiment(repository)) == "experiment"
+    assert weights(repository, _experiment(repository)) == "experiment"
     assert weights(repository, first).startswith("Nothing but a docstring")
     assert pruned(repository, runs=1)[-1] == "nothing to remove"
 
 
 def _experiment(repository):
-    return repository.git("for-each-ref", "--format=%(refname)", "refs/exps").split()[0].removeprefix("refs/exps/")
+    refs = repository.git("for-each-ref", "--format=%(refname)", "refs/exps").split()
+    return next(ref for ref in refs if ref.endswith("/tried"))
 
 
 def test_what_goes_is_gone(repository):
