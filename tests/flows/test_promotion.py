@@ -41,8 +41,9 @@ def paused(ask, before):
     return next((run for run in runs if run["id"] not in before), None)
 
 
-def answer(api, run, **given):
-    api("POST", f"/flow_runs/{run['id']}/resume", {"run_input": given})
+def answer(api, until, run, **given):
+    """Fill in the form. Prefect saves the form after the run is paused: before that, every answer is rejected."""
+    until(lambda: api("POST", f"/flow_runs/{run['id']}/resume", {"run_input": given})["status"] == "ACCEPT")
 
 
 @pytest.mark.slow
@@ -51,7 +52,7 @@ def test_a_person_says_yes(registry, server, api, ask, until):
     child = start(registry, server, "--pipeline", "one", "--stage", "prod")
     run = until(lambda: paused(ask, before), limit=90)
     assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
-    answer(api, run, approve=True, name="Zoë")
+    answer(api, until, run, approve=True, name="Zoë")
     out, err = child.communicate(timeout=90)
     assert (child.returncode, out) == (0, "one is live in prod (one#prod#2)\n"), err
     assert "approved by Zoë" in registry("registry", "lineage", "one").stdout
@@ -63,7 +64,7 @@ def test_a_person_says_yes(registry, server, api, ask, until):
 def test_a_person_says_no(registry, server, api, ask, until):
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
     child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--version", "1.0.0")
-    answer(api, until(lambda: paused(ask, before), limit=90), approve=False, name="Zoë")
+    answer(api, until, until(lambda: paused(ask, before), limit=90), approve=False, name="Zoë")
     _, err = child.communicate(timeout=90)
     assert child.returncode == 1
     assert err.splitlines()[-1] == "promotion: Zoë did not approve one@v1.0.0 for prod"

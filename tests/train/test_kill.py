@@ -26,7 +26,8 @@ def project(folder, name):
     recipe = str((home / entry["recipe"]).resolve())
     entry = {**entry, "recipe": recipe, "needs": recipe, "params": without_models(entry["params"]), "train": train}
     dataset = entry["dataset"]
-    content = {**params, "datasets": {dataset: params["datasets"][dataset]}, "pipelines": {name: entry}}
+    datasets = {dataset: params["datasets"][dataset]}
+    content = {"environment": params["environment"], "datasets": datasets, "pipelines": {name: entry}}
     folder.mkdir()
     with (folder / "params.yaml").open("w") as file:
         YAML().dump(content, file)
