@@ -35,7 +35,7 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
     The first look remembers and tells nothing. What the server did not take is told at the next look. Raises
     `InputError` for a ref that is not there or has no readable `params.yaml`, and httpx's errors.
     """
-    from flows.events import DATA_CHANGED, send
+    from flows.reports.events import DATA_CHANGED, send
 
     git = Git(project.folder)
     ref = ref or git.main_branch()

@@ -9,7 +9,7 @@ UI. While it waits for a person nothing is locked; a version that became live me
 import sys
 
 if __name__ == "__main__":  # help and mistakes are answered before Prefect is imported, which takes seconds
-    from flows.promotion_command import main
+    from flows.commands.promotion import main
 
     sys.exit(main())
 
@@ -25,7 +25,7 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.events import tell_promoted
+from flows.reports.events import tell_promoted
 from tapeline.errors import InputError, TapelineError, VerdictNo
 from tapeline.params import Params
 from tapeline.project import Project

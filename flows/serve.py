@@ -19,10 +19,10 @@ from contextlib import ExitStack
 from itertools import chain
 from types import FrameType
 
-from flows.api import API
-from flows.child import Child
-from flows.deployments import CHECKOUT, FILE, read
-from flows.server import LOOPBACK, LocalServer
+from flows.connection.api import API
+from flows.connection.server import LOOPBACK, LocalServer
+from flows.schedules.deployments import CHECKOUT, FILE, read
+from flows.stages.child import Child
 from tapeline.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.project import Project
 
@@ -83,7 +83,7 @@ class Supervisor:
 
     def _command(self) -> list[str]:
         if not self._worker:
-            return ["flows.runner"]
+            return ["flows.schedules.runner"]
         from flows.deploy import deploy
 
         deploy(self._project.folder)
@@ -146,7 +146,7 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
     from prefect.client.orchestration import get_client
 
     from flows.data_changes import tell_changes
-    from flows.dead_runs import bury
+    from flows.schedules.dead_runs import bury
 
     looked, mistake = 0.0, ""
     while True:

@@ -10,7 +10,7 @@ again after a kill, a sweep goes on: trials that ended are not run again, one th
 import sys
 
 if __name__ == "__main__":  # help and mistakes are answered before Prefect and Optuna are imported
-    from flows.sweep_command import main
+    from flows.commands.sweep import main
 
     sys.exit(main())
 
@@ -26,18 +26,18 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
-from flows import log
-from flows.child import end_all
-from flows.isolation import check
-from flows.liveness import alive
-from flows.overrides import override
-from flows.progress_artifact import ProgressArtifact
+from flows.connection import log
+from flows.isolation.isolated_run import check
+from flows.isolation.overrides import override
+from flows.isolation.worktree import worktree
+from flows.reports.progress_artifact import ProgressArtifact
 from flows.request import Name, Overrides, Ref
-from flows.study import Study, Tried, study
-from flows.sweep_page import headline, page, table, words
-from flows.sweep_request import Goal, Parallel, Space, SweepRequest, Trials, corners
-from flows.trial import Trial, start, value
-from flows.worktree import worktree
+from flows.schedules.liveness import alive
+from flows.stages.child import end_all
+from flows.sweeps.page import headline, page, table, words
+from flows.sweeps.request import Goal, Parallel, Space, SweepRequest, Trials, corners
+from flows.sweeps.study import Study, Tried, study
+from flows.sweeps.trial import Trial, start, value
 from tapeline.errors import InputError, RunError, TapelineError
 from tapeline.git import Git
 from tapeline.project import Project

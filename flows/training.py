@@ -11,7 +11,7 @@ task and the flow with its own last line; one that was killed is tried again and
 import sys
 
 if __name__ == "__main__":  # help and mistakes are answered before Prefect is imported, which takes seconds
-    from flows.command import main
+    from flows.commands.training import main
 
     sys.exit(main())
 
@@ -29,19 +29,19 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from flows import log
-from flows.comparison import compared
-from flows.dvc_stage import DvcProject, DvcStage
-from flows.events import tell
-from flows.execution import bring_up_to_date, when_free
-from flows.isolation import isolated as isolated_run
-from flows.late_runs import collapse
-from flows.liveness import alive
-from flows.pipeline import checked
-from flows.progress_artifact import ProgressArtifact
-from flows.report import Report, StageResult
-from flows.report_page import markdown
+from flows.connection import log
+from flows.isolation.isolated_run import isolated as isolated_run
+from flows.reports.comparison import compared
+from flows.reports.events import tell
+from flows.reports.page import markdown
+from flows.reports.progress_artifact import ProgressArtifact
+from flows.reports.report import Report, StageResult
 from flows.request import Name, Overrides, Ref, Request, Retries, Timeouts
+from flows.schedules.late_runs import collapse
+from flows.schedules.liveness import alive
+from flows.stages.dvc_stage import DvcProject, DvcStage
+from flows.stages.execution import bring_up_to_date, when_free
+from flows.stages.pipeline import checked
 from tapeline.errors import TapelineError
 from tapeline.project import Project
 from tapeline.repair import repair

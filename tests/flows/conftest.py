@@ -26,7 +26,7 @@ os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
 os.environ["DO_NOT_TRACK"] = "1"
 os.environ.pop("PREFECT_API_URL", None)
 
-from flows.child import Child  # noqa: E402  (after the home is set)
+from flows.stages.child import Child  # noqa: E402  (after the home is set)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.child import Child
+from flows.stages.child import Child
 
 # Starts a process that ignores polite signals, says its id, and waits.
 STUBBORN = """
@@ -88,7 +88,7 @@ def test_a_killed_parent_takes_its_child_with_it(tmp_path, root, until):
 import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(root)!r})
-from flows.child import Child
+from flows.stages.child import Child
 with Child([sys.executable, "-c", {POLITE!r}], cwd=Path("."), env=os.environ) as child:
     for line in child.lines():
         if line:

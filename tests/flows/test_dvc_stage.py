@@ -2,8 +2,8 @@
 
 import pytest
 
-from flows.dvc_stage import DvcProject
-from flows.execution import bring_up_to_date
+from flows.stages.dvc_stage import DvcProject
+from flows.stages.execution import bring_up_to_date
 from tapeline.errors import RunError
 
 # DVC itself uses what pygtrie is about to drop.

@@ -57,7 +57,7 @@ class Served:
 
     def memory(self):
         """MB of the three processes that stay."""
-        staying = [psutil.Process(self.process.pid), self.child("uvicorn"), self.child("flows.runner")]
+        staying = [psutil.Process(self.process.pid), self.child("uvicorn"), self.child("flows.schedules.runner")]
         return [round(process.memory_info().rss / 1e6) for process in staying if process]
 
     def disk(self):
@@ -117,7 +117,7 @@ def test_a_schedule_goes_on_by_itself(served, until):
             versions += 1
             progress = served.folder / ".tapeline/checkpoints/tiny/step"
             until(progress.exists, limit=MINUTE)
-            kill_with_children(served.child("flows.runner"))
+            kill_with_children(served.child("flows.schedules.runner"))
             at = time.time()
             until(lambda at=at: served.runs("CRASHED"), limit=MINUTE)
             recovered["dead run marked"] = round(time.time() - at, 1)

@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from flows.server import LocalServer
+from flows.connection.server import LocalServer
 
 
 @pytest.fixture

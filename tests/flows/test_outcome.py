@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from flows.outcome import Outcome, judge, read_outcome, was_busy
+from flows.stages.outcome import Outcome, judge, read_outcome, was_busy
 
 RUNNING = ["Running stage 'train@tiny':", "> exec python stage.py train tiny"]
 

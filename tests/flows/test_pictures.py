@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from flows.pictures import MOST_POINTS, confusion_matrix, learning_curve
+from flows.reports.pictures import MOST_POINTS, confusion_matrix, learning_curve
 
 SVG = "{http://www.w3.org/2000/svg}"
 

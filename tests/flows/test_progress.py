@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from flows import progress_artifact
-from flows.progress_artifact import ProgressArtifact, describe
-from flows.progress_file import ProgressFile
+from flows.reports import progress_artifact
+from flows.reports.progress_artifact import ProgressArtifact, describe
+from flows.stages.progress_file import ProgressFile
 
 
 def record(done, **more):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from flows.outcome import UNCHANGED, Outcome
-from flows.report import PipelineFailed, Report, StageResult, summary
-from flows.report_page import markdown
+from flows.reports.page import markdown
+from flows.reports.report import PipelineFailed, Report, StageResult, summary
+from flows.stages.outcome import UNCHANGED, Outcome
 from tapeline.project import Project
 
 RAN = StageResult(Outcome(word="ran"), 12.34)

@@ -3,7 +3,7 @@
 import pytest
 from ruamel.yaml import YAML
 
-from flows.overrides import override
+from flows.isolation.overrides import override
 from flows.request import Request
 from tapeline.errors import InputError
 

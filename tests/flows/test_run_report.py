@@ -93,7 +93,7 @@ def test_what_changes_nothing_tells_nothing(repository, flow, until):
 
 def test_a_promotion_is_an_event(root, server, ask, until):
     told = (
-        "from flows.events import tell_promoted; "
+        "from flows.reports.events import tell_promoted; "
         "tell_promoted('tiny', version='v1.0.1', stage='prod', replaced='v1.0.0', metrics={'accuracy': 0.9})"
     )
     environment = {**os.environ, "PYTHONPATH": str(root), "PREFECT_API_URL": server}

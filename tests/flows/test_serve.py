@@ -13,7 +13,7 @@ import pytest
 from serving import commit, entry, environment, prepare, write
 from serving import started as start
 
-from flows.deployments import read
+from flows.schedules.deployments import read
 from tapeline.errors import InputError
 
 
@@ -176,7 +176,7 @@ def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve
     family = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     for child in family:
-        if "flows.runner" in child.cmdline() or "prefect" in " ".join(child.cmdline()):
+        if "flows.schedules.runner" in child.cmdline() or "prefect" in " ".join(child.cmdline()):
             child.kill()
     process.wait()
     serve(folder)
@@ -206,7 +206,7 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
         return next((c for c in living if word in c.cmdline()), None)
 
     until(lambda: names() == ["own"], limit=60)
-    for word in ("uvicorn", "flows.runner"):
+    for word in ("uvicorn", "flows.schedules.runner"):
         first = until(lambda word=word: child(word))
         first.kill()
         until(lambda word=word, first=first: (now := child(word)) and now.pid != first.pid, limit=60)

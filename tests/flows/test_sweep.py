@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from flows.study import Tried
-from flows.sweep_page import command, page, summary, winner
-from flows.sweep_request import SweepRequest
+from flows.sweeps.page import command, page, summary, winner
+from flows.sweeps.request import SweepRequest
+from flows.sweeps.study import Tried
 from tapeline.errors import InputError
 
 OVER = {"train.epochs": {"low": 1, "high": 9}}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from flows.child import Child
+from flows.stages.child import Child
 
 
 @contextmanager

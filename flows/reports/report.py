@@ -1,12 +1,12 @@
-"""What a flow run has come to, and a few lines of it for the terminal; `flows.report_page` makes a page of it."""
+"""What a flow run has come to, and a few lines of it for the terminal; `flows.reports.page` makes a page of it."""
 
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flows.outcome import Outcome
-from flows.recorded import Record
+from flows.stages.outcome import Outcome
+from flows.stages.recorded import Record
 from tapeline.errors import TapelineError
 from tapeline.project import Project
 

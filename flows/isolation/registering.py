@@ -4,8 +4,8 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from flows.execution import environment
-from flows.worktree import Worktree
+from flows.isolation.worktree import Worktree
+from flows.stages.execution import environment
 from tapeline.errors import InputError, RunError
 from tapeline.git import Git
 

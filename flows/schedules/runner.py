@@ -1,6 +1,6 @@
 """Run the deployments of `prefect.yaml` in this process' children, without a work pool; `flows.serve` keeps it going.
 
-python -m flows.runner
+python -m flows.schedules.runner
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from prefect.runner import Runner
 from prefect.schedules import Schedule as PrefectSchedule
 from pydantic import TypeAdapter, ValidationError
 
-from flows.deployments import FILE, Deployment, Limit, Schedule, read
-from flows.reconciliation import described, differences, remove_what_is_gone
+from flows.schedules.deployments import FILE, Deployment, Limit, Schedule, read
+from flows.schedules.reconciliation import described, differences, remove_what_is_gone
 from tapeline.errors import InputError, TapelineError
 from tapeline.project import Project
 

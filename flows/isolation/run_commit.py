@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from flows.finished import TRAILER, parameters
-from flows.recorded import LOCK, Record
+from flows.isolation.finished import TRAILER, parameters
+from flows.isolation.worktree import Worktree
 from flows.request import Request
-from flows.worktree import Worktree
+from flows.stages.recorded import LOCK, Record
 from tapeline.git import Git
 from tapeline.project import PARAMS
 

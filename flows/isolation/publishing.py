@@ -8,8 +8,8 @@ from pathlib import Path
 from dvc.config import Config
 from dvc.repo import Repo
 
-from flows.execution import environment
-from flows.worktree import Worktree
+from flows.isolation.worktree import Worktree
+from flows.stages.execution import environment
 from tapeline.errors import RunError
 from tapeline.git import Git
 

@@ -17,7 +17,7 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
-from flows.sweep_request import Range, SweepRequest, Value
+from flows.sweeps.request import Range, SweepRequest, Value
 from tapeline import processes
 from tapeline.errors import InputError
 from tapeline.project import Project

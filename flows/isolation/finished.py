@@ -9,9 +9,9 @@ from pathlib import Path
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from flows.dvc_stage import DvcProject
-from flows.recorded import LOCK, Record
-from flows.worktree import Worktree
+from flows.isolation.worktree import Worktree
+from flows.stages.dvc_stage import DvcProject
+from flows.stages.recorded import LOCK, Record
 from tapeline.errors import TapelineError
 from tapeline.git import Git
 from tapeline.project import PARAMS, RUN_BRANCHES, Project

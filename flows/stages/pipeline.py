@@ -1,6 +1,6 @@
 """Which pipeline a flow is about, checked before anything starts.
 
-    python flows/pipeline.py digits     # status 1 and one line for a mistake; by the `tapeline` of PYTHONPATH
+    python flows/stages/pipeline.py digits     # status 1 and one line for a mistake; by the `tapeline` of PYTHONPATH
 
 Of this folder nothing is imported, so that a worktree is checked by the code that stands there.
 """

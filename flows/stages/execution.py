@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from flows.child import Child
-from flows.dvc_stage import Busy, DvcProject, DvcStage
-from flows.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out, was_busy
-from flows.progress_file import ProgressFile
+from flows.stages.child import Child
+from flows.stages.dvc_stage import Busy, DvcProject, DvcStage
+from flows.stages.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out, was_busy
+from flows.stages.progress_file import ProgressFile
 from tapeline.project import Project
 
 POLL = 1.0

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.events import Event, Resource, emit_event
 
-from flows.report import Report
+from flows.reports.report import Report
 
 TRAINED = "tapeline.trained"
 GATE_FAILED = "tapeline.gate-failed"

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from flows.svg import COLOURS, INK, box, drawing, line, scaled, text
+from flows.reports.svg import COLOURS, INK, box, drawing, line, scaled, text
 
 WIDTH, HEIGHT, MARGIN = 640, 240, 44
 MOST_POINTS = 400

@@ -10,9 +10,9 @@ from typing import IO, Any
 
 import optuna
 
-from flows.child import Child
-from flows.execution import environment
-from flows.sweep_request import SweepRequest
+from flows.stages.child import Child
+from flows.stages.execution import environment
+from flows.sweeps.request import SweepRequest
 from tapeline.errors import InputError
 
 VALIDATION = "val"

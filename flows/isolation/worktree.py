@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.shared_cache import share_cache
+from flows.isolation.shared_cache import share_cache
 from tapeline import files
 from tapeline.errors import InputError
 from tapeline.git import Git

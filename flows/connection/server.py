@@ -26,7 +26,7 @@ from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 
-from flows.child import Child
+from flows.stages.child import Child
 from tapeline import processes
 from tapeline.disk_errors import check_writable
 from tapeline.errors import RunError

@@ -19,8 +19,8 @@ from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Crashed
 
-from flows.liveness import forget, locks
-from flows.reconciliation import deployed
+from flows.schedules.liveness import forget, locks
+from flows.schedules.reconciliation import deployed
 from tapeline.project import Project
 
 STARTING = timedelta(seconds=45)

@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import DeploymentSchedule
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import DeploymentSort
 
-from flows.deployments import Deployment, when
+from flows.schedules.deployments import Deployment, when
 
 PAGE = 200
 SHOWN = ("entrypoint", "parameters", "tags", "description", "work_pool_name", "concurrency_options")

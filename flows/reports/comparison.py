@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from flows.recorded import Record
+from flows.stages.recorded import Record
 from tapeline.git import Git
 from tapeline.project import RUN_BRANCHES, Project
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from flows.pictures import confusion_matrix, learning_curve
-from flows.report import Report, word
+from flows.reports.pictures import confusion_matrix, learning_curve
+from flows.reports.report import Report, word
 
 
 def markdown(report: Report) -> str:

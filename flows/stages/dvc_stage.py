@@ -4,7 +4,7 @@
     for stage in dvc.upstream("export@digits"):
         print(stage, dvc.is_stale(stage))
 
-Nothing is changed here: `flows.execution` lets a `dvc` of its own do that.
+Nothing is changed here: `flows.stages.execution` lets a `dvc` of its own do that.
 """
 
 from collections.abc import Iterator

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.api import prefect_api
-from flows.pipeline import checked
+from flows.commands.terminal import status, teller
+from flows.connection.api import prefect_api
 from flows.request import Request
-from flows.terminal import status, teller
+from flows.stages.pipeline import checked
 from tapeline import files
 from tapeline.disk_errors import blamed
 from tapeline.errors import InputError
@@ -95,7 +95,7 @@ def _value(text: str) -> Any:
 def _train(request: Request, connect: Callable[[], None], options: argparse.Namespace) -> int:
     from prefect import tags
 
-    from flows.report import PipelineFailed, Report, as_json, summary
+    from flows.reports.report import PipelineFailed, Report, as_json, summary
     from flows.training import training
 
     connect()

@@ -19,17 +19,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from flows import pipeline as pipeline_check
-from flows.dvc_stage import DvcProject
-from flows.execution import environment
-from flows.finished import finished_run, parameters
-from flows.overrides import override
-from flows.publishing import git_remote, push
-from flows.recorded import Record
-from flows.registering import register_run
+from flows.isolation.finished import finished_run, parameters
+from flows.isolation.overrides import override
+from flows.isolation.publishing import git_remote, push
+from flows.isolation.registering import register_run
+from flows.isolation.run_commit import commit_run
+from flows.isolation.worktree import Worktree, worktree
 from flows.request import Request
-from flows.run_commit import commit_run
-from flows.worktree import Worktree, worktree
+from flows.stages import pipeline as pipeline_check
+from flows.stages.dvc_stage import DvcProject
+from flows.stages.execution import environment
+from flows.stages.recorded import Record
 from tapeline import processes
 from tapeline.errors import InputError, RunError
 from tapeline.git import Git

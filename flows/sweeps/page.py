@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flows.study import Tried
-from flows.svg import COLOURS, dot, drawing, line, scaled, text
-from flows.sweep_request import Range, SweepRequest, Value
-from flows.trial import override
+from flows.reports.svg import COLOURS, dot, drawing, line, scaled, text
+from flows.sweeps.request import Range, SweepRequest, Value
+from flows.sweeps.study import Tried
+from flows.sweeps.trial import override
 
 WIDTH, HEIGHT, MARGIN = 480, 220, 50
 

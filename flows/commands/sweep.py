@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Sequence
 
-from flows.api import prefect_api
-from flows.command import pairs
-from flows.sweep_request import SweepRequest
-from flows.terminal import status, teller
+from flows.commands.terminal import status, teller
+from flows.commands.training import pairs
+from flows.connection.api import prefect_api
+from flows.sweeps.request import SweepRequest
 from tapeline.disk_errors import blamed
 from tapeline.git import Git
 from tapeline.project import Project
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
     git.commit_of(request.ref or git.main_branch())
     with prefect_api(project, say=teller("sweep")) as connect, blamed(project.shared):
         from flows.sweep import sweep
-        from flows.sweep_page import summary
+        from flows.sweeps.page import summary
 
         connect()
         ranked = sweep(**request.model_dump())

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from flows.api import prefect_api
+from flows.connection.api import prefect_api
 from tapeline.errors import Interrupted, TapelineError
 from tapeline.params import Params
 from tapeline.project import Project

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from flows import log
-from flows.server import LOOPBACK, LocalServer
+from flows.connection import log
+from flows.connection.server import LOOPBACK, LocalServer
 from tapeline.project import Project
 
 API = "PREFECT_API_URL"

@@ -1,0 +1,1 @@
+"""The command lines: what can be answered before Prefect is imported."""

@@ -1,0 +1,1 @@
+"""What people and automations are told of a run: progress, the report with pictures, the comparison, events."""
