@@ -45,6 +45,11 @@ class Git:
         answer = self._run(*arguments)
         return None if answer.returncode else answer.stdout.removesuffix("\n")
 
+    def blob(self, commit: str, path: str) -> bytes | None:
+        """Return a file of a commit by its path from the repository's root; None for anything else."""
+        answer = self._start(("cat-file", "blob", f"{commit}:{path}"))
+        return None if answer.returncode else answer.stdout
+
     def commit_of(self, ref: str) -> str:
         """Return the full id of a branch's, tag's or commit's commit. Raises `InputError`."""
         commit = self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
@@ -69,6 +74,11 @@ class Git:
         return self(*who, "commit-tree", tree, "-p", parent, "-m", message)
 
     def _run(self, *arguments: str, timeout: float | None = None) -> "subprocess.CompletedProcess[str]":
+        answer = self._start(arguments, timeout)
+        out, said = (stream.decode("utf-8", errors="surrogateescape") for stream in (answer.stdout, answer.stderr))
+        return subprocess.CompletedProcess(answer.args, answer.returncode, out, said)
+
+    def _start(self, arguments: Sequence[str], timeout: float | None = None) -> "subprocess.CompletedProcess[bytes]":
         try:
             return subprocess.run(
                 ["git", "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", *arguments],
@@ -76,12 +86,12 @@ class Git:
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                encoding="utf-8",
-                errors="surrogateescape",
                 timeout=timeout,
                 check=False,
             )
         except OSError as error:
+            if error.filename == "git":
+                raise InputError("there is no git on the PATH: install Git") from None
             raise RunError(f"git cannot be called in {self.folder}: {error.strerror}") from None
         except subprocess.TimeoutExpired:
             raise RunError(f"git {_command(arguments)}: not done after {timeout:g} s") from None

@@ -186,7 +186,11 @@ CASES = {
         REGISTER,
         "s in the future: set this machine's clock",
     ),
-    "no Git repository": (lambda r: shutil.rmtree(r.folder / ".git"), ("show",), "git rev-parse: not a git repository"),
+    "no Git repository": (
+        lambda r: shutil.rmtree(r.folder / ".git"),
+        ("show",),
+        "is in no Git repository: `git init` makes one",
+    ),
     "no DVC repository": (lambda r: shutil.rmtree(r.folder / ".dvc"), PROMOTE, "DVC: "),
     "no params.yaml": (lambda r: (r.folder / "params.yaml").unlink(), ("show",), "no params.yaml in"),
     "a misspelt setting": (

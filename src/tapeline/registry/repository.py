@@ -1,13 +1,11 @@
 """Git as the registry reads it: commits, their files, and annotated tags."""
 
 import hashlib
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tapeline.errors import InputError
+from tapeline.git import Git
 
 FIELDS = ("refname:strip=2", "objecttype", "*objectname", "taggerdate:unix", "taggername", "taggeremail", "contents")
 
@@ -29,41 +27,19 @@ class Repository:
 
     def __init__(self, folder: Path) -> None:
         """Raises `InputError` outside a repository and in one without a commit."""
-        self._folder = folder
+        self.git = Git(folder)
         lines = self.git("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir").splitlines()
         self.top, self.common = (Path(line).resolve() for line in lines)
         self.inside = folder.resolve().relative_to(self.top).as_posix().removeprefix(".")
         """The project's folder as seen from the repository's root; empty for the root itself."""
-        answer = self._call("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        if answer.returncode:
+        head = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        if head is None:
             raise InputError(f"{self.top} has no commit yet: a version is a tag on one")
-        self.head = answer.stdout.strip()
-
-    def git(self, *arguments: str) -> str:
-        """Return what Git says. Raises `InputError` with its last line."""
-        answer = self._call(*arguments)
-        if answer.returncode:
-            raise InputError(f"git {arguments[0]}: {_last_line(answer.stderr)}")
-        return str(answer.stdout)
-
-    def _call(self, *arguments: str, text: bool = True) -> "subprocess.CompletedProcess[Any]":
-        try:
-            return subprocess.run(
-                ["git", *arguments],
-                cwd=self._folder,
-                env={**os.environ, "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=text,
-                check=False,
-            )
-        except FileNotFoundError:
-            raise InputError("there is no git on the PATH: install Git") from None
+        self.head = head
 
     def branch(self) -> str | None:
         """Return the branch that is checked out; None for a detached HEAD."""
-        answer = self._call("symbolic-ref", "--quiet", "--short", "HEAD")
-        return str(answer.stdout).strip() or None
+        return self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
 
     def remote(self) -> str | None:
         """Return the first Git remote's name; None where there is none."""
@@ -71,10 +47,10 @@ class Repository:
 
     def resolve(self, revision: str) -> str:
         """Return a commit's name. Raises `InputError` for what is none."""
-        answer = self._call("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        if answer.returncode:
+        commit = self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        if commit is None:
             raise InputError(f"{revision!r} is no commit here: give a branch, a tag or a commit")
-        return str(answer.stdout).strip()
+        return commit
 
     def changed(self) -> list[str]:
         """Return the tracked files that differ from HEAD, by their path from the root."""
@@ -87,13 +63,12 @@ class Repository:
     def read(self, commit: str, path: str) -> str | None:
         """Return a file of the project's folder as it is in a commit; None where it is not there."""
         inner = f"{self.inside}/{path}" if self.inside else path
-        answer = self._call("show", f"{commit}:{inner}")
-        return str(answer.stdout) if answer.returncode == 0 else None
+        return self.git.ask("show", f"{commit}:{inner}")
 
     def digest(self, commit: str, path: str) -> str | None:
         """Return the MD5 of a file of a commit, by its path from the root, as DVC has it; None for another thing."""
-        answer = self._call("cat-file", "blob", f"{commit}:{path}", text=False)
-        return hashlib.md5(answer.stdout, usedforsecurity=False).hexdigest() if answer.returncode == 0 else None
+        content = self.git.blob(commit, path)
+        return None if content is None else hashlib.md5(content, usedforsecurity=False).hexdigest()
 
     def run(self, commit: str, path: str) -> dict[str, str]:
         """Return the flow run that wrote a file of the project's folder, as its commit's trailers say; else nothing."""
@@ -103,10 +78,10 @@ class Repository:
 
     def identity(self) -> str:
         """Return who would be the author of a tag. Raises `InputError` when Git does not know."""
-        answer = self._call("var", "GIT_COMMITTER_IDENT")
-        if answer.returncode:
+        who = self.git.ask("var", "GIT_COMMITTER_IDENT")
+        if who is None:
             raise InputError("Git does not know who you are: set `git config user.name` and `user.email`")
-        return str(answer.stdout).rsplit(" ", 2)[0]
+        return who.rsplit(" ", 2)[0]
 
     def tags(self) -> list[Tag]:
         """Return the annotated tags on commits, oldest first; GTO does not read others."""
@@ -119,8 +94,3 @@ class Repository:
             if kind == "tag" and moment
         ]
         return sorted(found, key=lambda tag: tag.time)
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    return lines[-1].removeprefix("fatal: ").removeprefix("error: ") if lines else "it failed and said nothing"
