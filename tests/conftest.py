@@ -18,6 +18,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Importing GTO closes all log handlers, and TensorFlow's closes its stream, which would be pytest's own; not this one.
 absl_logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
+HANG = 900
+"""Seconds after which a slow test hangs, unless it says otherwise; the others have what `pyproject.toml` gives them."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(HANG))
+
 
 @pytest.fixture(scope="session")
 def root() -> Path:

@@ -32,7 +32,6 @@ def learned(name, contender, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_peer_that_is_installed_learns_the_same(name, tmp_path):
     from benchmarks.measure import own_folder, write_inputs

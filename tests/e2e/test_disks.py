@@ -20,7 +20,6 @@ TAPELINE = [sys.executable, "-m", "tapeline"]
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk"),
 ]
 

@@ -11,7 +11,7 @@ PIPELINE = "linear-regression"
 DVC = BIN / "dvc"
 RATE = f"pipelines.{PIPELINE}.params.learning_rate"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 def set_rate(folder, value):

@@ -7,7 +7,6 @@ from clones import BIN, ROOT, call, cloned
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_run_becomes_a_version(tmp_path):
     folder = cloned(ROOT, tmp_path / "clone")
     call(folder, "git", "checkout", "-q", "-B", "main")

@@ -56,7 +56,6 @@ def trainer(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_retry_of_a_scheduled_run_makes_the_same_bytes(checkout, tmp_path):
     undisturbed = checkout("undisturbed")
     options = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
@@ -66,7 +65,7 @@ def test_the_retry_of_a_scheduled_run_makes_the_same_bytes(checkout, tmp_path):
     write(killed, entry("often", every=60, pipeline="digits", isolated=True, overrides=SETTINGS))
     (tmp_path / "server").mkdir()
     with running(tmp_path / "server") as client:
-        until(lambda: answers(client), limit=120)
+        until(lambda: answers(client), limit=200)
         process = started(killed, server=str(client.base_url).rstrip("/"))
         try:
             until(lambda: trainer(killed), limit=200).kill()
@@ -78,7 +77,7 @@ def test_the_retry_of_a_scheduled_run_makes_the_same_bytes(checkout, tmp_path):
             [page] = until(pages, limit=300)
         finally:
             process.terminate()
-            process.wait(timeout=90)
+            process.wait(timeout=120)
     assert "| train@digits | ran, attempt 2 |" in page["data"]
     log = (killed / "serve.log").read_text()
     assert "attempt 2 of 3" in log

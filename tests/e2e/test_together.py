@@ -11,7 +11,7 @@ BARE = [BIN / "dvc", "repro", f"export@{PIPELINE}"]
 FLOW = [sys.executable, "-m", "flows.training", "--pipeline", PIPELINE]
 TRAIN = [sys.executable, "-m", "tapeline", "train", PIPELINE]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

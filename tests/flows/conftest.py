@@ -37,8 +37,8 @@ def _home():
 
 @pytest.fixture(scope="session")
 def until():
-    """Poll until something is so, half a minute unless told."""
-    return lambda condition, *, limit=30.0: waiting.until(condition, limit=limit)
+    """Poll until something is so, a minute and a half unless told."""
+    return lambda condition, *, limit=90.0: waiting.until(condition, limit=limit)
 
 
 @pytest.fixture(scope="session")

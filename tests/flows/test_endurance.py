@@ -98,6 +98,7 @@ def kill_with_children(process):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(SECONDS + 600)
 def test_a_schedule_goes_on_by_itself(served, until):
     until(lambda: served.runs("COMPLETED"), limit=180)

@@ -22,7 +22,7 @@ def waiting(project, with_database, start, until):
     folder = project("waits")
     with_database(folder)
     with start(folder, "--pipeline", "tiny") as flow:
-        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         yield folder, flow
         flow.kill()
 
@@ -65,7 +65,7 @@ def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run
     folder, flow = waiting
     assert len(processes_below(folder)) == 4, "the flow, its server, DVC and the stage"
     flow.send_signal(signum)
-    _, err = flow.communicate(timeout=30)
+    _, err = flow.communicate(timeout=120)
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signum, err
     assert "checkpoint at step 17" in err, "what the stage says while it ends is told"
@@ -80,7 +80,7 @@ def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run
 def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
     folder, flow = waiting
     flow.kill()
-    until(lambda: processes_below(folder) == [], limit=20)
+    until(lambda: processes_below(folder) == [], limit=60)
     finishes_from_the_checkpoint(folder, run)
 
 
@@ -89,10 +89,10 @@ def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
     folder, flow = waiting
     server = next(child for child in psutil.Process(flow.pid).children() if "uvicorn" in child.cmdline())
     server.kill()
-    stderr = flow.communicate(timeout=20)[1]
+    stderr = flow.communicate(timeout=120)[1]
     assert flow.returncode == 1
     assert "training: the temporary Prefect server was killed; run again to go on" in stderr.splitlines()
-    until(lambda: not processes_below(folder), limit=20)
+    until(lambda: not processes_below(folder), limit=60)
     finishes_from_the_checkpoint(folder, run)
 
 
@@ -100,7 +100,7 @@ def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     _, flow = waiting
     dvc = next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline())
     dvc.kill()
-    _, err = flow.communicate(timeout=60)
+    _, err = flow.communicate(timeout=120)
     assert flow.returncode == 0, err
     lines = err.splitlines()
     attempt = next(index for index, line in enumerate(lines) if line.endswith("train@tiny  attempt 2 of 3"))
@@ -112,9 +112,9 @@ def test_a_killed_dvc_without_another_try_fails_the_flow(project, with_database,
     folder = project("waits")
     with_database(folder)
     with start(folder, "--pipeline", "tiny", "--retries", "0") as flow:
-        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline()).kill()
-        _, err = flow.communicate(timeout=30)
+        _, err = flow.communicate(timeout=120)
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signal.SIGKILL
     assert "dvc, which ran train@tiny, was killed by SIGKILL" in err.splitlines()[-1]
@@ -153,6 +153,6 @@ def test_a_stage_that_dvc_runs_by_hand_is_waited_for(project, server, start, run
                 if "is busy" in line:
                     os.killpg(by_hand.pid, signal.SIGINT)
                     break
-            _, err = flow.communicate(timeout=60)
+            _, err = flow.communicate(timeout=120)
     assert flow.returncode == 0, err
     assert "going on from step 17" in err

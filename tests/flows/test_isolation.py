@@ -214,7 +214,7 @@ def test_a_failed_run_s_worktree_is_kept_up_to_a_limit(repository, isolated):
 def test_a_killed_run_loses_no_checkpoint_and_the_next_one_cleans(repository, start, isolated, server, until):
     folder = repository("waits")
     with start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) as flow:
-        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         flow.kill()
     until((folder / ".tapeline/checkpoints/tiny/step").exists)
     [left] = worktrees(folder)
@@ -230,9 +230,9 @@ def test_a_killed_run_loses_no_checkpoint_and_the_next_one_cleans(repository, st
 def test_a_stopped_run_leaves_no_worktree(repository, start, server, until):
     folder = repository("waits")
     with start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) as flow:
-        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         flow.send_signal(signal.SIGTERM)
-        flow.communicate(timeout=60)
+        flow.communicate(timeout=120)
     assert flow.returncode == 128 + signal.SIGTERM
     assert worktrees(folder) == []
     assert (folder / ".tapeline/checkpoints/tiny/step").exists()

@@ -50,10 +50,10 @@ def answer(api, until, run, **given):
 def test_a_person_says_yes(registry, server, api, ask, until):
     before = {run["id"] for run in ask("flow_runs", {})}
     child = start(registry, server, "--pipeline", "one", "--stage", "prod")
-    run = until(lambda: paused(ask, before), limit=90)
+    run = until(lambda: paused(ask, before), limit=200)
     assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
     answer(api, until, run, approve=True, name="Zoë")
-    out, err = child.communicate(timeout=90)
+    out, err = child.communicate(timeout=120)
     assert (child.returncode, out) == (0, "one is live in prod (one#prod#2)\n"), err
     assert "approved by Zoë" in registry("registry", "lineage", "one").stdout
     assert run["id"] in registry.git("tag", "--list", "--format=%(contents:body)", "one#prod#2")
@@ -64,8 +64,8 @@ def test_a_person_says_yes(registry, server, api, ask, until):
 def test_a_person_says_no(registry, server, api, ask, until):
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
     child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--version", "1.0.0")
-    answer(api, until, until(lambda: paused(ask, before), limit=90), approve=False, name="Zoë")
-    _, err = child.communicate(timeout=90)
+    answer(api, until, until(lambda: paused(ask, before), limit=200), approve=False, name="Zoë")
+    _, err = child.communicate(timeout=120)
     assert child.returncode == 1
     assert err.splitlines()[-1] == "promotion: Zoë did not approve one@v1.0.0 for prod"
     assert registry.state() == state
@@ -75,7 +75,7 @@ def test_a_person_says_no(registry, server, api, ask, until):
 def test_what_is_new_is_registered_first(registry, server):
     registry.build(5)
     child = start(registry, server, "--pipeline", "one", "--stage", "staging", "--bump", "minor")
-    out, err = child.communicate(timeout=90)
+    out, err = child.communicate(timeout=120)
     assert (child.returncode, out) == (0, "one is live in staging (one#staging#2)\n"), err
     assert "one@v1.1.0" in registry.tags()
 
@@ -90,6 +90,6 @@ def test_what_is_new_is_registered_first(registry, server):
 )
 def test_mistakes_are_found_before_prefect(registry, arguments, said):
     child = start(registry, "http://127.0.0.1:9/api", *arguments)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=120)
     assert child.returncode == 2 and not out
     assert err.startswith("promotion: ") and said in err and err.count("\n") == 1

@@ -37,7 +37,7 @@ def serve(server):
     yield popen
     for process in started:
         process.terminate()
-        process.wait(timeout=40)
+        process.wait(timeout=120)
 
 
 @pytest.mark.slow
@@ -52,7 +52,7 @@ def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
         )
         return [run for run in runs if run["auto_scheduled"]]
 
-    until(completed, limit=90)
+    until(completed, limit=200)
     assert (folder / "models/tiny/model.json").exists()
 
 
@@ -62,7 +62,7 @@ def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, 
     serving = serve(folder, "cancelled")
     [deployment] = until(lambda: ask("deployments", {"deployments": {"name": {"any_": ["cancelled"]}}}))
     run = api("POST", f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
-    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=60)
+    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
     api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING"}})
     until(lambda: api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED", limit=40)
     left = [command for command in processes_below(folder) if {"dvc", "stage.py"} & set(command)]

@@ -53,7 +53,7 @@ def serve(server):
     for process in started:
         if process.poll() is None:
             process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=120)
 
 
 @pytest.fixture
@@ -125,13 +125,13 @@ def test_a_schedule_trains_once_and_then_finds_nothing_new(checkout, serve, runs
     folder = checkout()
     write(folder, entry("twice", every=4, isolated=True))
     process = serve(folder)
-    until(lambda: len(runs("twice", "COMPLETED")) >= 3, limit=120)
+    until(lambda: len(runs("twice", "COMPLETED")) >= 3, limit=200)
     names = [run["state_name"] for run in sorted(runs("twice", "COMPLETED"), key=lambda run: run["start_time"])]
     assert names[0] == "Completed"
     assert set(names[1:]) == {"nothing new"}
     assert runs("twice", "FAILED", "CRASHED") == []
     process.terminate()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=120) == 0
     left = subprocess.run(["git", "worktree", "list"], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert len(left.splitlines()) == 1
 
@@ -141,9 +141,9 @@ def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, se
     folder = checkout()
     write(folder, entry("late", every=5, isolated=True))
     process = serve(folder)
-    until(lambda: runs("late", "COMPLETED"), limit=90)
+    until(lambda: runs("late", "COMPLETED"), limit=200)
     process.terminate()
-    process.wait(timeout=60)
+    process.wait(timeout=120)
     [deployment] = [d for d in ask("deployments") if d["name"] == "late"]
     assert not deployment["paused"]
     assert [schedule["active"] for schedule in deployment["schedules"]] == [True]
@@ -152,11 +152,11 @@ def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, se
     def late():
         return [run for run in runs("late", "SCHEDULED") if run["expected_start_time"] < now()]
 
-    until(lambda: len(late()) >= 4, limit=60)
+    until(lambda: len(late()) >= 4, limit=200)
     missed = {run["id"] for run in late()}
     serve(folder)
-    until(lambda: len(runs("late", "COMPLETED")) > done, limit=60)
-    until(lambda: missed & {run["id"] for run in late()} == set(), limit=60)
+    until(lambda: len(runs("late", "COMPLETED")) > done, limit=200)
+    until(lambda: missed & {run["id"] for run in late()} == set(), limit=200)
     states = [run["state_type"] for run in runs("late") if run["id"] in missed]
     assert states.count("CANCELLED") >= 2, states
     assert set(states) <= {"CANCELLED", "COMPLETED"}
@@ -171,7 +171,7 @@ def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve
     folder = checkout("waits")
     write(folder, entry("dead", every=5, isolated=True))
     process = serve(folder)
-    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=90)
+    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
     [run] = runs("dead", "RUNNING")
     family = psutil.Process(process.pid).children(recursive=True)
     process.kill()
@@ -180,8 +180,8 @@ def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve
             child.kill()
     process.wait()
     serve(folder)
-    until(lambda: run["id"] in {found["id"] for found in runs("dead", "CRASHED")}, limit=60)
-    until(lambda: runs("dead", "COMPLETED"), limit=60)
+    until(lambda: run["id"] in {found["id"] for found in runs("dead", "CRASHED")}, limit=200)
+    until(lambda: runs("dead", "COMPLETED"), limit=200)
     assert "going on from step 17" in (folder / "serve.log").read_text()
 
 
@@ -205,14 +205,14 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
         living = (c for c in psutil.Process(process.pid).children() if c.status() != psutil.STATUS_ZOMBIE)
         return next((c for c in living if word in c.cmdline()), None)
 
-    until(lambda: names() == ["own"], limit=60)
+    until(lambda: names() == ["own"], limit=200)
     for word in ("uvicorn", "flows.schedules.runner"):
         first = until(lambda word=word: child(word))
         first.kill()
-        until(lambda word=word, first=first: (now := child(word)) and now.pid != first.pid, limit=60)
-        until(lambda: names() == ["own"], limit=60)
+        until(lambda word=word, first=first: (now := child(word)) and now.pid != first.pid, limit=200)
+        until(lambda: names() == ["own"], limit=200)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=120) == 0
     assert processes_below(folder) == []
 
 
@@ -222,12 +222,12 @@ def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, unti
     trigger = {"expect": ["tapeline.data-changed"], "match": {"prefect.resource.id": "tapeline.dataset.points"}}
     write(folder, entry("new-data", isolated=True) | {"triggers": [trigger]})
     serve(folder)
-    until((folder / ".tapeline/data-seen/points").exists, limit=60)
+    until((folder / ".tapeline/data-seen/points").exists, limit=200)
     (folder / "note.txt").write_text("no data")
     commit(folder, "no data")
     (folder / "points.csv").write_text("a\n1\n2\n3\n4\n")
     commit(folder, "more data")
-    [run] = until(lambda: runs("new-data", "COMPLETED"), limit=90)
+    [run] = until(lambda: runs("new-data", "COMPLETED"), limit=200)
     assert run["created_by"]["type"] == "AUTOMATION"
     log = (folder / "serve.log").read_text()
     assert log.count("the data of points have changed on main") == 1
@@ -248,10 +248,10 @@ def test_a_worker_runs_what_is_due_and_is_started_again(checkout, serve, runs, u
     folder = checkout()
     write(folder, entry("by-worker", every=10, isolated=True) | {"work_pool": {"name": "by-worker"}})
     process = serve(folder, "--worker")
-    until(lambda: runs("by-worker", "COMPLETED"), limit=150)
+    until(lambda: runs("by-worker", "COMPLETED"), limit=200)
     done = len(runs("by-worker", "COMPLETED"))
     for child in psutil.Process(process.pid).children():
         child.kill()
-    until(lambda: len(runs("by-worker", "COMPLETED")) > done, limit=90)
+    until(lambda: len(runs("by-worker", "COMPLETED")) > done, limit=200)
     assert runs("by-worker", "FAILED") == []
     assert "the runner ended with status -9: starting it again" in (folder / "serve.log").read_text()

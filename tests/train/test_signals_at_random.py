@@ -96,6 +96,7 @@ def one(folder: Path, mode: str, chance: random.Random, wanted: str) -> tuple[st
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.timeout(3600)
 def test_every_signal_leaves_a_checkpoint_that_restores(tmp_path, tf):
     from tapeline.dataset import Dataset
