@@ -63,6 +63,7 @@ def test_a_failure_in_the_middle_leaves_the_old_answers(registry):
     assert not list(registry.folder.parent.glob(".*.partial"))
 
 
+@pytest.mark.slow
 def test_the_flow(registry, server):
     program = (
         "import sys; from flows.inference import inference\n"

@@ -122,6 +122,7 @@ def test_what_was_made_is_in_the_checkout_s_cache(repository, isolated):
     assert (folder / "models/tiny/model.json").exists()
 
 
+@pytest.mark.slow
 def test_nothing_is_trained_twice(repository, isolated, ask):
     folder = repository()
     assert isolated(folder, "--set", "train.epochs=3").returncode == 0

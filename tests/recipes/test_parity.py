@@ -166,6 +166,7 @@ ARTICLES = {
 }
 NOT_CHAOTIC = ("linear-regression", "mnist-mlp-module", "mnist-mlp")
 MODES = [(name, mode) for name in ARTICLES for mode in ("graph", "xla") if (name, mode) != ("cifar10-cnn", "xla")]
+SLOW_GAN = [pytest.param(*pair, marks=pytest.mark.slow if pair == ("mnist-gan", "xla") else ()) for pair in MODES]
 
 
 class Side:
@@ -266,7 +267,7 @@ def away(found, wanted, of=None):
     return np.linalg.norm(found - wanted) / norm if norm else np.linalg.norm(found - wanted)
 
 
-@pytest.mark.parametrize(("name", "mode"), MODES)
+@pytest.mark.parametrize(("name", "mode"), SLOW_GAN)
 def test_each_update_is_the_articles(sides, name, mode):
     engine, article = sides(name, mode)
     close = 1e-4 if mode == "graph" else 1e-3

@@ -16,6 +16,16 @@ MODES = [
     ("xla", "mixed_bfloat16"),
     ("eager", "float32"),
 ]
+IN_EVERY_MODE = ("digits", "linear-regression")
+"""The recipes whose every mode is tried in each run of the tests; of the others it is `graph`, and the rest is slow."""
+
+
+def cases():
+    """Return every recipe in every mode."""
+    for name in ONE_PER_RECIPE:
+        for mode in MODES:
+            marks = () if name in IN_EVERY_MODE or mode == ("graph", "float32") else pytest.mark.slow
+            yield pytest.param(name, *mode, marks=marks)
 
 
 @pytest.fixture
@@ -38,8 +48,7 @@ def run(tmp_path, tf):
     return make
 
 
-@pytest.mark.parametrize(("mode", "precision"), MODES)
-@pytest.mark.parametrize("name", ONE_PER_RECIPE)
+@pytest.mark.parametrize(("name", "mode", "precision"), list(cases()))
 def test_restart_loop_lengths_and_streaming_change_no_bit(run, name, mode, precision):
     from tapeline.recipe import loading
 

@@ -28,7 +28,10 @@ def run(tmp_path, tf):
     return make
 
 
-@pytest.mark.parametrize("mode", ["graph", "xla"])
+SLOW_XLA = ["graph", pytest.param("xla", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("mode", SLOW_XLA)
 def test_cut_at_every_step(run, mode):
     """Within an epoch, at its end before and after its validation, and before the last step."""
     whole = run("whole", compile=mode)(pace=Lengths(7)).outs()
@@ -43,7 +46,7 @@ def test_another_seed_gives_other_bits(run):
     assert run("a")().outs()["history.csv"] != run("b", seed=4)().outs()["history.csv"]
 
 
-@pytest.mark.parametrize("mode", ["graph", "xla", "eager"])
+@pytest.mark.parametrize("mode", [*SLOW_XLA, "eager"])
 def test_a_planted_nan_gives_the_bits_of_a_run_told_to_skip_that_step(run, mode):
     """The recipe poisons BatchNorm's moving mean, not the loss: the state is what is guarded."""
     skipped = []
