@@ -14,7 +14,7 @@ run: $(READY)
 	$(BIN)/python -m flows.training --pipeline digits
 
 test: $(READY)
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 3 -m "not slow"
 
 # The slow tests too: kills at random moments, fresh clones, larger-than-RAM data.
 test-all: $(READY)

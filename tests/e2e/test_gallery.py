@@ -11,6 +11,7 @@ def listed(folder, *options):
     return call(folder, sys.executable, "-m", "tapeline", "list", *options).stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_what_needs_a_network_is_named(root):
     rows = {line.split()[0]: line.split()[2] for line in listed(root / "gallery")[1:]}
     assert {name for name, network in rows.items() if network == "needed"} == {

@@ -13,6 +13,8 @@ from registries import Registry
 
 X = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def registry(tf, tmp_path_factory):
@@ -63,7 +65,6 @@ def test_a_failure_in_the_middle_leaves_the_old_answers(registry):
     assert not list(registry.folder.parent.glob(".*.partial"))
 
 
-@pytest.mark.slow
 def test_the_flow(registry, server):
     program = (
         "import sys; from flows.inference import inference\n"

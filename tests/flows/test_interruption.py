@@ -60,7 +60,7 @@ def held(folder):
     return json.loads(rwlock.read_text()) if rwlock.exists() else {}
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run):
     folder, flow = waiting
     assert len(processes_below(folder)) == 4, "the flow, its server, DVC and the stage"
@@ -108,6 +108,7 @@ def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     assert any("going on from step 17" in line for line in lines[attempt:])
 
 
+@pytest.mark.slow
 def test_a_killed_dvc_without_another_try_fails_the_flow(project, with_database, start, until, processes_below):
     folder = project("waits")
     with_database(folder)
@@ -120,6 +121,7 @@ def test_a_killed_dvc_without_another_try_fails_the_flow(project, with_database,
     assert "dvc, which ran train@tiny, was killed by SIGKILL" in err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_a_database_that_was_cut_in_the_making_is_made_anew(project, with_database):
     folder = project()
     home = with_database(folder)
@@ -142,6 +144,7 @@ def test_a_server_that_does_not_start_is_one_line(project, with_database, run):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_stage_that_dvc_runs_by_hand_is_waited_for(project, server, start, run, until):
     folder = project("waits")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -78,6 +78,7 @@ def test_a_version_that_plain_gto_made_is_a_version(fresh):
     assert "pipelines.one.params.value: 1" in fresh("registry", "lineage", "one").stdout
 
 
+@pytest.mark.slow
 def test_tags_of_one_second_never_happen(fresh):
     fresh.versions(1, 2)
     for _ in range(2):
