@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def record(registry, tag):
     """Return the JSON object in a tag's message."""
