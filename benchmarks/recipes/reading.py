@@ -41,7 +41,7 @@ class Reading(Recipe):
         return {"loss": self.brightness(batch["image"])}
 
     def brightness(self, images):
-        return tf.reduce_mean(tf.cast(images, tf.float32) / 255.0, [1, 2, 3])
+        return tf.reduce_mean(tf.cast(images, tf.float32), [1, 2, 3]) / 255.0
 
     def cropped(self, batch):
         crop = self.params.crop
@@ -49,7 +49,9 @@ class Reading(Recipe):
         def one(inputs):
             image, top, left, mirrored = inputs
             image = tf.slice(image, [top, left, 0], [crop, crop, 3])
-            return tf.cond(mirrored > 0, lambda: image[:, ::-1], lambda: image)
+            return tf.cond(
+                mirrored > 0, lambda: tf.reverse(image, [1]), lambda: image
+            )  # image[:, ::-1] takes 5 × as long
 
         inputs = tuple(batch[name] for name in ("image", "top", "left", "mirrored"))
         kind = tf.TensorSpec((crop, crop, 3), tf.uint8)
