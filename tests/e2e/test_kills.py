@@ -93,10 +93,7 @@ def test_any_process_at_any_moment(reference, tmp_path):
                     process.send_signal(signal.SIGKILL)
                 except psutil.NoSuchProcess:
                     continue
-            if what in ("server", "helper", "check"):  # the flow itself lives on, to whatever end
-                running.wait(240)
-            else:
-                running.wait(ORPHANS)
+            running.wait(240)  # what is not killed itself lives on, to whatever end: the flow tries a stage again
             wait_for_none(folder)
         if command is BARE:
             call(folder, sys.executable, "-m", "tapeline", "repair")

@@ -78,6 +78,10 @@ def committed(tmp_path_factory):
     return folder
 
 
+EMPTY = "empty.db"
+"""A copy of the server's database from before anything used it."""
+
+
 @pytest.fixture(scope="session")
 def server_home(tmp_path_factory):
     """Where the server keeps its database."""
@@ -108,6 +112,9 @@ def server(server_home):
     with child:
         url = f"http://127.0.0.1:{port}/api"
         httpx.get(f"{url}/health", timeout=150, trust_env=False).raise_for_status()
+        with closing(sqlite3.connect(server_home / "prefect.db")) as source:
+            with closing(sqlite3.connect(server_home / EMPTY)) as target:
+                source.backup(target)
         yield url
 
 
@@ -133,12 +140,9 @@ def ask(api):
 
 
 @pytest.fixture(scope="session")
-def database(server, server_home, tmp_path_factory):
-    """A made database of Prefect's: making one takes 5 s."""
-    copy = tmp_path_factory.mktemp("database") / "prefect.db"
-    with closing(sqlite3.connect(server_home / "prefect.db")) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
-    return copy
+def database(server, server_home):
+    """A made database of Prefect's, without a run: making one takes 5 s."""
+    return server_home / EMPTY
 
 
 @pytest.fixture
