@@ -19,8 +19,8 @@ def project(folder, name):
     home, entry = PIPELINES[name]
     params = YAML(typ="safe").load((home / "params.yaml").read_text())
     batch = min(entry["train"]["batch_size"], 16)
-    train = {**entry["train"], "epochs": 400, "batch_size": batch, "checkpoint": {"every_steps": 1}}
-    train["validate_every"] = 100
+    train = {**entry["train"], "epochs": 60, "batch_size": batch, "checkpoint": {"every_steps": 1}}
+    train["validate_every"] = 20
     if "steps_per_epoch" in train:
         train["steps_per_epoch"] = STEPS_PER_EPOCH
     recipe = str((home / entry["recipe"]).resolve())
@@ -54,7 +54,7 @@ def outs(folder, name):
 def test_sigkill_and_go_on(tmp_path, name):
     whole = project(tmp_path / "whole", name)
     process = start(whole, name)
-    said = process.communicate(timeout=250)[1]
+    said = process.communicate(timeout=400)[1]
     assert process.returncode == 0, said
 
     cut = project(tmp_path / "cut", name)
@@ -69,7 +69,7 @@ def test_sigkill_and_go_on(tmp_path, name):
     assert not (cut / "runs").exists()
 
     process = start(cut, name)
-    said = process.communicate(timeout=250)[1]
+    said = process.communicate(timeout=400)[1]
     assert process.returncode == 0, said
     assert "going on from step " in said
     assert outs(cut, name) == outs(whole, name)
