@@ -121,7 +121,7 @@ def server(server_home):
 @pytest.fixture(scope="session")
 def api(server, until):
     """Call the server: `api("POST", "/flow_runs/filter", {...})`. Like Prefect's client it asks a busy one again."""
-    with httpx.Client(base_url=server, timeout=30, trust_env=False) as client:
+    with httpx.Client(base_url=server, timeout=120, trust_env=False) as client:
 
         def call(method, path, content=None):
             def answer():
