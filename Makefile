@@ -18,7 +18,7 @@ test: $(READY)
 
 # The slow tests too: kills at random moments, fresh clones, larger-than-RAM data.
 test-all: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 3
 
 # Every pipeline of the gallery that needs no network, and its page.
 gallery: $(READY)
