@@ -101,9 +101,18 @@ def test_a_regressor_by_its_errors():
 
 
 def test_a_model_that_foretells_no_feature_is_judged_by_its_record():
-    settings = GateSettings(bounds={"frechet": Bound(max=5)}, change={"frechet": Bound(max=0.5)})
+    settings = GateSettings(bounds={"frechet": Bound(max=5)}, change={"frechet": Bound(max=0.5)}, paired=None)
     bound, change = gate.judge(settings, Contender("v2", {"frechet": 4.0}), Contender("v1", {"frechet": 3.0}), None, {})
     assert (bound["holds"], change["holds"]) == (True, False)
+
+
+def test_a_paired_test_that_cannot_be_made_is_a_no():
+    (check,) = gate.judge(GateSettings(), Contender("v2", {"loss": 99.0}), Contender("v1", {"loss": 0.1}), None, {})
+    assert not check["holds"]
+    assert gate.sentence(check) == (
+        "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
+    )
+    assert gate.judge(GateSettings(), Contender("v1", {"loss": 99.0}), None, None, {}) == []
 
 
 @pytest.mark.parametrize(

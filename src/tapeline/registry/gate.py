@@ -14,6 +14,7 @@ from tapeline.registry_settings import GateSettings, SliceSettings
 from tapeline.validate.settings import Bound
 
 MOST_SLICES = 100
+NO_TARGET = "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def judge(
     """Return every check with its numbers and whether it `holds`.
 
     features: the columns that slices name, shape (examples,). Without a champion only the absolute bounds are asked.
-    Raises `InputError` for a bound on what was not measured.
+    With one, a paired test that is asked for and cannot be made does not hold. Raises `InputError` for a bound on what
+    was not measured.
     """
     ours = challenger.metrics(target)
     theirs = champion.metrics(target) if champion else {}
@@ -53,7 +55,9 @@ def judge(
         if target is None:
             raise InputError(f"gate.slices asks for {asked.metric} by {asked.feature}, and no feature is foretold")
         checks += _slices(asked, challenger, champion, target, features[asked.feature])
-    if champion and settings.paired and target:
+    if champion and settings.paired and target is None:
+        checks.append({"kind": "paired", "said": NO_TARGET, "holds": False})
+    elif champion and settings.paired and target:
         compare = paired.mcnemar if target.classifier else paired.bootstrap
         scores = target.scores(champion.answers), target.scores(challenger.answers)
         checks.append({"kind": "paired", **compare(*scores, settings.paired)})
@@ -104,10 +108,10 @@ def _known(metrics: Mapping[str, float], name: str) -> float:
 
 def sentence(check: Mapping[str, Any]) -> str:
     """Return a check as a sentence for people, with its numbers."""
+    if "said" in check:
+        return str(check["said"])
     if check["kind"] == "paired":
         return _paired_sentence(check)
-    if check["kind"] == "infra":
-        return str(check["said"])
     where = f" of {check['slice']} ({check['examples']} examples)" if "slice" in check else ""
     limits = [
         f"{word} {check[key]:g}" for key, word in (("min", "at least"), ("max", "at most")) if check[key] is not None
