@@ -134,6 +134,30 @@ def test_a_rollback_takes_seconds_and_no_tensorflow(registry):
     assert live(registry) == "v1.0.0"
 
 
+def test_a_rollback_that_failed_is_not_taken_for_one_that_was_killed(registry):
+    """What it goes back to is lost; when that was promoted again, a step back is a step back."""
+    shutil.rmtree(registry.folder / "serving" / "one" / "1")
+    cache, elsewhere = registry.folder / ".dvc" / "cache", registry.folder.parent / "elsewhere"
+    remote = registry.folder.parent / "remote"
+    for path in (cache, remote):
+        path.rename(elsewhere.with_suffix(f".{path.name}"))
+    registry("registry", "rollback", "one", "prod", status=2)
+    for path in (cache, remote):
+        elsewhere.with_suffix(f".{path.name}").rename(path)
+    registry("registry", "promote", "one@v1.0.0", "prod")
+    assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.0 → v1.0.1 (one#prod#4)\n"
+    assert live(registry) == "v1.0.1"
+
+
+def test_a_promotion_that_has_the_tag_of_a_killed_rollback_is_none(registry):
+    """The rollback was killed between its note and its tag #3, which a promotion then made."""
+    note = registry.folder / ".tapeline" / "registry" / "rollbacks" / "one-prod.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(json.dumps({"from": "v1.0.1", "to": "v1.0.0", "tag": "one#prod#3"}))
+    registry("registry", "promote", "one@v1.0.0", "prod")
+    assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.0 → v1.0.1 (one#prod#4)\n"
+
+
 def test_two_promotions_at_once(registry):
     """Both were judged against the version that was live before; one wins, and the other says why not."""
     registry.versions(4)

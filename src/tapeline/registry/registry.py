@@ -133,6 +133,10 @@ class Registry:
         except (TapelineError, OSError) as error:
             _say(f"the serving folder of {name} is not in line with the tags: {error}")
 
+    def next_tag(self, found: State, stage: str) -> str:
+        """Return the tag that the next assignment makes; be `alone`."""
+        return f"{found.artifact.tag}#{stage}#{found.counter + 1}"
+
     def assign(self, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
         """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`."""
         found = self.state(version.name)
