@@ -158,6 +158,15 @@ def test_a_promotion_that_has_the_tag_of_a_killed_rollback_is_none(registry):
     assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.0 → v1.0.1 (one#prod#4)\n"
 
 
+def test_one_goes_back_from_a_version_whose_bytes_are_lost(registry):
+    """The tags came from elsewhere, and the version that they have live is nowhere: its folder was never made here."""
+    shutil.rmtree(registry.folder / "serving" / "one" / "2")
+    shutil.rmtree(registry.folder / ".dvc" / "cache")
+    shutil.rmtree(registry.folder.parent / "remote")
+    assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.1 → v1.0.0 (one#prod#3)\n"
+    assert [path.name for path in (registry.folder / "serving" / "one").iterdir()] == ["1"]
+
+
 def test_two_promotions_at_once(registry):
     """Both were judged against the version that was live before; one wins, and the other says why not."""
     registry.versions(4)

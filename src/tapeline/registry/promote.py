@@ -43,8 +43,8 @@ def promote(
     and for a version that skips a stage, `RunError` when another version became live since the verdict was given.
     """
     with registry.alone():
-        registry.align(version.name)
         if live := check(registry, version, stage, approved_by=approved_by):
+            registry.align(version.name)
             return live
         found = registry.state(version.name)
         live = found.live(stage)

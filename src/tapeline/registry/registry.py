@@ -129,7 +129,13 @@ class Registry:
             return
         try:
             with self.alone():
-                self.align(name)
+                self._align_or_say(name)
+        except (TapelineError, OSError) as error:
+            _say(f"the registry's lock cannot be taken, so {name} is shown as it is: {error}")
+
+    def _align_or_say(self, name: str) -> None:
+        try:
+            self.align(name)
         except (TapelineError, OSError) as error:
             _say(f"the serving folder of {name} is not in line with the tags: {error}")
 
@@ -138,14 +144,17 @@ class Registry:
         return f"{found.artifact.tag}#{stage}#{found.counter + 1}"
 
     def assign(self, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
-        """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`."""
+        """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`.
+
+        Needs the bytes of this version only, so that one goes back from what cannot be had any more.
+        """
         found = self.state(version.name)
         if stage == self.settings.served:
             tagging.wait_for_next_second(self.repository)  # here, so that folder and tag change close together
             self.serving(version.name).put(version.number, self.recorded(version).model, self.store)
         text = state.message(f"{record['action']} {version.tag.name} to {stage}", record)
         tagging.assign(self.repository, found.artifact, version, stage, text, found.counter + 1)
-        self.align(version.name)
+        self._align_or_say(version.name)
         live = self.state(version.name).live(stage)
         assert live is not None, "the tag was just made"
         return live

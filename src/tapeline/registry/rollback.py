@@ -24,7 +24,6 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     registry.version(Reference(name))
     note = registry.work / "rollbacks" / f"{name}-{stage}.json"
     with registry.alone():
-        registry.align(name)
         found = registry.state(name)
         live = found.live(stage)
         if live is None:
@@ -43,6 +42,8 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
                 if registry.state(name).live(stage) == live:
                     note.unlink(missing_ok=True)
                 raise
+        else:
+            registry.align(name)
         note.unlink(missing_ok=True)
         return before, live
 
