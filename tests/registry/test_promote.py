@@ -109,6 +109,17 @@ def test_a_later_command_brings_the_folder_in_line(registry, damage):
     assert not list(folder.glob(".*"))
 
 
+def test_a_folder_that_is_gone_is_made_by_promoting_what_is_live(registry):
+    """A command that only shows makes none: not every machine serves."""
+    shutil.rmtree(registry.folder / "serving" / "one")
+    registry("registry", "show")
+    registry("registry", "promote", "one@v1.0.2", "staging")
+    registry("registry", "promote", "one@v1.0.2", "staging")
+    assert not (registry.folder / "serving" / "one").exists()
+    registry("registry", "promote", "one@v1.0.1", "prod")
+    assert live(registry) == "v1.0.1"
+
+
 @pytest.mark.parametrize("command", [("history", "one"), ("lineage", "one"), ("promote", "one@v1.0.1", "prod")])
 def test_whichever_command_it_is(registry, command):
     shutil.rmtree(registry.folder / "serving" / "one" / "2")
@@ -143,6 +154,7 @@ def test_a_rollback_that_failed_is_not_taken_for_one_that_was_killed(registry):
         path.rename(elsewhere.with_suffix(f".{path.name}"))
     registry("registry", "rollback", "one", "prod", status=2)
     for path in (cache, remote):
+        shutil.rmtree(path, ignore_errors=True)
         elsewhere.with_suffix(f".{path.name}").rename(path)
     registry("registry", "promote", "one@v1.0.0", "prod")
     assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.0 → v1.0.1 (one#prod#4)\n"

@@ -107,13 +107,13 @@ class Registry:
         with processes.exclusive(self.work / "lock", waiting=_say):
             yield
 
-    def align(self, name: str) -> None:
+    def align(self, name: str, *, make: bool = False) -> None:
         """Bring the serving folder in line with the tags: what is live by them is its highest integer.
 
-        Does nothing where nothing was ever served from.
+        Does nothing where there is no folder, because not every machine serves, unless it is to `make` it.
         """
         serving = self.serving(name)
-        if not serving.exists:
+        if not (serving.exists or make):
             return
         found = self.state(name)
         live = found.live(self.settings.served)
