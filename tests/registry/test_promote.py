@@ -133,6 +133,16 @@ def test_a_folder_follows_a_tag_that_plain_gto_made(registry):
     assert live(registry) == "v1.0.2"
 
 
+@pytest.mark.parametrize("tag", ["one#prod#3", "one#staging#7", "one@v1.0.9"])
+def test_a_lightweight_tag_is_counted_and_says_nothing(registry, tag):
+    registry.git("tag", tag)
+    number = {"one#prod#3": 4, "one#staging#7": 8, "one@v1.0.9": 3}[tag]
+    said = registry("registry", "promote", "one@v1.0.2", "prod").stdout.splitlines()[-1]
+    assert said == f"one@v1.0.2 is live in prod (one#prod#{number})"
+    said = registry("registry", "rollback", "one", "prod").stdout
+    assert said == f"one in prod: v1.0.2 → v1.0.1 (one#prod#{number + 1})\n"
+
+
 def test_a_rollback_takes_seconds_and_no_tensorflow(registry):
     started = time.monotonic()
     program = (

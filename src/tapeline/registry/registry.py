@@ -139,21 +139,22 @@ class Registry:
         except (TapelineError, OSError) as error:
             _say(f"the serving folder of {name} is not in line with the tags: {error}")
 
-    def next_tag(self, found: State, stage: str) -> str:
+    def next_tag(self, name: str, stage: str) -> str:
         """Return the tag that the next assignment makes; be `alone`."""
-        return f"{found.artifact.tag}#{stage}#{found.counter + 1}"
+        artifact = self.artifact(name)
+        return f"{artifact.tag}#{stage}#{state.counter(self.repository.tag_names(), artifact) + 1}"
 
     def assign(self, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
         """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`.
 
         Needs the bytes of this version only, so that one goes back from what cannot be had any more.
         """
-        found = self.state(version.name)
         if stage == self.settings.served:
             tagging.wait_for_next_second(self.repository)  # here, so that folder and tag change close together
             self.serving(version.name).put(version.number, self.recorded(version).model, self.store)
         text = state.message(f"{record['action']} {version.tag.name} to {stage}", record)
-        tagging.assign(self.repository, found.artifact, version, stage, text, found.counter + 1)
+        tag = self.next_tag(version.name, stage)
+        tagging.assign(self.repository, self.artifact(version.name), version, stage, text, tag)
         self._align_or_say(version.name)
         live = self.state(version.name).live(stage)
         assert live is not None, "the tag was just made"

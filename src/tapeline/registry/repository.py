@@ -83,6 +83,10 @@ class Repository:
             raise InputError("Git does not know who you are: set `git config user.name` and `user.email`")
         return who.rsplit(" ", 2)[0]
 
+    def tag_names(self) -> list[str]:
+        """Return every tag's name, of lightweight tags too."""
+        return self.git("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").splitlines()
+
     def tags(self) -> list[Tag]:
         """Return the annotated tags on commits, oldest first; GTO does not read others."""
         form = "%00".join(f"%({field})" for field in FIELDS)

@@ -35,7 +35,7 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
         if not found.been_in(number, stage):
             raise InputError(f"{version.tag.name} was never in {stage}: promote it")
         if number != live.version:
-            files.write_json(note, {"from": before, "to": number, "tag": registry.next_tag(found, stage)})
+            files.write_json(note, {"from": before, "to": number, "tag": registry.next_tag(name, stage)})
             try:
                 live = registry.assign(version, stage, {"action": "rollback", "from": before})
             except Exception:
