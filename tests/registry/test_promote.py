@@ -127,6 +127,22 @@ def test_whichever_command_it_is(registry, command):
     assert live(registry) == "v1.0.1"
 
 
+def test_what_is_served_stays_when_a_stage_is_appended(registry):
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text() + "    canary: {gate: false, check: false}\n")
+    before = registry.state()
+    assert "serving/one/2/version.json" in before
+    registry("registry", "show")
+    assert registry.state() == before
+
+
+def test_what_was_taken_back_is_served_no_more(registry):
+    for version in ("v1.0.0", "v1.0.1"):
+        registry.gto("deprecate", "one", version, "prod")
+    registry("registry", "show")
+    assert not list((registry.folder / "serving" / "one").iterdir())
+
+
 def test_a_folder_follows_a_tag_that_plain_gto_made(registry):
     registry.gto("assign", "one", "--version", "v1.0.2", "--stage", "prod")
     registry("registry", "show")

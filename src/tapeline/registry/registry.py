@@ -110,7 +110,8 @@ class Registry:
     def align(self, name: str, *, make: bool = False) -> None:
         """Bring the serving folder in line with the tags: what is live by them is its highest integer.
 
-        Does nothing where there is no folder, because not every machine serves, unless it is to `make` it.
+        Does nothing where there is no folder, because not every machine serves, unless it is to `make` it. Empties the
+        folder only where what was live was taken back by a tag.
         """
         serving = self.serving(name)
         if not (serving.exists or make):
@@ -118,7 +119,9 @@ class Registry:
         found = self.state(name)
         live = found.live(self.settings.served)
         if live is None:
-            serving.clear()
+            # A stage that nothing was ever in may be a new one of params.yaml, whose folder is still the last one's.
+            if any(event.stage == self.settings.served for event in found.assignments):
+                serving.clear()
         else:
             serving.put(live.version, self.recorded(found.versions[live.version]).model, self.store)
         serving.tidy()
