@@ -159,6 +159,20 @@ CASES = {
         "the cache has lost",
     ),
     "a remote that lacks it": (unpushed_model, REGISTER, "run `dvc push` first"),
+    "a remote that is not there": (
+        lambda r: (new_model(r), r.dvc("config", "--local", "core.remote", "stor")),
+        REGISTER,
+        "the DVC remote cannot be used: config file error: remote 'stor' doesn't exist",
+    ),
+    "a remote whose library is not installed": (
+        lambda r: (
+            new_model(r),
+            r.dvc("remote", "add", "--local", "far", "oss://bucket/path"),
+            r.dvc("config", "--local", "core.remote", "far"),
+        ),
+        REGISTER,
+        "the DVC remote cannot be used: ",
+    ),
     "a detached HEAD": (
         lambda r: (new_model(r), r.git("switch", "--quiet", "--detach")),
         REGISTER,

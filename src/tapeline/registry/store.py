@@ -107,12 +107,16 @@ class Store:
                 partial.unlink(missing_ok=True)
 
     def _remote(self) -> Any:
+        """Return the default remote's objects; None where no remote is set. Raises `InputError` for a wrong setting."""
+        from dvc.config import NoRemoteError
         from dvc.exceptions import DvcException
 
         try:
             return self._repo.cloud.get_remote_odb()
-        except DvcException:
+        except NoRemoteError:
             return None
+        except (DvcException, ImportError) as error:
+            raise InputError(f"the DVC remote cannot be used: {' '.join(str(error).split())}") from None
 
     @property
     def _repo(self) -> Any:
