@@ -14,6 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarni
 
 REGISTER = ("register", "one")
 PROMOTE = ("promote", "one", "prod")
+ENVIRONMENT = "runs/one/environment.json"
 
 
 def edit(path, old, new):
@@ -189,6 +190,26 @@ CASES = {
         lambda r: (r.git("rm", "--quiet", "dvc.lock"), r.git("commit", "--quiet", "--message", "x")),
         REGISTER,
         "has no dvc.lock: run `dvc repro export@one`",
+    ),
+    "no artifact in dvc.yaml": (
+        lambda r: (new_model(r), committed(edit("dvc.yaml", "artifacts:\n  one:", "artifacts:\n  two:"))(r)),
+        REGISTER,
+        "has no artifact one: add `artifacts: {one: {path: models/one}}`",
+    ),
+    "another path for the artifact": (
+        lambda r: (new_model(r), committed(edit("dvc.yaml", "path: models/one,", "path: models/two,"))(r)),
+        REGISTER,
+        "has no artifact one",
+    ),
+    "no description of the machine": (
+        lambda r: (new_model(r), r.git("rm", "-q", ENVIRONMENT), r.git("commit", "-qm", "x")),
+        REGISTER,
+        "runs/one/environment.json is not in ",
+    ),
+    "a cut description of the machine": (
+        lambda r: (new_model(r), committed(edit(ENVIRONMENT, "}}", ""))(r)),
+        REGISTER,
+        "was cut or altered: `tapeline train one` writes it again",
     ),
     "a cut lock": (
         lambda r: ((r.folder / "dvc.lock").write_text("schema: '2.0'\nst"), r.git("commit", "-qam", "x")),

@@ -94,7 +94,8 @@ def test_a_project_in_a_folder_of_its_repository(fresh):
     """GTO names a model there `folder:name`, and its tag `folder=name@…`."""
     inner = fresh.folder / "inner"
     inner.mkdir()
-    for name in ("make.py", "recipe.py", "dvc.yaml", "params.yaml"):
+    for name in ("make.py", "recipe.py", "dvc.yaml", "params.yaml", "runs/one/environment.json"):
+        (inner / name).parent.mkdir(parents=True, exist_ok=True)
         (inner / name).write_bytes((fresh.folder / name).read_bytes())
     inner_registry = type(fresh)(inner)
     inner_registry.dvc("repro", "--quiet", "export@one")

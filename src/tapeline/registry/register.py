@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from tapeline.errors import InputError
 from tapeline.registry import lock_file, names, state, tagging
 from tapeline.registry.lock_file import Recorded
@@ -25,8 +28,9 @@ def register(
 
     bump: which of the three numbers grows; version: the very number instead. revision: a commit that need not be
     checked out, such as the branch of an isolated run; else HEAD. Raises `InputError`, and makes no tag, when HEAD is
-    on no branch or dirty, when outs or code are not those of the commit's `dvc.lock`, or when the bytes are not in the
-    cache and (where one is set) in the default remote.
+    on no branch or dirty, when outs or code are not those of the commit's `dvc.lock`, when the commit lacks the
+    artifact or the machine's description, or when the bytes are not in the cache and (where one is set) in the default
+    remote.
     """
     names.check_name(name)
     registry.params.pipeline(name)
@@ -39,6 +43,8 @@ def register(
     if revision is None:
         _check_tree(registry)
     recorded = lock_file.recorded(repository, commit, name)
+    _check_artifact(registry, commit, name)
+    environment = _environment(registry, commit, name)
     _check_committed(registry, commit, recorded)
     if lost := registry.store.missing(recorded.model):
         raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
@@ -50,7 +56,7 @@ def register(
     for other in found.versions.values():
         if registry.recorded(other).model == recorded.model:
             raise InputError(f"{other.tag.name} has these very bytes: promote that one")
-    record = _record(registry, commit, recorded, model, flow_run)
+    record = _record(registry, commit, recorded, model, environment, flow_run)
     with registry.alone():
         tagging.register(repository, found.artifact, wanted, commit, state.message(f"{name} {wanted}", record))
     return registry.state(name).versions[wanted]
@@ -112,9 +118,43 @@ def _check_kept(registry: Registry, md5: str) -> None:
         raise InputError(f"the remote has no {md5}: nobody else could use this version; run `dvc push` first")
 
 
-def _record(registry: Registry, commit: str, recorded: Recorded, model: Model, flow_run: str | None) -> dict[str, Any]:
+def _check_artifact(registry: Registry, commit: str, name: str) -> None:
+    """Check that GTO and DVC would find the model: `dvc artifacts get` reads the commit's `dvc.yaml`."""
+    text = registry.repository.read(commit, "dvc.yaml") or ""
+    try:
+        path = YAML(typ="safe").load(text)["artifacts"][name]["path"]
+    except (YAMLError, KeyError, TypeError):
+        path = None
+    if path != f"models/{name}":
+        raise InputError(
+            f"dvc.yaml of {commit[:10]} has no artifact {name}: add `artifacts: {{{name}: {{path: models/{name}}}}}`"
+        )
+
+
+def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
+    """Return on which machine and with which libraries the model was made."""
+    path = f"runs/{name}/environment.json"
+    text = registry.repository.read(commit, path)
+    if text is None:
+        raise InputError(f"{path} is not in {commit[:10]}, so nobody could say where the model was made: `git add` it")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} of {commit[:10]} was cut or altered: `tapeline train {name}` writes it again")
+    return found
+
+
+def _record(
+    registry: Registry,
+    commit: str,
+    recorded: Recorded,
+    model: Model,
+    environment: dict[str, Any],
+    flow_run: str | None,
+) -> dict[str, Any]:
     """Return what the tag says: enough to trace the version with Git alone."""
-    environment = registry.repository.read(commit, f"runs/{recorded.name}/environment.json")
     return {
         "commit": commit,
         "model": {"path": f"models/{recorded.name}", "md5": recorded.model},
@@ -124,7 +164,7 @@ def _record(registry: Registry, commit: str, recorded: Recorded, model: Model, f
         "data": {**model.content["dataset"], "md5": recorded.data(model.dataset)},
         "parameters": recorded.parameters(),
         "code": recorded.code(),
-        "environment": json.loads(environment) if environment else None,
+        "environment": environment,
         "run": registry.repository.run(commit, lock_file.LOCK),
         "registered_by_flow_run": flow_run,
     }
