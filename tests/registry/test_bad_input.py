@@ -191,6 +191,20 @@ CASES = {
         REGISTER,
         "has no dvc.lock: run `dvc repro export@one`",
     ),
+    "another commit's parameters": (
+        lambda r: (
+            new_model(r),
+            committed(edit("params.yaml", "{value: 9}", "{value: 10}"))(r),
+            r.git("switch", "-qc", "x"),
+        ),
+        (*REGISTER, "--rev", "main"),
+        "pipelines.one.params of ",
+    ),
+    "another commit's command": (
+        lambda r: (new_model(r), committed(edit("dvc.yaml", "make.py export", "./make.py export"))(r)),
+        (*REGISTER, "--rev", "HEAD"),
+        "export@one is stale",
+    ),
     "no artifact in dvc.yaml": (
         lambda r: (new_model(r), committed(edit("dvc.yaml", "artifacts:\n  one:", "artifacts:\n  two:"))(r)),
         REGISTER,

@@ -1,13 +1,15 @@
 """Register: the commit whose `dvc.lock` holds the model gets the tag `NAME@vX.Y.Z`."""
 
+import hashlib
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from tapeline.errors import InputError
+from tapeline.project import PARAMS
 from tapeline.registry import lock_file, names, state, tagging
 from tapeline.registry.lock_file import Recorded
 from tapeline.registry.model import Model
@@ -46,9 +48,11 @@ def register(
     _check_artifact(registry, commit, name)
     environment = _environment(registry, commit, name)
     _check_committed(registry, commit, recorded)
+    _check_parameters(registry, commit, recorded)
     if lost := registry.store.missing(recorded.model):
         raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
-    if revision is None and (stale := registry.store.stale(name)):
+    checked_out = revision is None or (commit == repository.head and not repository.changed())
+    if checked_out and (stale := registry.store.stale(name)):
         raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
     model = Model.at(registry.store, recorded.model, f"models/{name} of {commit[:10]}")
     for out in (recorded.model, recorded.predictions, recorded.data(model.dataset)):
@@ -85,6 +89,11 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
     """Check that what made the model can be had again: each dependency is in the commit as it was, or DVC's own."""
     tracked = registry.repository.tracked(commit)
     top, folder = registry.repository.top, registry.project.folder
+    # What a folder's MD5 leaves out is asked of the rules that are checked out.
+    rules = folder / ".dvcignore"
+    same_rules = (registry.repository.read(commit, rules.name) or "") == (
+        rules.read_text().removesuffix("\n") if rules.is_file() else ""
+    )
     for dep, md5 in recorded.code().items():
         path = (folder / dep).resolve()
         if not path.is_relative_to(top):
@@ -94,9 +103,43 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
             if registry.repository.digest(commit, inside) != md5:
                 raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
             continue
-        known = any(name.startswith(f"{inside}/") for name in tracked)
-        if not known and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
+        within = sorted(name for name in tracked if name.startswith(f"{inside}/"))
+        comparable = same_rules and _of_git_alone(within)
+        if comparable and _folder_digest(registry, commit, inside, within) != md5:
+            raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+        if not within and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
             raise InputError(f"{dep} is not committed, and the model depends on it: `git add` or `dvc add` it")
+
+
+def _of_git_alone(within: list[str]) -> bool:
+    """Return whether a folder with these files has nothing that Git ignores there and DVC keeps."""
+    return bool(within) and not any(PurePosixPath(name).suffix == ".dvc" or ".gitignore" in name for name in within)
+
+
+def _folder_digest(registry: Registry, commit: str, folder: str, within: list[str]) -> str:
+    """Return a folder's MD5 as DVC has it: that of the list of its files, without those of `.dvcignore`."""
+    repository = registry.repository
+    entries = [
+        {"md5": repository.digest(commit, name), "relpath": name.removeprefix(f"{folder}/")}
+        for name in within
+        if not registry.store.ignores(repository.top / name)
+    ]
+    listing = json.dumps(sorted(entries, key=lambda entry: str(entry["relpath"])), sort_keys=True)
+    return hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest() + ".dir"
+
+
+def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> None:
+    """Check that the commit's `params.yaml` has each parameter as the lock has it."""
+    try:
+        params = YAML(typ="safe").load(registry.repository.read(commit, PARAMS) or "")
+    except YAMLError:
+        raise InputError(f"{PARAMS} of {commit[:10]} cannot be read: mend it and run `dvc repro`") from None
+    for key, made_with in recorded.parameters().items():
+        value = params
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value != made_with:
+            raise InputError(f"{key} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
 
 
 def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:

@@ -130,6 +130,10 @@ class Store:
                 raise InputError(f"DVC: {' '.join(str(error).split())}") from None
         return self._opened
 
+    def ignores(self, path: Path) -> bool:
+        """Return whether `.dvcignore` keeps a file out of the folders that DVC records."""
+        return bool(self._repo.dvcignore.is_ignored_file(str(path)))
+
     def stale(self, name: str) -> str:
         """Return the first stage of the model's chain that `dvc repro` would run and why; empty when none."""
         from dvc.exceptions import DvcException
