@@ -50,6 +50,17 @@ def test_a_change_against_the_champion():
     assert not size["holds"] and gate.sentence(size) == "change of size is +6 (1 → 7), asked at most 5"
 
 
+def test_a_change_between_records_on_two_test_sets_is_unknown():
+    settings = GateSettings(change={"accuracy": Bound(min=-0.1), "loss": Bound(max=1)}, paired=None)
+    old, new = (Contender(n, {"loss": 1.0}, {"class": LABELS}, f"{n} test") for n in ("v1", "v2"))
+    measured, recorded = gate.judge(settings, new, old, TARGET, {})
+    assert (measured["metric"], measured["holds"]) == ("accuracy", True)
+    assert (recorded["metric"], recorded["holds"]) == ("loss", False)
+    assert gate.sentence(recorded) == (
+        "change of loss is unknown: it was recorded on other test data than the champion's, and is not measured anew"
+    )
+
+
 def test_metrics_are_those_measured_now_and_not_those_recorded_then():
     (check,) = checks(
         GateSettings(bounds={"accuracy": Bound(min=0.5)}, paired=None), contender("v2", wrong=3, accuracy=0.1)

@@ -1,10 +1,12 @@
 """Ask whether a version may go into a stage: both models answer, each in a fresh process, and the gate judges."""
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tapeline.errors import InputError
 from tapeline.registry import gate, probing
@@ -114,10 +116,14 @@ class _Trial:
 
     def gate(self) -> list[dict[str, Any]]:
         target = self._target()
-        challenger = Contender(self._version.number, self._model.metrics, self.answer.predictions)
+        challenger = self._contender(self._version, self._model, self.answer.predictions)
         champion, failures = self._opponent(target)
         features = {asked.feature: np.asarray(self._examples.column(asked.feature)) for asked in self._gate.slices}
         return failures + gate.judge(self._gate, challenger, champion, target, features)
+
+    def _contender(self, version: Version, model: Model, answers: Mapping[str, NDArray[Any]]) -> Contender:
+        tested_on = f"{self._registry.recorded(version).data(model.dataset)} {model.split}"
+        return Contender(version.number, model.metrics, answers, tested_on)
 
     def _opponent(self, target: Target | None) -> tuple[Contender | None, list[dict[str, Any]]]:
         """Return the champion with its answers on the same examples, or a check that says why it gave none."""
@@ -125,10 +131,10 @@ class _Trial:
             return None, []
         model = Model.of(self._registry, self._champion)
         if target is None:
-            return Contender(self._champion.number, model.metrics), []
+            return self._contender(self._champion, model, {}), []
         answer = self._ask(self._champion, model, tried=False, recorded=None)
         if not answer.failures and target.foretold(answer.predictions) is not None:
-            return Contender(self._champion.number, model.metrics, answer.predictions), []
+            return self._contender(self._champion, model, answer.predictions), []
         why = answer.failures[0] if answer.failures else f"it does not foretell {target.name}"
         said = f"the champion {self._champion.tag.name} cannot be compared: {why}"
         return None, [{"kind": "infra", "said": said, "holds": False}]

@@ -14,6 +14,7 @@ from tapeline.registry_settings import GateSettings, SliceSettings
 from tapeline.validate.settings import Bound
 
 MOST_SLICES = 100
+OTHER_DATA = "change of {} is unknown: it was recorded on other test data than the champion's, and is not measured anew"
 NO_TARGET = "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
 
 
@@ -24,10 +25,16 @@ class Contender:
     name: str
     recorded: Mapping[str, float]
     answers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    tested_on: str = ""
+    """The test data of the recorded metrics: the MD5 and the split."""
+
+    def measured(self, target: Target | None) -> dict[str, float]:
+        """Return the metrics that can be measured now, on the same examples for both."""
+        return target.metrics(self.answers) if target and self.answers else {}
 
     def metrics(self, target: Target | None) -> dict[str, float]:
         """Return every metric: those measured now in place of those recorded then."""
-        return {**self.recorded, **(target.metrics(self.answers) if target and self.answers else {})}
+        return {**self.recorded, **self.measured(target)}
 
 
 def judge(
@@ -40,14 +47,20 @@ def judge(
     """Return every check with its numbers and whether it `holds`.
 
     features: the columns that slices name, shape (examples,). Without a champion only the absolute bounds are asked.
-    With one, a paired test that is asked for and cannot be made does not hold. Raises `InputError` for a bound on what
-    was not measured.
+    With one, what cannot be compared does not hold: a change of what was recorded on other test data, a paired test
+    without a target. Raises `InputError` for a bound on what was not measured.
     """
     ours = challenger.metrics(target)
     theirs = champion.metrics(target) if champion else {}
     checks = [_bound("bound", name, _known(ours, name), bound) for name, bound in sorted(settings.bounds.items())]
     if champion:
+        same_data = challenger.tested_on == champion.tested_on
+        measured = challenger.measured(target).keys() & champion.measured(target).keys()
         for name, bound in sorted(settings.change.items()):
+            if not same_data and name not in measured:
+                _known(ours, name), _known(theirs, name)
+                checks.append({"kind": "change", "metric": name, "said": OTHER_DATA.format(name), "holds": False})
+                continue
             change = _known(ours, name) - _known(theirs, name)
             both = {"champion": theirs[name], "challenger": ours[name]}
             checks.append(_bound("change", name, change, bound) | both)
