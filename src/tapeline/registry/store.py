@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tapeline import files
+from tapeline import files, processes
 from tapeline.errors import InputError, RunError
 
 MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
@@ -81,10 +81,15 @@ class Store:
                 raise RunError(f"{target} is not what was copied into it: the disk or its memory is faulty")
 
     def kept(self, md5: str, folder: Path) -> Path:
-        """Return `folder` with exactly the files of a recorded folder, which are copied when they are not there."""
-        if not self._holds(folder, md5):
-            with files.replacing(folder) as partial:
-                self.write(md5, partial)
+        """Return `folder` with exactly the files of a recorded folder, which are copied when they are not there.
+
+        Two at once copy once. The time of the folder is that of its last use, by which `tapeline prune` goes.
+        """
+        with processes.exclusive(folder.with_name(f"{folder.name}.lock"), waiting=_nothing):
+            if not self._holds(folder, md5):
+                with files.replacing(folder) as partial:
+                    self.write(md5, partial)
+            os.utime(folder)
         return folder
 
     def _holds(self, folder: Path, md5: str) -> bool:
@@ -151,6 +156,10 @@ class Store:
                     path, change = next(iter(changes.items()))
                     return f"{stage} is stale ({kind}: {path} is {change if isinstance(change, str) else 'changed'})"
         return ""
+
+
+def _nothing(_line: str) -> None:
+    """Nobody is told: a copy takes moments."""
 
 
 def safe(path: str) -> str:
