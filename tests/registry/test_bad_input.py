@@ -180,7 +180,7 @@ CASES = {
         "HEAD is detached at",
     ),
     "nobody known to Git": (lambda r: (new_model(r), anonymous(r)), REGISTER, "Git does not know who you are"),
-    "a revision that is none": (NOTHING, (*REGISTER, "--rev=-x"), "'-x' is no commit here"),
+    "a revision that is none": (NOTHING, (*REGISTER, "--rev=-x"), "ref is '-x': no such branch, tag or commit"),
     "another commit's code": (
         lambda r: (new_model(r), committed(edit("make.py", "graph", "grape"))(r)),
         (*REGISTER, "--rev", "HEAD"),

@@ -38,7 +38,7 @@ def register(
     registry.params.pipeline(name)
     repository = registry.repository
     repository.identity()
-    commit = repository.resolve(revision) if revision else repository.head
+    commit = repository.git.commit_of(revision) if revision else repository.head
     found = registry.state(name)
     wanted = names.check_version(version) if version else names.bumped(list(found.versions), bump)
     _check_version(found, wanted, commit)

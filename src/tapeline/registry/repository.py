@@ -45,13 +45,6 @@ class Repository:
         """Return the first Git remote's name; None where there is none."""
         return next(iter(self.git("remote").split()), None)
 
-    def resolve(self, revision: str) -> str:
-        """Return a commit's name. Raises `InputError` for what is none."""
-        commit = self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        if commit is None:
-            raise InputError(f"{revision!r} is no commit here: give a branch, a tag or a commit")
-        return commit
-
     def changed(self) -> list[str]:
         """Return the tracked files that differ from HEAD, by their path from the root."""
         return [entry[3:] for entry in self.git("status", "--porcelain", "-z", "-uno").split("\0") if entry]
