@@ -14,6 +14,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarni
 
 REGISTER = ("register", "one")
 PROMOTE = ("promote", "one", "prod")
+TWO = (
+    "  two: {dataset: points, recipe: recipe.py, needs: make.py, params: {value: 2}, validate: {}, export: {}, "
+    "train: {epochs: 1, batch_size: 1}}"
+)
 ENVIRONMENT = "runs/one/environment.json"
 
 
@@ -190,6 +194,14 @@ CASES = {
         lambda r: (r.git("rm", "--quiet", "dvc.lock"), r.git("commit", "--quiet", "--message", "x")),
         REGISTER,
         "has no dvc.lock: run `dvc repro export@one`",
+    ),
+    "what was never built": (
+        lambda r: (
+            edit("params.yaml", "pipelines:\n", f"pipelines:\n{TWO}\n")(r),
+            committed(edit("dvc.yaml", "artifacts:\n", "artifacts:\n  two: {path: models/two}\n"))(r),
+        ),
+        ("register", "two"),
+        "dvc.lock records no models/two of export@two: run `dvc repro export@two`",
     ),
     "another commit's parameters": (
         lambda r: (

@@ -46,7 +46,6 @@ def register(
         _check_tree(registry)
     recorded = lock_file.recorded(repository, commit, name)
     _check_artifact(registry, commit, name)
-    environment = _environment(registry, commit, name)
     _check_committed(registry, commit, recorded)
     _check_parameters(registry, commit, recorded)
     if lost := registry.store.missing(recorded.model):
@@ -54,6 +53,7 @@ def register(
     checked_out = revision is None or (commit == repository.head and not repository.changed())
     if checked_out and (stale := registry.store.stale(name)):
         raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
+    environment = _environment(registry, commit, name)
     model = Model.at(registry.store, recorded.model, f"models/{name} of {commit[:10]}")
     for out in (recorded.model, recorded.predictions, recorded.data(model.dataset)):
         _check_kept(registry, out)
