@@ -88,11 +88,12 @@ def _gate(registry: "Registry", options: argparse.Namespace) -> int:
 def _promote(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry import names
     from tapeline.registry.assess import assess
-    from tapeline.registry.promote import check, promote
+    from tapeline.registry.promote import check, promote, settle
 
     version = registry.version(names.parse(options.model))
     if live := check(registry, version, options.stage, approved_by=options.approved_by):
-        registry.align_quietly(version.name)
+        with registry.alone():
+            settle(registry, version, options.stage)
         print(f"{version.tag.name} is live in {options.stage} already ({live.tag.name})")
         return 0
     verdict = assess(registry, version, options.stage)

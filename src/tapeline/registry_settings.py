@@ -53,7 +53,7 @@ class GateSettings(_Settings):
     """Metric → bounds on challenger minus champion."""
     slices: tuple[SliceSettings, ...] = ()
     paired: PairedSettings | None = PairedSettings()
-    """None where no paired test is wanted."""
+    """None where no paired test is wanted, as for what foretells no feature."""
 
 
 class CheckSettings(_Settings):

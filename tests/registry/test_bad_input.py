@@ -14,6 +14,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarni
 
 REGISTER = ("register", "one")
 PROMOTE = ("promote", "one", "prod")
+TWO = (
+    "  two: {dataset: points, recipe: recipe.py, needs: make.py, params: {value: 2}, validate: {}, export: {}, "
+    "train: {epochs: 1, batch_size: 1}}"
+)
+ENVIRONMENT = "runs/one/environment.json"
 
 
 def edit(path, old, new):
@@ -159,13 +164,27 @@ CASES = {
         "the cache has lost",
     ),
     "a remote that lacks it": (unpushed_model, REGISTER, "run `dvc push` first"),
+    "a remote that is not there": (
+        lambda r: (new_model(r), r.dvc("config", "--local", "core.remote", "stor")),
+        REGISTER,
+        "the DVC remote cannot be used: config file error: remote 'stor' doesn't exist",
+    ),
+    "a remote whose library is not installed": (
+        lambda r: (
+            new_model(r),
+            r.dvc("remote", "add", "--local", "far", "oss://bucket/path"),
+            r.dvc("config", "--local", "core.remote", "far"),
+        ),
+        REGISTER,
+        "the DVC remote cannot be used: ",
+    ),
     "a detached HEAD": (
         lambda r: (new_model(r), r.git("switch", "--quiet", "--detach")),
         REGISTER,
         "HEAD is detached at",
     ),
     "nobody known to Git": (lambda r: (new_model(r), anonymous(r)), REGISTER, "Git does not know who you are"),
-    "a revision that is none": (NOTHING, (*REGISTER, "--rev=-x"), "'-x' is no commit here"),
+    "a revision that is none": (NOTHING, (*REGISTER, "--rev=-x"), "ref is '-x': no such branch, tag or commit"),
     "another commit's code": (
         lambda r: (new_model(r), committed(edit("make.py", "graph", "grape"))(r)),
         (*REGISTER, "--rev", "HEAD"),
@@ -175,6 +194,48 @@ CASES = {
         lambda r: (r.git("rm", "--quiet", "dvc.lock"), r.git("commit", "--quiet", "--message", "x")),
         REGISTER,
         "has no dvc.lock: run `dvc repro export@one`",
+    ),
+    "what was never built": (
+        lambda r: (
+            edit("params.yaml", "pipelines:\n", f"pipelines:\n{TWO}\n")(r),
+            committed(edit("dvc.yaml", "artifacts:\n", "artifacts:\n  two: {path: models/two}\n"))(r),
+        ),
+        ("register", "two"),
+        "dvc.lock records no models/two of export@two: run `dvc repro export@two`",
+    ),
+    "another commit's parameters": (
+        lambda r: (
+            new_model(r),
+            committed(edit("params.yaml", "{value: 9}", "{value: 10}"))(r),
+            r.git("switch", "-qc", "x"),
+        ),
+        (*REGISTER, "--rev", "main"),
+        "pipelines.one.params of ",
+    ),
+    "another commit's command": (
+        lambda r: (new_model(r), committed(edit("dvc.yaml", "make.py export", "./make.py export"))(r)),
+        (*REGISTER, "--rev", "HEAD"),
+        "export@one is stale",
+    ),
+    "no artifact in dvc.yaml": (
+        lambda r: (new_model(r), committed(edit("dvc.yaml", "artifacts:\n  one:", "artifacts:\n  two:"))(r)),
+        REGISTER,
+        "has no artifact one: add `artifacts: {one: {path: models/one}}`",
+    ),
+    "another path for the artifact": (
+        lambda r: (new_model(r), committed(edit("dvc.yaml", "path: models/one,", "path: models/two,"))(r)),
+        REGISTER,
+        "has no artifact one",
+    ),
+    "no description of the machine": (
+        lambda r: (new_model(r), r.git("rm", "-q", ENVIRONMENT), r.git("commit", "-qm", "x")),
+        REGISTER,
+        "runs/one/environment.json is not in ",
+    ),
+    "a cut description of the machine": (
+        lambda r: (new_model(r), committed(edit(ENVIRONMENT, "}}", ""))(r)),
+        REGISTER,
+        "was cut or altered: `tapeline train one` writes it again",
     ),
     "a cut lock": (
         lambda r: ((r.folder / "dvc.lock").write_text("schema: '2.0'\nst"), r.git("commit", "-qam", "x")),

@@ -50,6 +50,17 @@ def test_a_change_against_the_champion():
     assert not size["holds"] and gate.sentence(size) == "change of size is +6 (1 → 7), asked at most 5"
 
 
+def test_a_change_between_records_on_two_test_sets_is_unknown():
+    settings = GateSettings(change={"accuracy": Bound(min=-0.1), "loss": Bound(max=1)}, paired=None)
+    old, new = (Contender(n, {"loss": 1.0}, {"class": LABELS}, f"{n} test") for n in ("v1", "v2"))
+    measured, recorded = gate.judge(settings, new, old, TARGET, {})
+    assert (measured["metric"], measured["holds"]) == ("accuracy", True)
+    assert (recorded["metric"], recorded["holds"]) == ("loss", False)
+    assert gate.sentence(recorded) == (
+        "change of loss is unknown: it was recorded on other test data than the champion's, and is not measured anew"
+    )
+
+
 def test_metrics_are_those_measured_now_and_not_those_recorded_then():
     (check,) = checks(
         GateSettings(bounds={"accuracy": Bound(min=0.5)}, paired=None), contender("v2", wrong=3, accuracy=0.1)
@@ -101,9 +112,18 @@ def test_a_regressor_by_its_errors():
 
 
 def test_a_model_that_foretells_no_feature_is_judged_by_its_record():
-    settings = GateSettings(bounds={"frechet": Bound(max=5)}, change={"frechet": Bound(max=0.5)})
+    settings = GateSettings(bounds={"frechet": Bound(max=5)}, change={"frechet": Bound(max=0.5)}, paired=None)
     bound, change = gate.judge(settings, Contender("v2", {"frechet": 4.0}), Contender("v1", {"frechet": 3.0}), None, {})
     assert (bound["holds"], change["holds"]) == (True, False)
+
+
+def test_a_paired_test_that_cannot_be_made_is_a_no():
+    (check,) = gate.judge(GateSettings(), Contender("v2", {"loss": 99.0}), Contender("v1", {"loss": 0.1}), None, {})
+    assert not check["holds"]
+    assert gate.sentence(check) == (
+        "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
+    )
+    assert gate.judge(GateSettings(), Contender("v1", {"loss": 99.0}), None, None, {}) == []
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,17 @@ def test_a_later_command_brings_the_folder_in_line(registry, damage):
     assert not list(folder.glob(".*"))
 
 
+def test_a_folder_that_is_gone_is_made_by_promoting_what_is_live(registry):
+    """A command that only shows makes none: not every machine serves."""
+    shutil.rmtree(registry.folder / "serving" / "one")
+    registry("registry", "show")
+    registry("registry", "promote", "one@v1.0.2", "staging")
+    registry("registry", "promote", "one@v1.0.2", "staging")
+    assert not (registry.folder / "serving" / "one").exists()
+    registry("registry", "promote", "one@v1.0.1", "prod")
+    assert live(registry) == "v1.0.1"
+
+
 @pytest.mark.parametrize("command", [("history", "one"), ("lineage", "one"), ("promote", "one@v1.0.1", "prod")])
 def test_whichever_command_it_is(registry, command):
     shutil.rmtree(registry.folder / "serving" / "one" / "2")
@@ -116,10 +127,36 @@ def test_whichever_command_it_is(registry, command):
     assert live(registry) == "v1.0.1"
 
 
+def test_what_is_served_stays_when_a_stage_is_appended(registry):
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text() + "    canary: {gate: false, check: false}\n")
+    before = registry.state()
+    assert "serving/one/2/version.json" in before
+    registry("registry", "show")
+    assert registry.state() == before
+
+
+def test_what_was_taken_back_is_served_no_more(registry):
+    for version in ("v1.0.0", "v1.0.1"):
+        registry.gto("deprecate", "one", version, "prod")
+    registry("registry", "show")
+    assert not list((registry.folder / "serving" / "one").iterdir())
+
+
 def test_a_folder_follows_a_tag_that_plain_gto_made(registry):
     registry.gto("assign", "one", "--version", "v1.0.2", "--stage", "prod")
     registry("registry", "show")
     assert live(registry) == "v1.0.2"
+
+
+@pytest.mark.parametrize("tag", ["one#prod#3", "one#staging#7", "one@v1.0.9"])
+def test_a_lightweight_tag_is_counted_and_says_nothing(registry, tag):
+    registry.git("tag", tag)
+    number = {"one#prod#3": 4, "one#staging#7": 8, "one@v1.0.9": 3}[tag]
+    said = registry("registry", "promote", "one@v1.0.2", "prod").stdout.splitlines()[-1]
+    assert said == f"one@v1.0.2 is live in prod (one#prod#{number})"
+    said = registry("registry", "rollback", "one", "prod").stdout
+    assert said == f"one in prod: v1.0.2 → v1.0.1 (one#prod#{number + 1})\n"
 
 
 def test_a_rollback_takes_seconds_and_no_tensorflow(registry):
@@ -132,6 +169,40 @@ def test_a_rollback_takes_seconds_and_no_tensorflow(registry):
     subprocess.run([TAPELINE[0], "-c", program], cwd=registry.folder, env=environment, check=True, timeout=60)
     assert time.monotonic() - started < 5
     assert live(registry) == "v1.0.0"
+
+
+def test_a_rollback_that_failed_is_not_taken_for_one_that_was_killed(registry):
+    """What it goes back to is lost; when that was promoted again, a step back is a step back."""
+    shutil.rmtree(registry.folder / "serving" / "one" / "1")
+    cache, elsewhere = registry.folder / ".dvc" / "cache", registry.folder.parent / "elsewhere"
+    remote = registry.folder.parent / "remote"
+    for path in (cache, remote):
+        path.rename(elsewhere.with_suffix(f".{path.name}"))
+    registry("registry", "rollback", "one", "prod", status=2)
+    for path in (cache, remote):
+        shutil.rmtree(path, ignore_errors=True)
+        elsewhere.with_suffix(f".{path.name}").rename(path)
+    registry("registry", "promote", "one@v1.0.0", "prod")
+    assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.0 → v1.0.1 (one#prod#4)\n"
+    assert live(registry) == "v1.0.1"
+
+
+def test_a_promotion_that_has_the_tag_of_a_killed_rollback_is_none(registry):
+    """The rollback was killed between its note and its tag #3, which a promotion then made."""
+    note = registry.folder / ".tapeline" / "registry" / "rollbacks" / "one-prod.json"
+    note.parent.mkdir(parents=True)
+    note.write_text(json.dumps({"from": "v1.0.1", "to": "v1.0.0", "tag": "one#prod#3"}))
+    registry("registry", "promote", "one@v1.0.0", "prod")
+    assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.0 → v1.0.1 (one#prod#4)\n"
+
+
+def test_one_goes_back_from_a_version_whose_bytes_are_lost(registry):
+    """The tags came from elsewhere, and the version that they have live is nowhere: its folder was never made here."""
+    shutil.rmtree(registry.folder / "serving" / "one" / "2")
+    shutil.rmtree(registry.folder / ".dvc" / "cache")
+    shutil.rmtree(registry.folder.parent / "remote")
+    assert registry("registry", "rollback", "one", "prod").stdout == "one in prod: v1.0.1 → v1.0.0 (one#prod#3)\n"
+    assert [path.name for path in (registry.folder / "serving" / "one").iterdir()] == ["1"]
 
 
 def test_two_promotions_at_once(registry):

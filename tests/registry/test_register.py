@@ -40,6 +40,31 @@ def test_the_branch_of_a_run_that_is_not_checked_out(fresh):
     fresh("registry", "promote", "one", "prod")
 
 
+def test_a_folder_of_code_in_a_commit_that_is_not_checked_out(fresh):
+    """Its MD5 is the one that DVC has, whatever `.dvcignore` leaves out; another commit's folder is refused."""
+    with (fresh.folder / ".dvcignore").open("a") as file:
+        file.write("*.out\n")
+    fresh.git("commit", "--quiet", "--all", "--message", "rules")
+    fresh.git("switch", "--quiet", "-c", "runs/brave-owl")
+    code = fresh.folder / "code"
+    (code / "inner").mkdir(parents=True)
+    for name in ("b.py", "a-b.py", "a/c.py", "é.py", "left.out"):
+        (code / name).parent.mkdir(exist_ok=True)
+        (code / name).write_text(name)
+    pipeline = fresh.folder / "dvc.yaml"
+    pipeline.write_text(pipeline.read_text().replace("deps: [make.py]", "deps: [make.py, code]"))
+    fresh.build(7)
+    fresh.git("branch", "runs/later")
+    fresh.git("switch", "--quiet", "runs/later")
+    (code / "b.py").write_text("changed")
+    fresh.git("commit", "--quiet", "--all", "--message", "changed")
+    fresh.git("switch", "--quiet", "main")
+    said = fresh("registry", "register", "one", "--rev", "runs/later", status=2).stderr
+    assert said.startswith("tapeline: code of ") and "is not what made the model: its stage is stale" in said
+    fresh("registry", "register", "one", "--rev", "runs/brave-owl")
+    assert fresh.tags() == ["one@v1.0.0"]
+
+
 def test_from_a_folder_inside_the_project(fresh):
     inner = fresh.folder / "runs" / "one"
     type(fresh)(inner)("registry", "register", "one")
@@ -94,7 +119,8 @@ def test_a_project_in_a_folder_of_its_repository(fresh):
     """GTO names a model there `folder:name`, and its tag `folder=name@…`."""
     inner = fresh.folder / "inner"
     inner.mkdir()
-    for name in ("make.py", "recipe.py", "dvc.yaml", "params.yaml"):
+    for name in ("make.py", "recipe.py", "dvc.yaml", "params.yaml", "runs/one/environment.json"):
+        (inner / name).parent.mkdir(parents=True, exist_ok=True)
         (inner / name).write_bytes((fresh.folder / name).read_bytes())
     inner_registry = type(fresh)(inner)
     inner_registry.dvc("repro", "--quiet", "export@one")

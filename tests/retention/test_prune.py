@@ -9,6 +9,7 @@ from repositories import Repository
 
 from tapeline.errors import InputError, RunError
 from tapeline.project import Project
+from tapeline.retention.copies import model_copies
 from tapeline.retention.item import DAY, Limits, age
 from tapeline.retention.prune import prune, readable
 
@@ -214,3 +215,27 @@ def test_sizes_and_ages_for_people():
         "12.3 GB",
     ]
     assert [age(n) for n in (5, 60, 7300, 86400, 40 * DAY)] == ["moments", "1 minute", "2 hours", "1 day", "40 days"]
+
+
+def test_a_copy_of_a_model_goes_when_it_was_long_not_used(tmp_path):
+    used, unused, cut = (tmp_path / name for name in ("used", "unused", ".cut.partial"))
+    for copy, days in ((used, 29), (unused, 31), (cut, 2)):
+        copy.mkdir()
+        (copy / "weights").write_bytes(b"123")
+        os.utime(copy, (LATER - days * DAY,) * 2)
+    (tmp_path / "unused.lock").touch()
+
+    def found():
+        return {item.name: item.kept for item in model_copies(tmp_path, limits=Limits(), now=LATER)}
+
+    assert found() == {
+        "cut, used 2 days ago": "",
+        "unused, used 31 days ago": "",
+        "used, used 29 days ago": "younger than 30 days",
+    }
+    with (tmp_path / "unused.lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert found()["unused, used 31 days ago"] == "it is being copied"
+    for item in model_copies(tmp_path, limits=Limits(), now=LATER):
+        item.kept or item.remove()
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["used"]

@@ -1,10 +1,12 @@
 """Ask whether a version may go into a stage: both models answer, each in a fresh process, and the gate judges."""
 
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tapeline.errors import InputError
 from tapeline.registry import gate, probing
@@ -98,26 +100,18 @@ class _Trial:
         sizes = ", ".join(str(size) for size in self.answer.figures.get("batch_sizes", ()))
         said = f"loads, and answers batches of {sizes} as recorded"
         checks = [] if self.answer.failures else [{"kind": "infra", "said": said, "holds": True}]
-        latency = self.answer.figures.get("latency_ms", {})
-        for metric, value, most in (
-            ("latency_p50_ms", latency.get("p50"), self._check.latency_p50_ms),
-            ("latency_p99_ms", latency.get("p99"), self._check.latency_p99_ms),
-            ("size_mb", self._model.bytes / 2**20, self._check.size_mb),
-        ):
-            if most is not None and value is not None:
-                holds = value <= most
-                said_so = f"{metric} is {value:.4g}, asked at most {most:g}"
-                checks.append(
-                    {"kind": "infra", "metric": metric, "value": value, "max": most, "said": said_so, "holds": holds}
-                )
-        return checks
+        return [*checks, *within(self._check, self.figures())]
 
     def gate(self) -> list[dict[str, Any]]:
         target = self._target()
-        challenger = Contender(self._version.number, self._model.metrics, self.answer.predictions)
+        challenger = self._contender(self._version, self._model, self.answer.predictions)
         champion, failures = self._opponent(target)
         features = {asked.feature: np.asarray(self._examples.column(asked.feature)) for asked in self._gate.slices}
         return failures + gate.judge(self._gate, challenger, champion, target, features)
+
+    def _contender(self, version: Version, model: Model, answers: Mapping[str, NDArray[Any]]) -> Contender:
+        tested_on = f"{self._registry.recorded(version).data(model.dataset)} {model.split}"
+        return Contender(version.number, model.metrics, answers, tested_on)
 
     def _opponent(self, target: Target | None) -> tuple[Contender | None, list[dict[str, Any]]]:
         """Return the champion with its answers on the same examples, or a check that says why it gave none."""
@@ -125,10 +119,10 @@ class _Trial:
             return None, []
         model = Model.of(self._registry, self._champion)
         if target is None:
-            return Contender(self._champion.number, model.metrics), []
+            return self._contender(self._champion, model, {}), []
         answer = self._ask(self._champion, model, tried=False, recorded=None)
         if not answer.failures and target.foretold(answer.predictions) is not None:
-            return Contender(self._champion.number, model.metrics, answer.predictions), []
+            return self._contender(self._champion, model, answer.predictions), []
         why = answer.failures[0] if answer.failures else f"it does not foretell {target.name}"
         said = f"the champion {self._champion.tag.name} cannot be compared: {why}"
         return None, [{"kind": "infra", "said": said, "holds": False}]
@@ -155,3 +149,24 @@ class _Trial:
             "split": self._examples.split,
             "examples": count,
         }
+
+
+def within(asked: CheckSettings, figures: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a check for each figure that has a bound; what was not measured has none."""
+    latency = figures.get("latency_ms", {})
+    for metric, value, most in (
+        ("latency_p50_ms", latency.get("p50"), asked.latency_p50_ms),
+        ("latency_p99_ms", latency.get("p99"), asked.latency_p99_ms),
+        ("memory_mb", figures.get("memory_mb"), asked.memory_mb),  # the peak, which the looks at it can miss
+        ("size_mb", figures.get("size_mb"), asked.size_mb),
+    ):
+        if most is not None and value is not None:
+            said = f"{metric} is {value:.4g}, asked at most {most:g}"
+            yield {
+                "kind": "infra",
+                "metric": metric,
+                "value": value,
+                "max": most,
+                "said": said,
+                "holds": value <= most,
+            }

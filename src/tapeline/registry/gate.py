@@ -14,6 +14,8 @@ from tapeline.registry_settings import GateSettings, SliceSettings
 from tapeline.validate.settings import Bound
 
 MOST_SLICES = 100
+OTHER_DATA = "change of {} is unknown: it was recorded on other test data than the champion's, and is not measured anew"
+NO_TARGET = "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,16 @@ class Contender:
     name: str
     recorded: Mapping[str, float]
     answers: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    tested_on: str = ""
+    """The test data of the recorded metrics: the MD5 and the split."""
+
+    def measured(self, target: Target | None) -> dict[str, float]:
+        """Return the metrics that can be measured now, on the same examples for both."""
+        return target.metrics(self.answers) if target and self.answers else {}
 
     def metrics(self, target: Target | None) -> dict[str, float]:
         """Return every metric: those measured now in place of those recorded then."""
-        return {**self.recorded, **(target.metrics(self.answers) if target and self.answers else {})}
+        return {**self.recorded, **self.measured(target)}
 
 
 def judge(
@@ -39,13 +47,20 @@ def judge(
     """Return every check with its numbers and whether it `holds`.
 
     features: the columns that slices name, shape (examples,). Without a champion only the absolute bounds are asked.
-    Raises `InputError` for a bound on what was not measured.
+    With one, what cannot be compared does not hold: a change of what was recorded on other test data, a paired test
+    without a target. Raises `InputError` for a bound on what was not measured.
     """
     ours = challenger.metrics(target)
     theirs = champion.metrics(target) if champion else {}
     checks = [_bound("bound", name, _known(ours, name), bound) for name, bound in sorted(settings.bounds.items())]
     if champion:
+        same_data = challenger.tested_on == champion.tested_on
+        measured = challenger.measured(target).keys() & champion.measured(target).keys()
         for name, bound in sorted(settings.change.items()):
+            if not same_data and name not in measured:
+                _known(ours, name), _known(theirs, name)
+                checks.append({"kind": "change", "metric": name, "said": OTHER_DATA.format(name), "holds": False})
+                continue
             change = _known(ours, name) - _known(theirs, name)
             both = {"champion": theirs[name], "challenger": ours[name]}
             checks.append(_bound("change", name, change, bound) | both)
@@ -53,7 +68,9 @@ def judge(
         if target is None:
             raise InputError(f"gate.slices asks for {asked.metric} by {asked.feature}, and no feature is foretold")
         checks += _slices(asked, challenger, champion, target, features[asked.feature])
-    if champion and settings.paired and target:
+    if champion and settings.paired and target is None:
+        checks.append({"kind": "paired", "said": NO_TARGET, "holds": False})
+    elif champion and settings.paired and target:
         compare = paired.mcnemar if target.classifier else paired.bootstrap
         scores = target.scores(champion.answers), target.scores(challenger.answers)
         checks.append({"kind": "paired", **compare(*scores, settings.paired)})
@@ -104,10 +121,10 @@ def _known(metrics: Mapping[str, float], name: str) -> float:
 
 def sentence(check: Mapping[str, Any]) -> str:
     """Return a check as a sentence for people, with its numbers."""
+    if "said" in check:
+        return str(check["said"])
     if check["kind"] == "paired":
         return _paired_sentence(check)
-    if check["kind"] == "infra":
-        return str(check["said"])
     where = f" of {check['slice']} ({check['examples']} examples)" if "slice" in check else ""
     limits = [
         f"{word} {check[key]:g}" for key, word in (("min", "at least"), ("max", "at most")) if check[key] is not None

@@ -28,6 +28,11 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
     return None
 
 
+def settle(registry: Registry, version: Version, stage: str) -> None:
+    """Put what is live already in place again, where it is served from and is missing; be `alone`."""
+    registry.align(version.name, make=stage == registry.settings.served)
+
+
 def promote(
     registry: Registry,
     version: Version,
@@ -43,8 +48,8 @@ def promote(
     and for a version that skips a stage, `RunError` when another version became live since the verdict was given.
     """
     with registry.alone():
-        registry.align(version.name)
         if live := check(registry, version, stage, approved_by=approved_by):
+            settle(registry, version, stage)
             return live
         found = registry.state(version.name)
         live = found.live(stage)

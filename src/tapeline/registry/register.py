@@ -1,10 +1,15 @@
 """Register: the commit whose `dvc.lock` holds the model gets the tag `NAME@vX.Y.Z`."""
 
+import hashlib
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from tapeline.errors import InputError
+from tapeline.project import PARAMS
 from tapeline.registry import lock_file, names, state, tagging
 from tapeline.registry.lock_file import Recorded
 from tapeline.registry.model import Model
@@ -25,32 +30,37 @@ def register(
 
     bump: which of the three numbers grows; version: the very number instead. revision: a commit that need not be
     checked out, such as the branch of an isolated run; else HEAD. Raises `InputError`, and makes no tag, when HEAD is
-    on no branch or dirty, when outs or code are not those of the commit's `dvc.lock`, or when the bytes are not in the
-    cache and (where one is set) in the default remote.
+    on no branch or dirty, when outs or code are not those of the commit's `dvc.lock`, when the commit lacks the
+    artifact or the machine's description, or when the bytes are not in the cache and (where one is set) in the default
+    remote.
     """
     names.check_name(name)
     registry.params.pipeline(name)
     repository = registry.repository
     repository.identity()
-    commit = repository.resolve(revision) if revision else repository.head
+    commit = repository.git.commit_of(revision) if revision else repository.head
     found = registry.state(name)
     wanted = names.check_version(version) if version else names.bumped(list(found.versions), bump)
     _check_version(found, wanted, commit)
     if revision is None:
         _check_tree(registry)
     recorded = lock_file.recorded(repository, commit, name)
+    _check_artifact(registry, commit, name)
     _check_committed(registry, commit, recorded)
+    _check_parameters(registry, commit, recorded)
     if lost := registry.store.missing(recorded.model):
         raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
-    if revision is None and (stale := registry.store.stale(name)):
+    checked_out = revision is None or (commit == repository.head and not repository.changed())
+    if checked_out and (stale := registry.store.stale(name)):
         raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
+    environment = _environment(registry, commit, name)
     model = Model.at(registry.store, recorded.model, f"models/{name} of {commit[:10]}")
     for out in (recorded.model, recorded.predictions, recorded.data(model.dataset)):
         _check_kept(registry, out)
     for other in found.versions.values():
         if registry.recorded(other).model == recorded.model:
             raise InputError(f"{other.tag.name} has these very bytes: promote that one")
-    record = _record(registry, commit, recorded, model, flow_run)
+    record = _record(registry, commit, recorded, model, environment, flow_run)
     with registry.alone():
         tagging.register(repository, found.artifact, wanted, commit, state.message(f"{name} {wanted}", record))
     return registry.state(name).versions[wanted]
@@ -79,6 +89,11 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
     """Check that what made the model can be had again: each dependency is in the commit as it was, or DVC's own."""
     tracked = registry.repository.tracked(commit)
     top, folder = registry.repository.top, registry.project.folder
+    # What a folder's MD5 leaves out is asked of the rules that are checked out.
+    rules = folder / ".dvcignore"
+    same_rules = (registry.repository.read(commit, rules.name) or "") == (
+        rules.read_text().removesuffix("\n") if rules.is_file() else ""
+    )
     for dep, md5 in recorded.code().items():
         path = (folder / dep).resolve()
         if not path.is_relative_to(top):
@@ -88,9 +103,43 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
             if registry.repository.digest(commit, inside) != md5:
                 raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
             continue
-        known = any(name.startswith(f"{inside}/") for name in tracked)
-        if not known and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
+        within = sorted(name for name in tracked if name.startswith(f"{inside}/"))
+        comparable = same_rules and _of_git_alone(within)
+        if comparable and _folder_digest(registry, commit, inside, within) != md5:
+            raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+        if not within and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
             raise InputError(f"{dep} is not committed, and the model depends on it: `git add` or `dvc add` it")
+
+
+def _of_git_alone(within: list[str]) -> bool:
+    """Return whether a folder with these files has nothing that Git ignores there and DVC keeps."""
+    return bool(within) and not any(PurePosixPath(name).suffix == ".dvc" or ".gitignore" in name for name in within)
+
+
+def _folder_digest(registry: Registry, commit: str, folder: str, within: list[str]) -> str:
+    """Return a folder's MD5 as DVC has it: that of the list of its files, without those of `.dvcignore`."""
+    repository = registry.repository
+    entries = [
+        {"md5": repository.digest(commit, name), "relpath": name.removeprefix(f"{folder}/")}
+        for name in within
+        if not registry.store.ignores(repository.top / name)
+    ]
+    listing = json.dumps(sorted(entries, key=lambda entry: str(entry["relpath"])), sort_keys=True)
+    return hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest() + ".dir"
+
+
+def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> None:
+    """Check that the commit's `params.yaml` has each parameter as the lock has it."""
+    try:
+        params = YAML(typ="safe").load(registry.repository.read(commit, PARAMS) or "")
+    except YAMLError:
+        raise InputError(f"{PARAMS} of {commit[:10]} cannot be read: mend it and run `dvc repro`") from None
+    for key, made_with in recorded.parameters().items():
+        value = params
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value != made_with:
+            raise InputError(f"{key} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
 
 
 def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
@@ -112,9 +161,43 @@ def _check_kept(registry: Registry, md5: str) -> None:
         raise InputError(f"the remote has no {md5}: nobody else could use this version; run `dvc push` first")
 
 
-def _record(registry: Registry, commit: str, recorded: Recorded, model: Model, flow_run: str | None) -> dict[str, Any]:
+def _check_artifact(registry: Registry, commit: str, name: str) -> None:
+    """Check that GTO and DVC would find the model: `dvc artifacts get` reads the commit's `dvc.yaml`."""
+    text = registry.repository.read(commit, "dvc.yaml") or ""
+    try:
+        path = YAML(typ="safe").load(text)["artifacts"][name]["path"]
+    except (YAMLError, KeyError, TypeError):
+        path = None
+    if path != f"models/{name}":
+        raise InputError(
+            f"dvc.yaml of {commit[:10]} has no artifact {name}: add `artifacts: {{{name}: {{path: models/{name}}}}}`"
+        )
+
+
+def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
+    """Return on which machine and with which libraries the model was made."""
+    path = f"runs/{name}/environment.json"
+    text = registry.repository.read(commit, path)
+    if text is None:
+        raise InputError(f"{path} is not in {commit[:10]}, so nobody could say where the model was made: `git add` it")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} of {commit[:10]} was cut or altered: `tapeline train {name}` writes it again")
+    return found
+
+
+def _record(
+    registry: Registry,
+    commit: str,
+    recorded: Recorded,
+    model: Model,
+    environment: dict[str, Any],
+    flow_run: str | None,
+) -> dict[str, Any]:
     """Return what the tag says: enough to trace the version with Git alone."""
-    environment = registry.repository.read(commit, f"runs/{recorded.name}/environment.json")
     return {
         "commit": commit,
         "model": {"path": f"models/{recorded.name}", "md5": recorded.model},
@@ -124,7 +207,7 @@ def _record(registry: Registry, commit: str, recorded: Recorded, model: Model, f
         "data": {**model.content["dataset"], "md5": recorded.data(model.dataset)},
         "parameters": recorded.parameters(),
         "code": recorded.code(),
-        "environment": json.loads(environment) if environment else None,
+        "environment": environment,
         "run": registry.repository.run(commit, lock_file.LOCK),
         "registered_by_flow_run": flow_run,
     }

@@ -107,18 +107,21 @@ class Registry:
         with processes.exclusive(self.work / "lock", waiting=_say):
             yield
 
-    def align(self, name: str) -> None:
+    def align(self, name: str, *, make: bool = False) -> None:
         """Bring the serving folder in line with the tags: what is live by them is its highest integer.
 
-        Does nothing where nothing was ever served from.
+        Does nothing where there is no folder, because not every machine serves, unless it is to `make` it. Empties the
+        folder only where what was live was taken back by a tag.
         """
         serving = self.serving(name)
-        if not serving.exists:
+        if not (serving.exists or make):
             return
         found = self.state(name)
         live = found.live(self.settings.served)
         if live is None:
-            serving.clear()
+            # A stage that nothing was ever in may be a new one of params.yaml, whose folder is still the last one's.
+            if any(event.stage == self.settings.served for event in found.assignments):
+                serving.clear()
         else:
             serving.put(live.version, self.recorded(found.versions[live.version]).model, self.store)
         serving.tidy()
@@ -129,19 +132,33 @@ class Registry:
             return
         try:
             with self.alone():
-                self.align(name)
+                self._align_or_say(name)
+        except (TapelineError, OSError) as error:
+            _say(f"the registry's lock cannot be taken, so {name} is shown as it is: {error}")
+
+    def _align_or_say(self, name: str) -> None:
+        try:
+            self.align(name)
         except (TapelineError, OSError) as error:
             _say(f"the serving folder of {name} is not in line with the tags: {error}")
 
+    def next_tag(self, name: str, stage: str) -> str:
+        """Return the tag that the next assignment makes; be `alone`."""
+        artifact = self.artifact(name)
+        return f"{artifact.tag}#{stage}#{state.counter(self.repository.tag_names(), artifact) + 1}"
+
     def assign(self, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
-        """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`."""
-        found = self.state(version.name)
+        """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`.
+
+        Needs the bytes of this version only, so that one goes back from what cannot be had any more.
+        """
         if stage == self.settings.served:
             tagging.wait_for_next_second(self.repository)  # here, so that folder and tag change close together
             self.serving(version.name).put(version.number, self.recorded(version).model, self.store)
         text = state.message(f"{record['action']} {version.tag.name} to {stage}", record)
-        tagging.assign(self.repository, found.artifact, version, stage, text, found.counter + 1)
-        self.align(version.name)
+        tag = self.next_tag(version.name, stage)
+        tagging.assign(self.repository, self.artifact(version.name), version, stage, text, tag)
+        self._align_or_say(version.name)
         live = self.state(version.name).live(stage)
         assert live is not None, "the tag was just made"
         return live

@@ -45,13 +45,6 @@ class Repository:
         """Return the first Git remote's name; None where there is none."""
         return next(iter(self.git("remote").split()), None)
 
-    def resolve(self, revision: str) -> str:
-        """Return a commit's name. Raises `InputError` for what is none."""
-        commit = self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        if commit is None:
-            raise InputError(f"{revision!r} is no commit here: give a branch, a tag or a commit")
-        return commit
-
     def changed(self) -> list[str]:
         """Return the tracked files that differ from HEAD, by their path from the root."""
         return [entry[3:] for entry in self.git("status", "--porcelain", "-z", "-uno").split("\0") if entry]
@@ -82,6 +75,10 @@ class Repository:
         if who is None:
             raise InputError("Git does not know who you are: set `git config user.name` and `user.email`")
         return who.rsplit(" ", 2)[0]
+
+    def tag_names(self) -> list[str]:
+        """Return every tag's name, of lightweight tags too."""
+        return self.git("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").splitlines()
 
     def tags(self) -> list[Tag]:
         """Return the annotated tags on commits, oldest first; GTO does not read others."""

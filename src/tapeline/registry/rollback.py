@@ -1,7 +1,7 @@
 """Roll back: what was live before becomes so again, without a gate and without TensorFlow; history is kept.
 
-Going one step back is not safe to repeat, so what is under way is noted first: a rollback that was killed after its tag
-is finished by the next one, which does not go a step further.
+Going one step back is not safe to repeat, so what is under way is noted first, with the tag that it makes: a rollback
+that was killed after that tag is finished by the next one, which does not go a step further.
 """
 
 import json
@@ -24,7 +24,6 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     registry.version(Reference(name))
     note = registry.work / "rollbacks" / f"{name}-{stage}.json"
     with registry.alone():
-        registry.align(name)
         found = registry.state(name)
         live = found.live(stage)
         if live is None:
@@ -36,8 +35,15 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
         if not found.been_in(number, stage):
             raise InputError(f"{version.tag.name} was never in {stage}: promote it")
         if number != live.version:
-            files.write_json(note, {"from": before, "to": number})
-            live = registry.assign(version, stage, {"action": "rollback", "from": before})
+            files.write_json(note, {"from": before, "to": number, "tag": registry.next_tag(name, stage)})
+            try:
+                live = registry.assign(version, stage, {"action": "rollback", "from": before})
+            except Exception:
+                if registry.state(name).live(stage) == live:
+                    note.unlink(missing_ok=True)
+                raise
+        else:
+            registry.align(name)
         note.unlink(missing_ok=True)
         return before, live
 
@@ -53,9 +59,14 @@ def _before(found: State, live: Assignment) -> str:
 
 
 def _cut(note: Path, live: Assignment) -> tuple[str, str]:
-    """Return from where and to where a rollback went that was killed before it could say so; nothing if none was."""
+    """Return from where and to where a rollback went that was killed before it could say so; nothing if none was.
+
+    It was killed after its tag when that is live; the same tag by another command is none of a rollback.
+    """
     try:
         noted = json.loads(note.read_bytes())
-        return str(noted["from"]), str(noted["to"])
+        before, number, tag = str(noted["from"]), str(noted["to"]), str(noted["tag"])
     except (OSError, ValueError, KeyError, TypeError):
         return live.version, ""
+    made = live.tag.name == tag and live.record.get("action") == "rollback"
+    return (before, number) if made else (live.version, "")

@@ -52,8 +52,6 @@ class State:
     artifact: Artifact
     versions: dict[str, Version] = field(default_factory=dict)
     assignments: list[Assignment] = field(default_factory=list)
-    counter: int = 0
-    """The highest number that a tag of this model has: GTO counts over all stages."""
 
     def live(self, stage: str) -> Assignment | None:
         """Return the assignment that is in force in a stage."""
@@ -94,6 +92,12 @@ def read(tags: Iterable[Tag], artifact: Artifact) -> State:
     return read_all(tags).get(artifact.tag, State(artifact))
 
 
+def counter(names: Iterable[str], artifact: Artifact) -> int:
+    """Return the highest number that a tag of a model has. GTO counts over all stages, and lightweight tags too."""
+    matches = [EVENT.fullmatch(name) for name in names]
+    return max((int(m["counter"] or 0) for m in matches if m and m["artifact"] == artifact.tag), default=0)
+
+
 def read_all(tags: Iterable[Tag]) -> dict[str, State]:
     """Return the state of every model of the repository by how its tags begin; `tags` are oldest first."""
     states: dict[str, State] = {}
@@ -101,7 +105,6 @@ def read_all(tags: Iterable[Tag]) -> dict[str, State]:
     for tag, found in _events(tags):
         folder, _, name = found["artifact"].rpartition("=")
         state = states.setdefault(found["artifact"], State(Artifact(name, folder)))
-        state.counter = max(state.counter, int(found["counter"] or 0))
         if version := found["version"]:
             state.versions[version] = Version(name, version, tag, _record(tag.message))
             (gone.add if found["back"] else gone.discard)((found["artifact"], version))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tapeline import files
+from tapeline import files, processes
 from tapeline.errors import InputError, RunError
 
 MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
@@ -81,10 +81,15 @@ class Store:
                 raise RunError(f"{target} is not what was copied into it: the disk or its memory is faulty")
 
     def kept(self, md5: str, folder: Path) -> Path:
-        """Return `folder` with exactly the files of a recorded folder, which are copied when they are not there."""
-        if not self._holds(folder, md5):
-            with files.replacing(folder) as partial:
-                self.write(md5, partial)
+        """Return `folder` with exactly the files of a recorded folder, which are copied when they are not there.
+
+        Two at once copy once. The time of the folder is that of its last use, by which `tapeline prune` goes.
+        """
+        with processes.exclusive(folder.with_name(f"{folder.name}.lock"), waiting=_nothing):
+            if not self._holds(folder, md5):
+                with files.replacing(folder) as partial:
+                    self.write(md5, partial)
+            os.utime(folder)
         return folder
 
     def _holds(self, folder: Path, md5: str) -> bool:
@@ -107,12 +112,16 @@ class Store:
                 partial.unlink(missing_ok=True)
 
     def _remote(self) -> Any:
+        """Return the default remote's objects; None where no remote is set. Raises `InputError` for a wrong setting."""
+        from dvc.config import NoRemoteError
         from dvc.exceptions import DvcException
 
         try:
             return self._repo.cloud.get_remote_odb()
-        except DvcException:
+        except NoRemoteError:
             return None
+        except (DvcException, ImportError) as error:
+            raise InputError(f"the DVC remote cannot be used: {' '.join(str(error).split())}") from None
 
     @property
     def _repo(self) -> Any:
@@ -125,6 +134,10 @@ class Store:
             except DvcException as error:
                 raise InputError(f"DVC: {' '.join(str(error).split())}") from None
         return self._opened
+
+    def ignores(self, path: Path) -> bool:
+        """Return whether `.dvcignore` keeps a file out of the folders that DVC records."""
+        return bool(self._repo.dvcignore.is_ignored_file(str(path)))
 
     def stale(self, name: str) -> str:
         """Return the first stage of the model's chain that `dvc repro` would run and why; empty when none."""
@@ -143,6 +156,10 @@ class Store:
                     path, change = next(iter(changes.items()))
                     return f"{stage} is stale ({kind}: {path} is {change if isinstance(change, str) else 'changed'})"
         return ""
+
+
+def _nothing(_line: str) -> None:
+    """Nobody is told: a copy takes moments."""
 
 
 def safe(path: str) -> str:

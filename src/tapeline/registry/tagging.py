@@ -27,16 +27,13 @@ def register(repository: Repository, artifact: Artifact, version: str, commit: s
         api.register(repository.top, artifact.gto, commit, version=version, message=message)
 
 
-def assign(repository: Repository, artifact: Artifact, version: Version, stage: str, message: str, number: int) -> str:
-    """Make the tag `NAME#stage#number` and return it. Raises `InputError` with GTO's words."""
+def assign(repository: Repository, artifact: Artifact, version: Version, stage: str, message: str, tag: str) -> None:
+    """Make the next tag `NAME#stage#number`, which is `tag` as GTO counts. Raises `InputError` with GTO's words."""
     from gto import api
 
-    tag = f"{artifact.tag}#{stage}#{number}"
     with _tagging(repository, tag):
         # Forced: GTO takes a version that was once in a stage for one that still is.
-        made = api.assign(repository.top, artifact.gto, stage, version=version.number, message=message, force=True)
-    assert made is None or made.tag == tag, "GTO and Tapeline count assignments alike"
-    return tag
+        api.assign(repository.top, artifact.gto, stage, version=version.number, message=message, force=True)
 
 
 @contextmanager

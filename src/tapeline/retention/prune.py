@@ -1,4 +1,4 @@
-"""What branches, worktrees, checkpoints and the cache hold, what keeps each, and the removal of the rest.
+"""What branches, worktrees, checkpoints, copies and the cache hold, what keeps each, and the removal of the rest.
 
 for line in prune(project, pipelines={"digits"}, limits=Limits(), apply=False, now=time.time(), waiting=print):
     print(line)
@@ -13,6 +13,7 @@ from tapeline.project import Project
 from tapeline.retention.branches import run_branches
 from tapeline.retention.cache import Cache
 from tapeline.retention.checkpoints import checkpoint_folders
+from tapeline.retention.copies import model_copies
 from tapeline.retention.item import Item, Limits
 from tapeline.retention.worktrees import worktree_folders
 from tapeline.worktrees import leftovers, one_at_a_time
@@ -63,11 +64,12 @@ def _items(
     branches = list(run_branches(git, limits))
     worktrees = list(worktree_folders(git, project.worktrees, limits=limits, now=now))
     checkpoints = checkpoint_folders(project.shared / "checkpoints", pipelines=pipelines, limits=limits, now=now)
+    copies = model_copies(project.shared / "registry" / "models", limits=limits, now=now)
     gone = {item.name for item in branches if not item.kept}, {item.path for item in worktrees if not item.kept}
     stored = cache.items(without=gone[0], worktrees=gone[1], limits=limits, now=now)
     if any(left.held for left in leftovers(project.worktrees)):
         stored = [replace(item, kept=item.kept or BUSY) for item in stored]
-    return [*branches, *worktrees, *checkpoints, *stored]
+    return [*branches, *worktrees, *checkpoints, *copies, *stored]
 
 
 def _table(items: list[Item]) -> Iterator[str]:
