@@ -34,8 +34,11 @@ from tapeline.registry.assess import assess
 from tapeline.registry.names import Reference
 from tapeline.registry.register import register
 from tapeline.registry.registry import Registry
-from tapeline.registry.state import Version
+from tapeline.registry.state import Assignment, Version
 from tapeline.registry.verdict import Verdict
+
+ASKED_LATER = "a person, in the form"
+"""Who approves, for what is checked before anyone is asked."""
 
 
 class Approval(RunInput):
@@ -59,18 +62,24 @@ def promotion(
         registry = Registry.open(project, Params.load(project.folder))
         registry.stage(stage)
         chosen = registered(registry, pipeline, version, bump)
+        if live := promoting.check(registry, chosen, stage, approved_by=ASKED_LATER):
+            registry.align_quietly(chosen.name)
+            return Completed(
+                message=f"{chosen.tag.name} is live in {stage} already ({live.tag.name})", data=live.tag.name
+            )
         verdict = judged(registry, chosen, stage)
         if not verdict.holds:
             raise VerdictNo(f"{chosen.tag.name} does not get into {stage}: {verdict.reason}")
         approved_by = None
-        if registry.settings.stages[stage].approval and verdict.champion != chosen.number:
+        if registry.settings.stages[stage].approval:
             approved_by = approved(verdict, wait_seconds)
-        tag = promoted(registry, chosen, stage, verdict, approved_by)
-        metrics = chosen.record.get("metrics", {})
-        tell_promoted(pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics)
+        made = promoted(registry, chosen, stage, verdict, approved_by)
+        if made.record.get("flow_run") == flow_run.get_id():  # else another process was first to promote this version
+            metrics = chosen.record.get("metrics", {})
+            tell_promoted(pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics)
     except TapelineError as error:
         return Failed(message=str(error), data=error)
-    return Completed(message=f"{chosen.tag.name} is live in {stage} ({tag})", data=tag)
+    return Completed(message=f"{chosen.tag.name} is live in {stage} ({made.tag.name})", data=made.tag.name)
 
 
 @task(cache_policy=NO_CACHE)
@@ -115,7 +124,6 @@ def approved(verdict: Verdict, seconds: int) -> str:
 
 
 @task(cache_policy=NO_CACHE)
-def promoted(registry: Registry, version: Version, stage: str, verdict: Verdict, approved_by: str | None) -> str:
-    """Make it live; return the tag."""
-    made = promoting.promote(registry, version, stage, verdict, approved_by=approved_by, flow_run=flow_run.get_id())
-    return made.tag.name
+def promoted(registry: Registry, version: Version, stage: str, verdict: Verdict, approved_by: str | None) -> Assignment:
+    """Make it live."""
+    return promoting.promote(registry, version, stage, verdict, approved_by=approved_by, flow_run=flow_run.get_id())

@@ -8,6 +8,8 @@ import clones
 import pytest
 from registries import Registry
 
+dvc_data = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # of pygtrie
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -44,6 +46,38 @@ def paused(ask, before):
 def answer(api, until, run, **given):
     """Fill in the form. Prefect saves the form after the run is paused: before that, every answer is rejected."""
     until(lambda: api("POST", f"/flow_runs/{run['id']}/resume", {"run_input": given})["status"] == "ACCEPT")
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """The flow's module with its tasks as plain functions: no server is asked."""
+    from flows import promotion
+
+    for name in ("registered", "promoted"):
+        monkeypatch.setattr(promotion, name, getattr(promotion, name).fn)
+    monkeypatch.setattr(promotion, "judged", lambda *arguments: pytest.fail("the gate was asked"))
+    monkeypatch.setattr(promotion, "tell_promoted", lambda *arguments, **more: pytest.fail("an event was told"))
+    return promotion
+
+
+@dvc_data
+def test_a_version_that_is_live_is_not_judged_again_and_no_event(registry, module, monkeypatch):
+    registry("registry", "promote", "one", "prod", "--approved-by", "Zoë")
+    monkeypatch.chdir(registry.folder)
+    before = registry.state()
+    state = module.promotion.fn("one", "prod")
+    assert (state.message, state.data) == ("one@v1.0.0 is live in prod already (one#prod#2)", "one#prod#2")
+    assert registry.state() == before
+
+
+@dvc_data
+def test_a_version_that_skips_a_stage_is_refused_before_anyone_is_asked(registry, module, monkeypatch):
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text().replace("prod: {", "prod: {previous: true, ").replace("staging: {", "qa: {"))
+    monkeypatch.chdir(registry.folder)
+    state = module.promotion.fn("one", "prod", "v1.0.0")
+    assert state.is_failed()
+    assert state.message == "one@v1.0.0 was never in qa, which prod asks for: promote it there first"
 
 
 @pytest.mark.slow
