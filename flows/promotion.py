@@ -14,12 +14,15 @@ if __name__ == "__main__":  # help and mistakes are answered before Prefect is i
     sys.exit(main())
 
 from typing import Any
+from uuid import UUID
 
 import httpx
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
 from prefect.runtime import flow_run
@@ -112,15 +115,23 @@ def judged(registry: Registry, version: Version, stage: str) -> Verdict:
 def approved(verdict: Verdict, seconds: int) -> str:
     """Pause until a person has filled in the form that shows the comparison; return who said yes.
 
-    Raises `VerdictNo` for a no.
+    Raises `VerdictNo` for a no and for no answer in time.
     """
-    asked = f"Promote {verdict.name}@{verdict.version} to {verdict.stage}?\n\n```text\n{verdict.table()}\n```"
-    answer = pause_flow_run(wait_for_input=Approval.with_initial_data(description=asked), timeout=seconds)
-    if not answer.name.strip():
-        raise InputError("an approval needs the name of who gives it")
+    model = f"{verdict.name}@{verdict.version}"
+    asked = f"Promote {model} to {verdict.stage}?\n\n```text\n{verdict.table()}\n```"
+    try:
+        answer = pause_flow_run(wait_for_input=Approval.with_initial_data(description=asked), timeout=seconds)
+    except FlowPauseTimeout:
+        said = f"nobody approved {model} for {verdict.stage} within {seconds} s"
+        with get_client(sync_client=True) as client:  # the server lets such a run fail by words of its own alone
+            client.set_flow_run_state(UUID(flow_run.get_id()), Failed(message=said), force=True)
+        raise VerdictNo(said) from None
+    name = answer.name.strip()
     if not answer.approve:
-        raise VerdictNo(f"{answer.name} did not approve {verdict.name}@{verdict.version} for {verdict.stage}")
-    return answer.name.strip()
+        raise VerdictNo(f"{name or 'a person'} did not approve {model} for {verdict.stage}")
+    if not name:
+        raise InputError("an approval needs the name of who gives it")
+    return name
 
 
 @task(cache_policy=NO_CACHE)

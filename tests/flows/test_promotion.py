@@ -8,6 +8,9 @@ import clones
 import pytest
 from registries import Registry
 
+from tapeline.errors import InputError, VerdictNo
+from tapeline.registry.verdict import Verdict
+
 dvc_data = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # of pygtrie
 
 
@@ -78,6 +81,36 @@ def test_a_version_that_skips_a_stage_is_refused_before_anyone_is_asked(registry
     state = module.promotion.fn("one", "prod", "v1.0.0")
     assert state.is_failed()
     assert state.message == "one@v1.0.0 was never in qa, which prod asks for: promote it there first"
+
+
+@pytest.mark.parametrize(
+    ("approve", "name", "error", "said"),
+    [
+        (False, "Zoë", VerdictNo, "Zoë did not approve one@v1.0.0 for prod"),
+        (False, " ", VerdictNo, "a person did not approve one@v1.0.0 for prod"),
+        (True, " ", InputError, "an approval needs the name of who gives it"),
+    ],
+)
+def test_a_no_needs_no_name(module, monkeypatch, approve, name, error, said):
+    monkeypatch.setattr(module, "pause_flow_run", lambda **asked: module.Approval(approve=approve, name=name))
+    with pytest.raises(error, match=said):
+        module.approved(Verdict("one", "v1.0.0", "prod", None, {}, (), {}), 1)
+
+
+@pytest.mark.slow
+def test_a_person_says_nothing(registry, server, ask, until):
+    before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--wait-seconds", "1")
+    _, err = child.communicate(timeout=200)
+    assert child.returncode == 1
+    assert err.splitlines()[-1] == "promotion: nobody approved one@v1.0.0 for prod within 1 s"
+    assert "Traceback" not in err
+    [run] = [run for run in ask("flow_runs", {}) if run["id"] not in before]
+    assert (run["state"]["type"], run["state"]["message"]) == (
+        "FAILED",
+        "nobody approved one@v1.0.0 for prod within 1 s",
+    )
+    assert registry.state() == state
 
 
 @pytest.mark.slow
