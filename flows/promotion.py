@@ -32,6 +32,7 @@ from flows.reports.events import tell_promoted
 from tapeline.errors import InputError, TapelineError, VerdictNo
 from tapeline.params import Params
 from tapeline.project import Project
+from tapeline.registry import lock_file
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
 from tapeline.registry.names import Reference
@@ -56,7 +57,7 @@ class Approval(RunInput):
 def promotion(
     pipeline: str, stage: str, version: str | None = None, bump: str = "patch", wait_seconds: int = 86_400
 ) -> str | State[Any]:
-    """Make a version of a pipeline's model live in a stage: a registered one, else HEAD's, which is registered first.
+    """Make a version of a pipeline's model live in a stage: a registered one, else HEAD's, registered first if need be.
 
     Whoever calls it gets the tag of the assignment, or a `TapelineError`. wait_seconds: how long a person may take.
     """
@@ -87,12 +88,19 @@ def promotion(
 
 @task(cache_policy=NO_CACHE)
 def registered(registry: Registry, name: str, number: str | None, bump: str) -> Version:
-    """Return the version asked for; without one that of HEAD, registered where it is not yet."""
+    """Return the version asked for; without one that of HEAD's model, registered where it is not yet."""
     if number is not None:
         return registry.version(Reference(name, version=number))
-    for version in registry.state(name).versions.values():
-        if version.commit == registry.repository.head:
+    head = registry.repository.head
+    versions = list(reversed(registry.state(name).versions.values()))
+    for version in versions:
+        if version.commit == head:
             return version
+    if versions:  # a later commit that left the model as it was is no version of its own
+        model = lock_file.recorded(registry.repository, head, name).model
+        for version in versions:
+            if registry.recorded(version).model == model:
+                return version
     return register(registry, name, bump=bump, flow_run=flow_run.get_id())
 
 

@@ -74,6 +74,15 @@ def test_a_version_that_is_live_is_not_judged_again_and_no_event(registry, modul
 
 
 @dvc_data
+def test_a_commit_that_left_the_model_as_it_was_has_its_version(registry, module, monkeypatch):
+    registry.git("commit", "--quiet", "--allow-empty", "--message", "more")
+    monkeypatch.chdir(registry.folder)
+    state = module.promotion.fn("one", "staging")
+    assert state.message == "one@v1.0.0 is live in staging already (one#staging#1)"
+    assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
+
+
+@dvc_data
 def test_a_version_that_skips_a_stage_is_refused_before_anyone_is_asked(registry, module, monkeypatch):
     params = registry.folder / "params.yaml"
     params.write_text(params.read_text().replace("prod: {", "prod: {previous: true, ").replace("staging: {", "qa: {"))
