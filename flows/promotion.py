@@ -28,7 +28,7 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.reports.events import tell_promoted
+from flows.reports.events import tell_promoted, tell_refused
 from tapeline.errors import InputError, TapelineError, VerdictNo
 from tapeline.params import Params
 from tapeline.project import Project
@@ -73,6 +73,7 @@ def promotion(
             )
         verdict = judged(registry, chosen, stage)
         if not verdict.holds:
+            tell_refused(pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
             raise VerdictNo(f"{chosen.tag.name} does not get into {stage}: {verdict.reason}")
         approved_by = None
         if registry.settings.stages[stage].approval:

@@ -8,6 +8,7 @@ import clones
 import pytest
 from registries import Registry
 
+from flows.reports import events
 from tapeline.errors import InputError, VerdictNo
 from tapeline.registry.verdict import Verdict
 
@@ -90,6 +91,20 @@ def test_a_version_that_skips_a_stage_is_refused_before_anyone_is_asked(registry
     state = module.promotion.fn("one", "prod", "v1.0.0")
     assert state.is_failed()
     assert state.message == "one@v1.0.0 was never in qa, which prod asks for: promote it there first"
+
+
+@dvc_data
+def test_the_gate_s_no_is_an_event(registry, module, monkeypatch):
+    check = {"kind": "infra", "said": "loss is 1, asked at most 0", "holds": False}
+    monkeypatch.setattr(module, "judged", lambda *of: Verdict("one", "v1.0.0", "prod", None, {}, (check,), {}))
+    told = []
+    monkeypatch.setattr(events, "emit_event", lambda event, **more: told.append({"event": event, **more}))
+    monkeypatch.chdir(registry.folder)
+    state = module.promotion.fn("one", "prod")
+    assert state.message == "one@v1.0.0 does not get into prod: loss is 1, asked at most 0"
+    payload = {"version": "v1.0.0", "stage": "prod", "reason": "loss is 1, asked at most 0"}
+    about = {"prefect.resource.id": "tapeline.model.one", "prefect.resource.name": "one"}
+    assert told == [{"event": "tapeline.gate-failed", "resource": about, "payload": payload}]
 
 
 @pytest.mark.parametrize(
