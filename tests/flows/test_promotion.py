@@ -1,5 +1,6 @@
 """The promotion and inference flows on a running server: a person's yes and no, and what is live afterwards."""
 
+import json
 import os
 import subprocess
 import sys
@@ -149,6 +150,31 @@ def test_a_person_says_yes(registry, server, api, ask, until):
     assert "approved by Zoë" in registry("registry", "lineage", "one").stdout
     assert run["id"] in registry.git("tag", "--list", "--format=%(contents:body)", "one#prod#2")
     assert (registry.folder / "serving" / "one" / "1" / "saved_model.pb").is_file()
+
+
+@pytest.mark.slow
+def test_the_form_shows_the_comparison(made, tmp_path, tf, server, api, ask, until):
+    registry = made.copy(tmp_path)
+    spec = tf.TensorSpec((None, 2), tf.float32, name="x")
+    serve = tf.function(lambda x: {"y": 0 * tf.reduce_sum(x, 1)}, input_signature=[spec])
+    tf.saved_model.save(tf.Module(), str(registry.folder / "graph"), signatures=serve.get_concrete_function())
+    params = registry.folder / "params.yaml"
+    asked = "  models:\n    one: {gate: {bounds: {loss: {max: 10}}, change: {loss: {max: 5}}}}\n"
+    params.write_text(params.read_text().replace("prod: {approval: true, gate: false", "prod: {approval: true") + asked)
+    registry.build(2)
+    registry("registry", "register", "one")
+    registry("registry", "promote", "one", "prod", "--approved-by", "Ann")
+    registry.build(3)
+    before = {run["id"] for run in ask("flow_runs", {})}
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod")
+    run = until(lambda: paused(ask, before), limit=200)
+    key = run["state"]["state_details"]["run_input_keyset"]["description"]
+    [found] = until(lambda: ask(f"flow_runs/{run['id']}/input", {"prefix": key}))
+    answer(api, until, run, approve=False, name="Zoë")
+    child.communicate(timeout=120)
+    shown = json.loads(found["value"])
+    assert shown.startswith("Promote one@v1.0.2 to prod?\n\n```text\none@v1.0.2 for prod against v1.0.1: yes\n"), shown
+    assert "loss is 3, asked at most 10\n" in shown and "(2 → 3), asked at most 5\n" in shown, shown
 
 
 @pytest.mark.slow
