@@ -1,11 +1,17 @@
 """Answer files with a model of the registry, in a child that has TensorFlow; the flow has it not.
 
-python -c "from flows.inference import inference; inference('digits#prod', ['data.npy'], 'answers.csv')"
+python -m flows.inference --model 'digits#prod' --out answers.csv images.npy
 """
+
+import sys
+
+if __name__ == "__main__":  # help and mistakes are answered before Prefect is imported, which takes seconds
+    from flows.commands.inference import main
+
+    sys.exit(main())
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from prefect import flow, get_run_logger, task

@@ -14,28 +14,35 @@ if __name__ == "__main__":  # help and mistakes are answered before Prefect is i
     sys.exit(main())
 
 from typing import Any
+from uuid import UUID
 
 import httpx
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.reports.events import tell_promoted
+from flows.reports.events import tell_promoted, tell_refused
 from tapeline.errors import InputError, TapelineError, VerdictNo
 from tapeline.params import Params
 from tapeline.project import Project
+from tapeline.registry import lock_file
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
 from tapeline.registry.names import Reference
 from tapeline.registry.register import register
 from tapeline.registry.registry import Registry
-from tapeline.registry.state import Version
+from tapeline.registry.state import Assignment, Version
 from tapeline.registry.verdict import Verdict
+
+ASKED_LATER = "a person, in the form"
+"""Who approves, for what is checked before anyone is asked."""
 
 
 class Approval(RunInput):
@@ -50,7 +57,7 @@ class Approval(RunInput):
 def promotion(
     pipeline: str, stage: str, version: str | None = None, bump: str = "patch", wait_seconds: int = 86_400
 ) -> str | State[Any]:
-    """Make a version of a pipeline's model live in a stage: a registered one, else HEAD's, which is registered first.
+    """Make a version of a pipeline's model live in a stage: a registered one, else HEAD's, registered first if need be.
 
     Whoever calls it gets the tag of the assignment, or a `TapelineError`. wait_seconds: how long a person may take.
     """
@@ -59,28 +66,42 @@ def promotion(
         registry = Registry.open(project, Params.load(project.folder))
         registry.stage(stage)
         chosen = registered(registry, pipeline, version, bump)
+        if live := promoting.check(registry, chosen, stage, approved_by=ASKED_LATER):
+            registry.align_quietly(chosen.name)
+            return Completed(
+                message=f"{chosen.tag.name} is live in {stage} already ({live.tag.name})", data=live.tag.name
+            )
         verdict = judged(registry, chosen, stage)
         if not verdict.holds:
+            tell_refused(pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
             raise VerdictNo(f"{chosen.tag.name} does not get into {stage}: {verdict.reason}")
         approved_by = None
-        if registry.settings.stages[stage].approval and verdict.champion != chosen.number:
+        if registry.settings.stages[stage].approval:
             approved_by = approved(verdict, wait_seconds)
-        tag = promoted(registry, chosen, stage, verdict, approved_by)
-        metrics = chosen.record.get("metrics", {})
-        tell_promoted(pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics)
+        made = promoted(registry, chosen, stage, verdict, approved_by)
+        if made.record.get("flow_run") == flow_run.get_id():  # else another process was first to promote this version
+            metrics = chosen.record.get("metrics", {})
+            tell_promoted(pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics)
     except TapelineError as error:
         return Failed(message=str(error), data=error)
-    return Completed(message=f"{chosen.tag.name} is live in {stage} ({tag})", data=tag)
+    return Completed(message=f"{chosen.tag.name} is live in {stage} ({made.tag.name})", data=made.tag.name)
 
 
 @task(cache_policy=NO_CACHE)
 def registered(registry: Registry, name: str, number: str | None, bump: str) -> Version:
-    """Return the version asked for; without one that of HEAD, registered where it is not yet."""
+    """Return the version asked for; without one that of HEAD's model, registered where it is not yet."""
     if number is not None:
         return registry.version(Reference(name, version=number))
-    for version in registry.state(name).versions.values():
-        if version.commit == registry.repository.head:
+    head = registry.repository.head
+    versions = list(reversed(registry.state(name).versions.values()))
+    for version in versions:
+        if version.commit == head:
             return version
+    if versions:  # a later commit that left the model as it was is no version of its own
+        model = lock_file.recorded(registry.repository, head, name).model
+        for version in versions:
+            if registry.recorded(version).model == model:
+                return version
     return register(registry, name, bump=bump, flow_run=flow_run.get_id())
 
 
@@ -103,19 +124,26 @@ def judged(registry: Registry, version: Version, stage: str) -> Verdict:
 def approved(verdict: Verdict, seconds: int) -> str:
     """Pause until a person has filled in the form that shows the comparison; return who said yes.
 
-    Raises `VerdictNo` for a no.
+    Raises `VerdictNo` for a no and for no answer in time.
     """
-    asked = f"Promote {verdict.name}@{verdict.version} to {verdict.stage}?\n\n```text\n{verdict.table()}\n```"
-    answer = pause_flow_run(wait_for_input=Approval.with_initial_data(description=asked), timeout=seconds)
-    if not answer.name.strip():
-        raise InputError("an approval needs the name of who gives it")
+    model = f"{verdict.name}@{verdict.version}"
+    asked = f"Promote {model} to {verdict.stage}?\n\n```text\n{verdict.table()}\n```"
+    try:
+        answer = pause_flow_run(wait_for_input=Approval.with_initial_data(description=asked), timeout=seconds)
+    except FlowPauseTimeout:
+        said = f"nobody approved {model} for {verdict.stage} within {seconds} s"
+        with get_client(sync_client=True) as client:  # the server lets such a run fail by words of its own alone
+            client.set_flow_run_state(UUID(flow_run.get_id()), Failed(message=said), force=True)
+        raise VerdictNo(said) from None
+    name = answer.name.strip()
     if not answer.approve:
-        raise VerdictNo(f"{answer.name} did not approve {verdict.name}@{verdict.version} for {verdict.stage}")
-    return answer.name.strip()
+        raise VerdictNo(f"{name or 'a person'} did not approve {model} for {verdict.stage}")
+    if not name:
+        raise InputError("an approval needs the name of who gives it")
+    return name
 
 
 @task(cache_policy=NO_CACHE)
-def promoted(registry: Registry, version: Version, stage: str, verdict: Verdict, approved_by: str | None) -> str:
-    """Make it live; return the tag."""
-    made = promoting.promote(registry, version, stage, verdict, approved_by=approved_by, flow_run=flow_run.get_id())
-    return made.tag.name
+def promoted(registry: Registry, version: Version, stage: str, verdict: Verdict, approved_by: str | None) -> Assignment:
+    """Make it live."""
+    return promoting.promote(registry, version, stage, verdict, approved_by=approved_by, flow_run=flow_run.get_id())

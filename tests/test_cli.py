@@ -118,6 +118,11 @@ def test_wrong_parameters_are_said_before_tensorflow(project, change, said):
     assert not (project.folder / "runs").exists()
 
 
+def test_answers_cannot_be_a_folder(project):
+    (project.folder / "y.csv").mkdir()
+    refused(project.call("predict", "fit", "x.npy", "--out", "y.csv"), "--out is 'y.csv', a folder: give the name of")
+
+
 def test_no_project_folder(tmp_path):
     answer = subprocess.run(
         [sys.executable, "-m", "tapeline", "list"],

@@ -1,7 +1,8 @@
 """What automations can react to: a pipeline was trained, missed its bounds or was promoted, or data have changed.
 
-A run's event has the resource `tapeline.pipeline.NAME` and the metrics, the verdict and the branch; a promotion's
-`tapeline.model.NAME` with the version and the stage; `flows.data_changes` tells of `tapeline.dataset.NAME`.
+A run's event has the resource `tapeline.pipeline.NAME` and the metrics, the verdict and the branch; a promotion's, and
+that of its gate's no, `tapeline.model.NAME` with the version and the stage; `flows.data_changes` tells of
+`tapeline.dataset.NAME`.
 """
 
 from collections.abc import Mapping
@@ -39,6 +40,11 @@ def tell_promoted(model: str, *, version: str, stage: str, replaced: str | None,
     """Emit that a version of a model has taken a stage; `replaced` is the version that had it before."""
     payload = {"version": version, "stage": stage, "replaced": replaced, "metrics": dict(metrics)}
     emit(PROMOTED, kind="model", name=model, payload=payload)
+
+
+def tell_refused(model: str, *, version: str, stage: str, reason: str) -> None:
+    """Emit that the gate of a stage has said no to a version of a model, and why."""
+    emit(GATE_FAILED, kind="model", name=model, payload={"version": version, "stage": stage, "reason": reason})
 
 
 def emit(event: str, *, kind: Kind, name: str, payload: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ Nothing here imports TensorFlow, so that `--help` and a mistake in `params.yaml`
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
@@ -43,12 +44,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         use_tree_code(Path.cwd())
     try:
         status: int = options.command(options)
+        sys.stdout.flush()  # here, where a full disk can still be said
     except (TapelineError, Interrupted) as error:
         return _say(error)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            _drop_output()
+            return 1
+        failure = disk_error(error)
+        _drop_output()
+        return _say(failure)
     return status
+
+
+def _drop_output() -> None:
+    """Let the interpreter's last flush succeed: what could not be written has been dealt with."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -29,6 +29,8 @@ def _predict(options: argparse.Namespace) -> int:
         raise InputError(f"--out is {str(options.out)!r}: its name must end in .csv or .jsonl")
     if options.out and not options.out.resolve().parent.is_dir():
         raise InputError(f"--out is {str(options.out)!r}: there is no such folder")
+    if options.out and options.out.is_dir():
+        raise InputError(f"--out is {str(options.out)!r}, a folder: give the name of a file")
     if options.batch_size < 1:
         raise InputError(f"--batch-size is {options.batch_size}: must be at least 1")
     from tqdm import tqdm

@@ -13,8 +13,6 @@ from registries import Registry
 
 X = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def registry(tf, tmp_path_factory):
@@ -30,6 +28,16 @@ def registry(tf, tmp_path_factory):
     return made
 
 
+def python(folder, *arguments, server):
+    environment = {**clones.environment(), "PYTHONPATH": f"{clones.ROOT}:{clones.ROOT / 'src'}"}
+    environment |= {"PREFECT_API_URL": server, "PREFECT_HOME": os.environ["PREFECT_HOME"]}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
 def test_the_command(registry):
     said = registry("predict", "one#prod", "../x.npy", "--out", "../y.jsonl", "--batch-size", "7").stdout
     assert said == "20 examples answered by one@v1.0.0: ../y.jsonl\n"
@@ -41,6 +49,7 @@ def test_the_command(registry):
     np.testing.assert_allclose([float(row["y"]) for row in table], X.sum(1), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -56,6 +65,7 @@ def test_mistakes(registry, arguments, said):
     assert said in answer.stderr and answer.stderr.count("\n") == 1 and not answer.stdout
 
 
+@pytest.mark.slow
 def test_a_failure_in_the_middle_leaves_the_old_answers(registry):
     (registry.folder.parent / "bad.csv").write_text("x.0,x.1\n1,2\n1,a\n")
     (registry.folder.parent / "old.csv").write_text("old")
@@ -65,6 +75,7 @@ def test_a_failure_in_the_middle_leaves_the_old_answers(registry):
     assert not list(registry.folder.parent.glob(".*.partial"))
 
 
+@pytest.mark.slow
 def test_the_flow(registry, server):
     program = (
         "import sys; from flows.inference import inference\n"
@@ -73,14 +84,34 @@ def test_the_flow(registry, server):
         "try: inference('two#prod', ['../x.npy'], '../flow.csv')\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
-    environment = {**clones.environment(), "PYTHONPATH": f"{clones.ROOT}:{clones.ROOT / 'src'}"}
-    environment |= {"PREFECT_API_URL": server, "PREFECT_HOME": os.environ["PREFECT_HOME"]}
-    answer = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=registry.folder, env=environment, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
+    answer = python(registry.folder, "-c", program, server=server)
     assert answer.stdout.splitlines() == [
         "20 examples answered by one@v1.0.0: ../flow.csv",
         "InputError two has no version: `tapeline registry register two` makes one",
     ], answer.stderr
     assert len((registry.folder.parent / "flow.csv").read_text().splitlines()) == 21
+
+
+NOWHERE = "http://127.0.0.1:9/api"
+
+
+def test_the_flow_s_help_needs_no_prefect(tmp_path):
+    answer = python(tmp_path, "-X", "importtime", "-m", "flows.inference", "--help", server=NOWHERE)
+    assert answer.returncode == 0 and "--model NAME[@V|#STAGE]" in answer.stdout
+    assert not [line for line in answer.stderr.splitlines() if line.split()[-1] in ("prefect", "tensorflow")]
+
+
+def test_the_flow_s_command_outside_a_project(tmp_path):
+    answer = python(tmp_path, "-m", "flows.inference", "--model", "one", "--out", "y.csv", "x.npy", server=NOWHERE)
+    assert answer.returncode == 2 and answer.stderr.startswith("inference: no params.yaml in "), answer.stderr
+
+
+@pytest.mark.slow
+def test_the_flow_s_command(registry, server):
+    command = ("-m", "flows.inference", "--model", "one#prod", "--out", "../command.csv")
+    answer = python(registry.folder, *command, "../x.npy", server=server)
+    assert (answer.returncode, answer.stdout) == (0, "20 examples answered by one@v1.0.0: ../command.csv\n"), (
+        answer.stderr
+    )
+    answer = python(registry.folder, *command, "../z.npy", server=NOWHERE)
+    assert (answer.returncode, answer.stderr) == (2, "inference: ../z.npy: no such file\n")

@@ -94,6 +94,18 @@ def picture(folder):
     return folder / "a.png"
 
 
+def archived(damage, save=np.savez):
+    """An archive of zeros with other bytes."""
+
+    def write(folder):
+        save(folder / "a.npz", x=np.zeros((90, 2)))
+        content = (folder / "a.npz").read_bytes()
+        (folder / "a.npz").write_bytes(damage(content))
+        return folder / "a.npz"
+
+    return write
+
+
 def unequal(folder):
     np.savez(folder / "a.npz", x=np.ones((3, 2)), n=np.ones(2))
     return folder / "a.npz"
@@ -116,6 +128,28 @@ def unequal(folder):
         (saved(np.full((1, 8, 8, 1), 256)), IMAGE, "a.npy: image has values that are no uint8"),
         (saved(np.full((1, 8, 8, 1), 0.5)), IMAGE, "a.npy: image has values that are no uint8"),
         (saved(np.ones((3, 2))), TWO, "holds one input and the model takes x, n"),
+        (archived(lambda all: all[:-30]), POINT, "a.npz is no NumPy file without pickles: File is not a zip file"),
+        (
+            archived(lambda all: all[:400] + b"?" + all[401:]),
+            POINT,
+            "a.npz is no NumPy file without pickles: Bad CRC-32 for file 'x.npy'",
+        ),
+        (
+            archived(lambda all: all[:60] + bytes(40) + all[100:], np.savez_compressed),
+            POINT,
+            "a.npz is no NumPy file without pickles",
+        ),
+        (saved(np.full((1, 2), 1e300)), POINT, "a.npy: x has values that are not finite as float32"),
+        (saved(np.full((1, 2), np.nan)), POINT, "a.npy: x has values that are not finite as float32"),
+        (saved(np.full((1, 8, 8, 1), np.nan)), IMAGE, "a.npy: image has values that are no uint8"),
+        (written("a.csv", "x.0,x.1\n1,2\n1,1e300\n"), POINT, "a.csv, line 3: x has values that are not finite as"),
+        (written("a.csv", "x.0,x.1,ort\n1,2,Köln\n".encode("latin-1")), POINT, "a.csv is not UTF-8"),
+        (written("a.jsonl", "[1, 2]\n".encode("utf-16")), POINT, "a.jsonl is not UTF-8"),
+        (
+            written("a.jsonl", "[1]\n[1, 2]\n"),
+            signature(x=("float32", (None,))),
+            "a.jsonl: x of example 1 has shape (2), and that of example 0, in the same batch, (1): give --batch-size 1",
+        ),
         (unequal, TWO, "a.npz has inputs of different lengths"),
         (picture, IMAGE, "a.png is 9×8, the model takes 8×8: scale it first"),
         (picture, POINT, "a.png is an image, and the model takes x of shape (2)"),

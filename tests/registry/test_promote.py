@@ -271,3 +271,35 @@ def test_a_worktree_serves_from_the_main_checkout(registry):
     inside("registry", "promote", "one", "prod")
     assert not (other / "serving").exists()
     assert live(registry) == "v1.0.2"
+
+
+def mounted(registry, options, *command):
+    """Call a command where `serving/` is a tmpfs, in a mount namespace of its own."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody make a mount namespace")
+    program = f'mount -t tmpfs -o {options} none serving && exec "$@"'
+    environment = {**clones.environment(), "PYTHONPATH": str(clones.ROOT / "src")}
+    return subprocess.run(
+        ["unshare", "-rm", "sh", "-c", program, "sh", *command],
+        cwd=registry.folder, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        ("ro", 2, "tapeline: not writable or readable ("),
+        ("size=40k", 1, "tapeline: "),
+    ],
+)
+def test_a_serving_folder_that_takes_nothing(registry, options, status, said):
+    before = registry.state()
+    answer = mounted(registry, options, *TAPELINE, "registry", "promote", "one", "prod")
+    assert answer.returncode == status, answer.stderr
+    assert answer.stderr.startswith(said) and answer.stderr.count("\n") == 1, answer.stderr
+    assert registry.state() == before
+
+
+def test_an_output_that_takes_nothing(registry):
+    answer = mounted(registry, "ro", "sh", "-c", f"{' '.join(TAPELINE)} registry history one > /dev/full")
+    assert (answer.returncode, answer.stderr) == (1, "tapeline: no space left on the disk: make room and run again\n")

@@ -6,6 +6,8 @@ Nothing is guessed: values that do not fit the signature's shape and dtype are r
 import csv
 import itertools
 import json
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +77,8 @@ class Signature:
         wanted = self.shapes[name]
         try:
             array = np.asarray(values)
-            cast = array.astype(object if self.dtypes[name] == "string" else self.dtypes[name])
+            with np.errstate(over="ignore", invalid="ignore"):  # what that leaves is looked at below
+                cast = array.astype(object if self.dtypes[name] == "string" else self.dtypes[name])
         except (ValueError, TypeError, OverflowError):
             raise InputError(f"{where}: {name} must be {self.dtypes[name]} of shape {_shape(wanted)}") from None
         if array.ndim != len(wanted) + 1 or any(
@@ -84,6 +87,8 @@ class Signature:
             raise InputError(f"{where}: {name} has shape {_shape(array.shape[1:])}, the model takes {_shape(wanted)}")
         if np.issubdtype(cast.dtype, np.integer) and not np.array_equal(cast, array):
             raise InputError(f"{where}: {name} has values that are no {self.dtypes[name]}")
+        if np.issubdtype(cast.dtype, np.inexact) and not np.isfinite(cast).all():
+            raise InputError(f"{where}: {name} has values that are not finite as {self.dtypes[name]}")
         return cast
 
 
@@ -107,22 +112,41 @@ def pieces(files: Sequence[Path], signature: Signature, batch_size: int) -> Iter
         else:
             rows = _csv_rows(file, signature) if kind == ".csv" else _json_rows(file, signature)
             for first in itertools.count(0, batch_size):
-                taken = list(itertools.islice(rows, batch_size))
+                taken = _taken(file, rows, batch_size)
                 if not taken:
                     break
-                inputs = {name: np.stack([row[name] for row in taken]) for name in signature.shapes}
-                yield Piece(file, first, inputs)
+                yield Piece(file, first, {name: _stacked(file, name, first, taken) for name in signature.shapes})
+
+
+def _taken(file: Path, rows: Iterator[Batch], count: int) -> list[Batch]:
+    try:
+        return list(itertools.islice(rows, count))
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8: {error.reason}; save it as UTF-8") from None
+
+
+def _stacked(file: Path, name: str, first: int, rows: Sequence[Batch]) -> NDArray[Any]:
+    wanted = rows[0][name].shape
+    for number, row in enumerate(rows[1:], first + 1):
+        if row[name].shape != wanted:
+            raise InputError(
+                f"{file}: {name} of example {number} has shape {_shape(row[name].shape)}, and that of example {first}, "
+                f"in the same batch, {_shape(wanted)}: give --batch-size 1, or lengths that are equal"
+            )
+    return np.stack([row[name] for row in rows])
 
 
 def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece]:
     try:
-        loaded = np.load(file, mmap_mode="r", allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            arrays = {signature.only(file): loaded}
-        else:
-            with loaded:
-                arrays = {name: loaded[name] for name in loaded.files}
-    except (ValueError, OSError, EOFError, SyntaxError) as error:
+        with file.open("rb") as opened:  # a damaged archive that NumPy has opened itself would stay open
+            archive = opened.read(2) == b"PK"
+            opened.seek(0)
+            if archive:
+                with np.load(opened, allow_pickle=False) as loaded:
+                    arrays = {name: loaded[name] for name in loaded.files}
+        if not archive:
+            arrays = {signature.only(file): np.load(file, mmap_mode="r", allow_pickle=False)}
+    except (ValueError, OSError, EOFError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{file} is no NumPy file without pickles: {str(error).splitlines()[0]}") from None
     if missing := sorted(signature.shapes.keys() - arrays.keys()):
         raise InputError(f"{file} has {', '.join(arrays)}; the model takes {', '.join(missing)}")

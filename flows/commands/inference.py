@@ -1,0 +1,44 @@
+"""The command line of the inference flow. Prefect is imported when everything that can be checked is."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from flows.commands.terminal import status, teller
+from flows.connection.api import prefect_api
+from tapeline.disk_errors import blamed
+from tapeline.params import Params
+from tapeline.prediction import inputs
+from tapeline.project import Project
+from tapeline.registry import names
+from tapeline.registry.registry import Registry
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the flow and return its exit status: 0 answered, 1 failed on the way, 2 a mistake of the user's."""
+    options = _parser().parse_args(argv)
+    return status("inference", lambda: _run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m flows.inference",
+        description="Answer files with a registered model: .npy, .npz, CSV, JSON lines, images.",
+    )
+    parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help="such as 'digits#prod'")
+    parser.add_argument("--out", metavar="FILE", required=True, help="a .csv or .jsonl file")
+    parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="(%(default)d)")
+    parser.add_argument("files", metavar="FILE", nargs="+")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    project = Project.find()
+    Registry.open(project, Params.load(project.folder)).version(names.parse(options.model))
+    inputs.check([Path(file) for file in options.files])
+    with prefect_api(project, say=teller("inference")) as connect, blamed(project.shared):
+        from flows.inference import inference
+
+        connect()
+        print(inference(options.model, options.files, options.out, options.batch_size))
+    return 0
