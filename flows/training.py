@@ -112,12 +112,15 @@ def train_isolated(request: Request, project: Project) -> State[Any]:
         report = Report(request.pipeline, run.project, finished=run.finished)
         if run.finished:
             report.keep()
+            run.push()
+            report.version = run.register()
             return Completed(name="nothing new", message=report.headline(), data=report)
         run_stages(request, report)
         try:
             if report.ok:
                 report.branch = run.commit()
-                report.version = run.register() if request.registered else None
+                run.push()
+                report.version = run.register()
         finally:
             publish(report)
         report.check()

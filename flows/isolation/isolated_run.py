@@ -4,7 +4,8 @@ with isolated(request, project, flow_run={"name": "brave-otter", "id": "…"}, s
     if not run.finished:          # else the record of the run that has made the same
         ...                       # bring run.project up to date
         run.commit()
-        run.register()            # where that is asked for
+    run.push()                    # both where that is asked for, and also what an earlier run has made
+    run.register()
 
 The checkout in front, its index and its HEAD are not touched. What runs is the ref's own code; what is orchestrated is
 this code's.
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from flows.stages.recorded import Record
 from tapeline import processes
 from tapeline.errors import InputError, RunError
 from tapeline.git import Git
-from tapeline.project import Project
+from tapeline.project import RUN_BRANCHES, Project
 
 SAME = ".same-"
 """What the locks of runs that would make the same begin with."""
@@ -59,20 +60,46 @@ class IsolatedRun:
         return self.tree.project
 
     def commit(self) -> str:
-        """Commit what was made, push it where that was asked for, and return the branch. Raises `RunError`."""
+        """Commit what was made, and return the branch. Raises `RunError`."""
         with closing(DvcProject(self.project.folder)) as dvc:
             record = Record.of(_lock(self.project), name=self.tree.branch, cache=dvc.cache)
         commit = commit_run(self.tree, self.request, record, ref=self.ref, flow_run=self.flow_run)
         self.say(f"committed as {commit[:7]} on {self.tree.branch}")
-        if self.request.push:
-            push(self.tree, self.request.pipeline, say=self.say)
         return self.tree.branch
 
-    def register(self) -> str:
-        """Register the committed model, and return its tag. Raises `InputError` and `RunError`."""
+    def push(self) -> None:
+        """Push the run's files and branch where that is asked for: an earlier run's too, whose push may have failed.
+
+        A commit that is on no branch of a run here is left alone, which is said. Raises `RunError`.
+        """
+        if not self.request.push:
+            return
+        branch, git = self._branch(), Git(self.project.folder)
+        if git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{branch}") is None:
+            self.say(f"nothing is pushed: {branch} is no run's branch here; `git push` and `dvc push` share it")
+            return
+        if self.finished:  # DVC pushes what stands in the worktree's dvc.lock
+            git("checkout", "--quiet", "--force", "--detach", branch)
+        push(replace(self.tree, name=branch.removeprefix(RUN_BRANCHES)), self.request.pipeline, say=self.say)
+
+    def register(self) -> str | None:
+        """Register the committed model where that is asked for, and return its tag: the one it has, if it has one.
+
+        Raises `InputError` and `RunError`.
+        """
+        if not self.request.registered:
+            return None
         remote = git_remote(Git(self.project.folder)) if self.request.push else None
+        branch = self._branch()
+        known = Git(self.project.folder).ask("rev-parse", "--verify", "--quiet", f"{branch}^{{commit}}")
+        revision = known or self.tree.commit  # the ref's own record is called `main at 8607dbd`
         flow_run = self.flow_run["id"]
-        return register_run(self.tree, self.request.pipeline, flow_run=flow_run, push_to=remote, say=self.say)
+        return register_run(
+            self.tree, self.request.pipeline, branch, revision, flow_run=flow_run, push_to=remote, say=self.say
+        )
+
+    def _branch(self) -> str:
+        return self.finished.name if self.finished else self.tree.branch
 
 
 @contextmanager
