@@ -65,6 +65,15 @@ def test_the_winner_is_the_best_that_passed_the_gate():
     assert "No trial passed the gate." in page(asked, ranked[:1])
 
 
+@pytest.mark.parametrize(
+    ("branch", "merged"), [("runs/x", True), ("origin/runs/x", True), ("0123abc at 0123abc", False), ("", False)]
+)
+def test_only_a_branch_is_offered_to_be_merged(branch, merged):
+    text = page(request(), [Tried(0, {"train.epochs": 7}, 0.0, branch, "yes")])
+    assert (f"$ git merge {branch} && dvc checkout" in text) == merged
+    assert ("its branch as it is" in text) == merged
+
+
 def test_a_sweep_that_goes_on_tries_other_values(tmp_path):
     asked = request(over={"params.rate": {"low": 0.0, "high": 1.0}})
     project = Project(tmp_path, tmp_path, tmp_path)
