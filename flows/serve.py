@@ -129,10 +129,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         read(project.folder / FILE)
         with ExitStack() as stack:
             supervisor = Supervisor(project, port=options.port, worker=options.worker, stack=stack)
-            stack.callback(supervisor.end)
-            supervisor.start_server()
-            supervisor.start_runner()
-            _watch(supervisor, project)
+            try:
+                supervisor.start_server()
+                supervisor.start_runner()
+                _watch(supervisor, project)
+            finally:  # before the stack ends the server: what runs tells it how it ended
+                supervisor.end()
     except TapelineError as error:
         say(str(error))
         return error.status
