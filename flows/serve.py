@@ -67,7 +67,7 @@ class Supervisor:
         say(f"server: http://{LOOPBACK}:{self._port}")
 
     def start_runner(self) -> None:
-        """Start what runs the flows. One that has died is left behind: runs that it began go on by themselves."""
+        """Start what runs the flows."""
         checkout = self._project.folder
         self._began = time.monotonic()
         self._runner = Child(
@@ -106,15 +106,16 @@ class Supervisor:
             if self._failures > TRIES:
                 raise RunError(f"the runner ended {self._failures} times at once: what it said is above")
             say(f"the runner ended with status {self._runner.returncode}: starting it again")
-            self._runner = None
+            self.end()
             time.sleep(PAUSE)
             self.start_runner()
 
     def end(self) -> None:
-        """End the runner and its runs, in order."""
-        if self._runner and self._runner.returncode is None:
+        """End the runner and its runs in order, also where it died: nobody could cancel them. The next run goes on."""
+        if self._runner:
             with self._runner:
                 self._runner.end(signal.SIGTERM)
+        self._runner = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,7 +2,9 @@
 
 import signal
 import socket
+from contextlib import ExitStack
 
+import psutil
 import pytest
 
 from flows import serve
@@ -16,6 +18,24 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(serve, "PAUSE", 0.0)
     return Project(tmp_path, tmp_path, tmp_path)
+
+
+@pytest.fixture
+def runner(project, monkeypatch):
+    """Let a program stand for the runner; each of its starts is a line in `started`."""
+
+    def stands(text=""):
+        head = "import os, subprocess, sys, time\nprint(os.getpid(), file=open('started', 'a'))\n"
+        (project.folder / "stand_in.py").write_text(head + text)
+        monkeypatch.setattr(serve.Supervisor, "_command", lambda self: ["stand_in"])
+
+    return stands
+
+
+@pytest.fixture
+def starts(project):
+    """How often the runner was started."""
+    return lambda: len((project.folder / "started").read_text().split()) if (project.folder / "started").exists() else 0
 
 
 def test_the_runner_ends_before_the_server(project, monkeypatch):
@@ -49,3 +69,28 @@ def test_the_runner_ends_before_the_server(project, monkeypatch):
     finally:
         signal.signal(signal.SIGTERM, handler)
     assert order == ["runner", "server"]
+
+
+RUN = """
+import pathlib, signal
+def end(*_):
+    pathlib.Path('checkpoint').touch()
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+pathlib.Path('begun').touch()
+time.sleep(60)
+"""
+
+
+def test_what_a_dead_runner_has_begun_is_ended_before_the_next_one(project, runner, starts, until):
+    (project.folder / "run.py").write_text(f"import sys, time\n{RUN}")
+    runner("run = subprocess.Popen([sys.executable, 'run.py'])\ntime.sleep(60)\n")
+    supervisor = serve.Supervisor(project, port=0, worker=False, stack=ExitStack())
+    supervisor.start_runner()
+    try:
+        until((project.folder / "begun").exists)
+        psutil.Process(int((project.folder / "started").read_text())).kill()
+        until(lambda: supervisor.look() or starts() == 2)
+        assert (project.folder / "checkpoint").exists()
+    finally:
+        supervisor.end()
