@@ -2,12 +2,15 @@
 
 import signal
 import socket
+import time
 from contextlib import ExitStack
 
 import psutil
 import pytest
+from serving import started
 
 from flows import serve
+from tapeline.errors import RunError
 from tapeline.project import Project
 
 
@@ -28,6 +31,7 @@ def runner(project, monkeypatch):
         head = "import os, subprocess, sys, time\nprint(os.getpid(), file=open('started', 'a'))\n"
         (project.folder / "stand_in.py").write_text(head + text)
         monkeypatch.setattr(serve.Supervisor, "_command", lambda self: ["stand_in"])
+        monkeypatch.setattr(serve, "unanswered", lambda: "")
 
     return stands
 
@@ -94,3 +98,38 @@ def test_what_a_dead_runner_has_begun_is_ended_before_the_next_one(project, runn
         assert (project.folder / "checkpoint").exists()
     finally:
         supervisor.end()
+
+
+def test_a_runner_that_does_not_stay_is_given_up_and_not_while_the_server_is_away(
+    project, runner, starts, until, monkeypatch, capfd
+):
+    runner("sys.exit(1)\n")
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    supervisor = serve.Supervisor(project, port=0, worker=False, stack=ExitStack())
+    away = iter(["", "ConnectError"] * 6)  # there at each start, away when it ended
+    monkeypatch.setattr(serve, "unanswered", lambda: next(away, ""))
+    supervisor.start_runner()
+    until(lambda: supervisor.look() or starts() == 6)
+    with pytest.raises(RunError, match="the runner ended 4 times at once"):
+        until(supervisor.look)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [(), ("--worker",)])
+def test_a_server_that_is_away_is_waited_for(project, until, arguments):
+    process = started(project.folder, *arguments, server="http://127.0.0.1:9/api")
+    try:
+        log = project.folder / "serve.log"
+        until(lambda: "waiting for" in log.read_text())
+        time.sleep(1)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+        lines = [line for line in log.read_text().splitlines() if "does not answer" in line]
+        assert (
+            lines[0] == "serve: waiting for the server at http://127.0.0.1:9/api, which does not answer: ConnectError"
+        )
+        assert "Traceback" not in log.read_text()
+    finally:
+        process.kill()
+        process.wait()
