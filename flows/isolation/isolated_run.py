@@ -30,6 +30,7 @@ from flows.request import Request
 from flows.stages import pipeline as pipeline_check
 from flows.stages.dvc_stage import DvcProject
 from flows.stages.execution import environment
+from flows.stages.outcome import error_line
 from flows.stages.recorded import Record
 from tapeline import processes
 from tapeline.errors import InputError, RunError
@@ -168,9 +169,7 @@ def _bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
         if done.returncode == 0:
             return
         say(f"dvc {verb}: the raw data are not all here")
-    raise RunError(
-        f"raw data cannot be had: {done.stderr.strip().splitlines()[-1]}; `dvc pull` them, or add them again"
-    )
+    raise RunError(f"raw data cannot be had: {error_line(done.stderr)}; `dvc pull` them, or add them again")
 
 
 def _lock(project: Project) -> str:
