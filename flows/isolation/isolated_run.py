@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ from flows.stages.recorded import Record
 from tapeline import processes
 from tapeline.errors import InputError, RunError
 from tapeline.git import Git
+from tapeline.locks import is_held
 from tapeline.project import RUN_BRANCHES, Project
 
 SAME = ".same-"
@@ -149,10 +150,16 @@ def _alone(tree: Worktree, pipeline: str, say: Say) -> Iterator[None]:
     folder = tree.project.worktrees
     mine = folder / f"{SAME}{tree.commit[:12]}-{parameters(tree.project, pipeline)}"
     with processes.exclusive(mine, waiting=say):
-        for other in folder.glob(f"{SAME}*"):
-            if other != mine and time.time() - other.stat().st_mtime > DAY:
-                other.unlink(missing_ok=True)
+        tidy(folder)
         yield
+
+
+def tidy(folder: Path) -> None:
+    """Take away the locks of old runs that nobody holds; another run may do the same at once."""
+    for lock in folder.glob(f"{SAME}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - lock.stat().st_mtime > DAY and not is_held(lock):
+                lock.unlink()
 
 
 def _bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
