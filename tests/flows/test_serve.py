@@ -87,6 +87,12 @@ def test_the_file_that_comes_along_is_right(root):
     assert names == ["training/digits", "training/linear-regression", "training/by-hand"]
 
 
+def test_what_an_event_starts_waits_for_the_run_that_goes_on(root):
+    """It tells of a change once: a run that is cancelled would lose it."""
+    limits = [deployment.concurrency_limit for deployment in read(root / "prefect.yaml") if deployment.triggers]
+    assert [limit.collision_strategy for limit in limits] == ["ENQUEUE"]
+
+
 @pytest.mark.slow
 def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask):
     folder = checkout()
