@@ -69,6 +69,9 @@ def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
         tags=list(wanted.tags),
         concurrency_limit=_limit(wanted.concurrency_limit),
         triggers=_triggers(wanted),
+        paused=wanted.paused,
+        version=wanted.version,
+        enforce_parameter_schema=wanted.enforce_parameter_schema,
     )
 
 
