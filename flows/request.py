@@ -3,6 +3,8 @@
 request = Request.of(pipeline="digits", isolated=True, overrides={"train.epochs": 3})
 """
 
+import json
+import shlex
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -38,6 +40,22 @@ class Request(BaseModel):
     def of(cls, **parameters: Any) -> "Request":
         """Return the request, or raise `InputError` that names the first wrong parameter, its value and the rule."""
         return checked(cls, parameters, where="parameters")
+
+    def command(self) -> str:
+        """Return the command line that asks for the same.
+
+        >>> Request(pipeline="digits", isolated=True, ref="v1", overrides={"train.epochs": 3}).command()
+        'python -m flows.training --pipeline digits --isolated --ref v1 --set train.epochs=3'
+        """
+        parts = ["python", "-m", "flows.training", "--pipeline", self.pipeline]
+        parts += ["--isolated"] if self.isolated else []
+        parts += ["--ref", self.ref] if self.ref else []
+        parts += [part for key, value in self.overrides.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+        parts += ["--push"] if self.push else []
+        parts += ["--register"] if self.registered else []
+        parts += ["--retries", str(self.retries)] if self.retries != Request(pipeline=self.pipeline).retries else []
+        parts += [part for stage, limit in self.timeouts.items() for part in ("--timeout", f"{stage}={limit:g}")]
+        return shlex.join(parts)
 
     @model_validator(mode="after")
     def _in_place_takes_the_checkout_as_it_is(self) -> "Request":

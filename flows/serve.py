@@ -19,6 +19,8 @@ from contextlib import ExitStack
 from itertools import chain
 from types import FrameType
 
+import httpx
+
 from flows.connection.api import API
 from flows.connection.server import LOOPBACK, LocalServer
 from flows.schedules.deployments import CHECKOUT, FILE, read
@@ -47,7 +49,7 @@ class Supervisor:
         self._project, self._port, self._worker, self._stack = project, port, worker, stack
         self._server: LocalServer | None = None
         self._runner: Child | None = None
-        self._began, self._failures = 0.0, 0
+        self._began, self._failures, self._due, self._told = 0.0, 0, 0.0, ""
 
     def start_server(self) -> None:
         """Use the configured server, else the one on the port, else start one. Raises `RunError`."""
@@ -67,11 +69,23 @@ class Supervisor:
         say(f"server: http://{LOOPBACK}:{self._port}")
 
     def start_runner(self) -> None:
-        """Start what runs the flows. One that has died is left behind: runs that it began go on by themselves."""
+        """Start what runs the flows, or say once that the server does not answer: `look` tries again."""
         checkout = self._project.folder
+        try:
+            away = unanswered()
+            command = [] if away else self._command()
+        except httpx.HTTPError as error:
+            away = type(error).__name__
+        if away:
+            self._due = time.monotonic() + PAUSE
+            if away != self._told:
+                say(f"waiting for the server at {os.environ[API]}, which does not answer: {away}")
+            self._told = away
+            return
+        self._told = ""
         self._began = time.monotonic()
         self._runner = Child(
-            [sys.executable, "-m", *self._command()],
+            [sys.executable, "-m", *command],
             cwd=checkout,
             env={
                 **os.environ,
@@ -102,19 +116,22 @@ class Supervisor:
         if self._runner and self._runner.returncode is not None:
             if self._runner.returncode == InputError.status:
                 raise InputError(f"{FILE} cannot be served: what is wrong stands above")
-            self._failures = self._failures + 1 if time.monotonic() - self._began < SETTLED else 1
+            if not unanswered():  # one without a server cannot stay
+                self._failures = self._failures + 1 if time.monotonic() - self._began < SETTLED else 1
             if self._failures > TRIES:
                 raise RunError(f"the runner ended {self._failures} times at once: what it said is above")
             say(f"the runner ended with status {self._runner.returncode}: starting it again")
-            self._runner = None
-            time.sleep(PAUSE)
+            self.end()
+            self._due = time.monotonic() + PAUSE
+        if self._runner is None and time.monotonic() >= self._due:
             self.start_runner()
 
     def end(self) -> None:
-        """End the runner and its runs, in order."""
-        if self._runner and self._runner.returncode is None:
+        """End the runner and its runs in order, also where it died: nobody could cancel them. The next run goes on."""
+        if self._runner:
             with self._runner:
                 self._runner.end(signal.SIGTERM)
+        self._runner = None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,10 +146,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         read(project.folder / FILE)
         with ExitStack() as stack:
             supervisor = Supervisor(project, port=options.port, worker=options.worker, stack=stack)
-            stack.callback(supervisor.end)
-            supervisor.start_server()
-            supervisor.start_runner()
-            _watch(supervisor, project)
+            try:
+                supervisor.start_server()
+                supervisor.start_runner()
+                _watch(supervisor, project)
+            finally:  # before the stack ends the server: what runs tells it how it ended
+                supervisor.end()
     except TapelineError as error:
         say(str(error))
         return error.status
@@ -142,29 +161,41 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _watch(supervisor: Supervisor, project: Project) -> None:
-    import httpx
     from prefect.client.orchestration import get_client
 
     from flows.data_changes import tell_changes
     from flows.schedules.dead_runs import bury
 
-    looked, mistake = 0.0, ""
+    looked, told = 0.0, ""
     while True:
         time.sleep(POLL)
         supervisor.look()
         if time.monotonic() - looked < EVERY:
             continue
-        looked = time.monotonic()
+        looked, mistake = time.monotonic(), ""
         try:
             with get_client(sync_client=True) as client:
                 for line in chain(bury(client, project), tell_changes(client, project)):
                     say(line)
         except httpx.HTTPError as error:
-            say(f"the server does not answer: {type(error).__name__}")
+            mistake = f"the server does not answer: {type(error).__name__}"
         except InputError as error:
-            if str(error) != mistake:
-                mistake = str(error)
-                say(f"changes of data are not seen: {mistake}")
+            mistake = f"changes of data are not seen: {error}"
+        if mistake and mistake != told:
+            say(mistake)
+        told = mistake
+
+
+def unanswered() -> str:
+    """Return why the configured server cannot be asked; nothing when it can."""
+    from prefect.client.orchestration import get_client
+
+    try:
+        with get_client(sync_client=True) as client:
+            error = client.api_healthcheck()
+    except httpx.HTTPError as failure:
+        error = failure
+    return type(error).__name__ if error else ""
 
 
 def answers(port: int) -> bool:

@@ -111,16 +111,10 @@ def search(request: SweepRequest, project: Project) -> list[Tried]:
 
 def check_space(request: SweepRequest, project: Project, commit: str) -> None:
     """Check every bound and every choice with the commit's own code. Raises `InputError`."""
-    mistake = None
     with worktree(project, commit, name=f"check-{request.name}-{os.getpid()}", say=get_run_logger().info) as tree:
-        try:
-            for values in corners(request.over):
-                override(tree.project.folder, request.pipeline, {**request.overrides, **values})
-                check(tree.project, request.pipeline)
-        except InputError as error:  # told outside: the worktree of a mistake is not kept
-            mistake = error
-    if mistake:
-        raise mistake
+        for values in corners(request.over):
+            override(tree.project.folder, request.pipeline, {**request.overrides, **values})
+            check(tree.project, request.pipeline)
 
 
 def run_trials(request: SweepRequest, found: Study, project: Project) -> None:

@@ -98,7 +98,7 @@ def training(
 
 def train_in_place(request: Request) -> State[Any]:
     """Bring the checkout up to date as it stands."""
-    report = Report(request.pipeline, checked(request.pipeline))
+    report = Report(request.pipeline, checked(request.pipeline), request)
     run_stages(request, report)
     publish(report)
     report.check()
@@ -109,15 +109,18 @@ def train_isolated(request: Request, project: Project) -> State[Any]:
     """Train a ref in a worktree and commit the result, unless a finished run has made the same."""
     flow_run = {"name": str(runtime.flow_run.name), "id": str(runtime.flow_run.id)}
     with isolated_run(request, project, flow_run=flow_run, say=get_run_logger().info) as run:
-        report = Report(request.pipeline, run.project, finished=run.finished)
+        report = Report(request.pipeline, run.project, request, finished=run.finished)
         if run.finished:
             report.keep()
+            run.push()
+            report.version = run.register()
             return Completed(name="nothing new", message=report.headline(), data=report)
         run_stages(request, report)
         try:
             if report.ok:
                 report.branch = run.commit()
-                report.version = run.register() if request.registered else None
+                run.push()
+                report.version = run.register()
         finally:
             publish(report)
         report.check()

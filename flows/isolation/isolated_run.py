@@ -4,7 +4,8 @@ with isolated(request, project, flow_run={"name": "brave-otter", "id": "…"}, s
     if not run.finished:          # else the record of the run that has made the same
         ...                       # bring run.project up to date
         run.commit()
-        run.register()            # where that is asked for
+    run.push()                    # both where that is asked for, and also what an earlier run has made
+    run.register()
 
 The checkout in front, its index and its HEAD are not touched. What runs is the ref's own code; what is orchestrated is
 this code's.
@@ -14,8 +15,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -29,11 +30,13 @@ from flows.request import Request
 from flows.stages import pipeline as pipeline_check
 from flows.stages.dvc_stage import DvcProject
 from flows.stages.execution import environment
+from flows.stages.outcome import error_line
 from flows.stages.recorded import Record
 from tapeline import processes
 from tapeline.errors import InputError, RunError
 from tapeline.git import Git
-from tapeline.project import Project
+from tapeline.locks import is_held
+from tapeline.project import RUN_BRANCHES, Project
 
 SAME = ".same-"
 """What the locks of runs that would make the same begin with."""
@@ -59,20 +62,46 @@ class IsolatedRun:
         return self.tree.project
 
     def commit(self) -> str:
-        """Commit what was made, push it where that was asked for, and return the branch. Raises `RunError`."""
+        """Commit what was made, and return the branch. Raises `RunError`."""
         with closing(DvcProject(self.project.folder)) as dvc:
             record = Record.of(_lock(self.project), name=self.tree.branch, cache=dvc.cache)
         commit = commit_run(self.tree, self.request, record, ref=self.ref, flow_run=self.flow_run)
         self.say(f"committed as {commit[:7]} on {self.tree.branch}")
-        if self.request.push:
-            push(self.tree, self.request.pipeline, say=self.say)
         return self.tree.branch
 
-    def register(self) -> str:
-        """Register the committed model, and return its tag. Raises `InputError` and `RunError`."""
+    def push(self) -> None:
+        """Push the run's files and branch where that is asked for: an earlier run's too, whose push may have failed.
+
+        A commit that is on no branch of a run here is left alone, which is said. Raises `RunError`.
+        """
+        if not self.request.push:
+            return
+        branch, git = self._branch(), Git(self.project.folder)
+        if git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{branch}") is None:
+            self.say(f"nothing is pushed: {branch} is no run's branch here; `git push` and `dvc push` share it")
+            return
+        if self.finished:  # DVC pushes what stands in the worktree's dvc.lock
+            git("checkout", "--quiet", "--force", "--detach", branch)
+        push(replace(self.tree, name=branch.removeprefix(RUN_BRANCHES)), self.request.pipeline, say=self.say)
+
+    def register(self) -> str | None:
+        """Register the committed model where that is asked for, and return its tag: the one it has, if it has one.
+
+        Raises `InputError` and `RunError`.
+        """
+        if not self.request.registered:
+            return None
         remote = git_remote(Git(self.project.folder)) if self.request.push else None
+        branch = self._branch()
+        known = Git(self.project.folder).ask("rev-parse", "--verify", "--quiet", f"{branch}^{{commit}}")
+        revision = known or self.tree.commit  # the ref's own record is called `main at 8607dbd`
         flow_run = self.flow_run["id"]
-        return register_run(self.tree, self.request.pipeline, flow_run=flow_run, push_to=remote, say=self.say)
+        return register_run(
+            self.tree, self.request.pipeline, branch, revision, flow_run=flow_run, push_to=remote, say=self.say
+        )
+
+    def _branch(self) -> str:
+        return self.finished.name if self.finished else self.tree.branch
 
 
 @contextmanager
@@ -121,10 +150,16 @@ def _alone(tree: Worktree, pipeline: str, say: Say) -> Iterator[None]:
     folder = tree.project.worktrees
     mine = folder / f"{SAME}{tree.commit[:12]}-{parameters(tree.project, pipeline)}"
     with processes.exclusive(mine, waiting=say):
-        for other in folder.glob(f"{SAME}*"):
-            if other != mine and time.time() - other.stat().st_mtime > DAY:
-                other.unlink(missing_ok=True)
+        tidy(folder)
         yield
+
+
+def tidy(folder: Path) -> None:
+    """Take away the locks of old runs that nobody holds; another run may do the same at once."""
+    for lock in folder.glob(f"{SAME}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - lock.stat().st_mtime > DAY and not is_held(lock):
+                lock.unlink()
 
 
 def _bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
@@ -141,9 +176,7 @@ def _bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
         if done.returncode == 0:
             return
         say(f"dvc {verb}: the raw data are not all here")
-    raise RunError(
-        f"raw data cannot be had: {done.stderr.strip().splitlines()[-1]}; `dvc pull` them, or add them again"
-    )
+    raise RunError(f"raw data cannot be had: {error_line(done.stderr)}; `dvc pull` them, or add them again")
 
 
 def _lock(project: Project) -> str:

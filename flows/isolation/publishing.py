@@ -10,6 +10,7 @@ from dvc.repo import Repo
 
 from flows.isolation.worktree import Worktree
 from flows.stages.execution import environment
+from flows.stages.outcome import error_line
 from tapeline.errors import RunError
 from tapeline.git import Git
 
@@ -33,8 +34,7 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
         except subprocess.TimeoutExpired:
             raise RunError(f"dvc push to {storage}: not done after {PATIENCE:g} s{_again(tree)}") from None
         if done.returncode:
-            last = (done.stderr.strip() or done.stdout.strip()).splitlines() or ["it failed and said nothing"]
-            raise RunError(f"dvc push to {storage}: {last[-1]}{_again(tree)}")
+            raise RunError(f"dvc push to {storage}: {error_line(done.stderr or done.stdout)}{_again(tree)}")
         say(f"the files are on DVC's remote {storage}")
     remote = git_remote(git)
     if remote:

@@ -3,8 +3,8 @@
 with worktree(project, commit, name="brave-otter", say=print) as tree:
     tree.project       # this project, as it is at the commit
 
-A run that fails leaves its worktree (see `tapeline.worktrees`), and the newest few of these are kept. What was left by
-a crash the next run takes away.
+A run that fails leaves its worktree (see `tapeline.worktrees`), a mistake in what was asked for does not. The newest
+few are kept. What was left by a crash the next run takes away.
 """
 
 import fcntl
@@ -45,8 +45,9 @@ class Worktree:
 def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[Worktree]:
     """Yield a worktree at `commit`, after taking away what crashed runs have left.
 
-    It is kept when an `Exception` leaves the block, which is said; a signal's exception takes it away as well, since
-    the checkpoint is in the main checkout. Raises `RunError` where Git cannot make one.
+    It is kept when an `Exception` leaves the block, which is said. A mistake of the user's leaves nothing to be looked
+    at, and a signal's exception takes it away as well, since the checkpoint is in the main checkout. Raises `RunError`
+    where Git cannot make one.
     """
     git = Git(project.folder)
     folder = project.worktrees
@@ -60,6 +61,8 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
     failure = ""
     try:
         yield Worktree(name, commit, Project.find(inside))
+    except InputError:
+        raise
     except Exception as error:
         failure = str(error) or repr(error)
         raise

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from flows.reports.pictures import confusion_matrix, learning_curve
 from flows.reports.report import Report, word
+from flows.request import Request
 
 
 def markdown(report: Report) -> str:
@@ -65,14 +66,15 @@ def _pictures(report: Report) -> Iterator[str]:
 
 
 def _to_go_on(report: Report) -> Iterator[str]:
-    commands = {f"python -m flows.training --pipeline {report.pipeline}": "goes on where this one ended"}
+    request = report.request or Request(pipeline=report.pipeline)
+    commands = {request.command(): "goes on where this one ended"}
     if report.branch:
         commands = {
             f"git diff HEAD {report.branch} -- params.yaml": "what was set otherwise",
             f"dvc get . models/{report.pipeline} --rev {report.branch}": "its model alone",
             f"git merge {report.branch} && dvc checkout": "take it over",
         }
-    elif report.model():
+    elif report.model() and not request.isolated:
         commands = {
             "dvc metrics diff": "against the last commit",
             "dvc plots show": "as a page",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flows.request import Request
 from flows.stages.outcome import Outcome
 from flows.stages.recorded import Record
 from tapeline.errors import TapelineError
@@ -36,6 +37,8 @@ class Report:
 
     pipeline: str
     project: Project
+    request: Request | None = None
+    """What was asked for, where that is known."""
     stages: dict[str, StageResult] = field(default_factory=dict)
     branch: str | None = None
     """Where an isolated run was committed."""

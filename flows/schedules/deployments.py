@@ -55,9 +55,9 @@ class Schedule(BaseModel):
 
 
 class Deployment(BaseModel):
-    """One entry of the file."""
+    """One entry of the file. A key that Prefect does not know is refused, and so is one that would be of no effect."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(min_length=1)]
     entrypoint: Annotated[str, Field(pattern=r"^\S+\.py:\w+$")]
@@ -69,6 +69,24 @@ class Deployment(BaseModel):
     schedules: tuple[Schedule, ...] = ()
     triggers: tuple[dict[str, Any], ...] = ()
     """Events that start a run, in Prefect's form of automations."""
+    paused: bool = False
+    version: str | None = None
+    enforce_parameter_schema: bool = True
+    schedule: Any = None
+    """Refused: `schedules` is a list."""
+    flow_name: Any = None
+    version_type: Any = None
+    build: Any = None
+    push: Any = None
+    pull: Any = None
+    sla: Any = None
+    """What only `prefect deploy` and workers make use of, and check."""
+
+    @model_validator(mode="after")
+    def _one_list_of_schedules(self) -> "Deployment":
+        if self.schedule is not None:
+            raise ValueError("schedule would be of no effect: write schedules, a list")
+        return self
 
     @property
     def flow(self) -> str:

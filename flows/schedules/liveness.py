@@ -5,6 +5,7 @@ with alive(project, flow_run_id):
 """
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,9 @@ from tapeline.locks import is_held
 from tapeline.project import Project
 
 FOLDER = "flow-runs"
+
+MOMENT = 0.2
+"""Seconds from the first look at a lock that nobody holds to the second."""
 
 
 @contextmanager
@@ -28,9 +32,17 @@ def alive(project: Project, flow_run: str) -> Iterator[None]:
 
 
 def locks(project: Project) -> Iterator[tuple[str, bool]]:
-    """Yield each flow run that has not ended in order, and whether its process is there."""
+    """Yield each flow run that has not ended in order, and whether its process is there.
+
+    Looks twice: one that is just beginning takes its lock in a moment, and one that has ended meanwhile is left out.
+    """
     for path in sorted((project.shared / FOLDER).glob("*")):
-        yield path.name, is_held(path)
+        held = is_held(path)
+        if not held:
+            time.sleep(MOMENT)
+            held = is_held(path)
+        if held or path.exists():
+            yield path.name, held
 
 
 def forget(project: Project, flow_run: str) -> None:

@@ -4,6 +4,7 @@ Only what belongs to this checkout is looked at: deployments whose flows are loa
 """
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,16 @@ from prefect.client.schemas.sorting import DeploymentSort
 from flows.schedules.deployments import Deployment, when
 
 PAGE = 200
-SHOWN = ("entrypoint", "parameters", "tags", "description", "work_pool_name", "concurrency_options")
+SHOWN = (
+    "entrypoint",
+    "parameters",
+    "tags",
+    "description",
+    "work_pool_name",
+    "job_variables",
+    "concurrency_options",
+    "paused",
+)
 LIMIT, SCHEDULE, TRIGGER = "concurrency_limit", "schedule", "trigger"
 
 
@@ -38,13 +48,18 @@ def deployed(client: SyncPrefectClient, checkout: Path) -> dict[str, DeploymentR
 
 def remove_what_is_gone(client: SyncPrefectClient, wanted: Sequence[Deployment], checkout: Path) -> Iterator[str]:
     """Remove deployments and schedules that the file no longer has, and yield a line for each."""
-    by_name = {deployment.full_name: deployment for deployment in wanted}
-    for name, found in deployed(client, checkout).items():
-        if name not in by_name:
+    by_key = {(deployment.entrypoint, deployment.name): deployment for deployment in wanted}
+    there = deployed(client, checkout)
+    newest: dict[tuple[str, str], str] = {}  # a flow may have another name than its function, and had another
+    for name, found in sorted(there.items(), key=lambda item: str(item[1].created)):
+        newest[found.entrypoint or "", found.name] = name
+    for name, found in there.items():
+        key = (found.entrypoint or "", found.name)
+        if key not in by_key or newest[key] != name:
             client.delete_deployment(found.id)
             yield f"removed {name}"
             continue
-        left = [str(schedule) for schedule in by_name[name].schedules]
+        left = [str(schedule) for schedule in by_key[key].schedules]
         for schedule in client.read_deployment_schedules(found.id):
             words = describe(schedule)
             if words in left:
@@ -59,7 +74,7 @@ def described(client: SyncPrefectClient, checkout: Path) -> dict[str, dict[str, 
     return {
         name: {what: getattr(found, what) for what in SHOWN}
         | {LIMIT: found.global_concurrency_limit.limit if found.global_concurrency_limit else None}
-        | {SCHEDULE: [describe(schedule) for schedule in found.schedules]}
+        | {SCHEDULE: [_in_detail(schedule) for schedule in found.schedules]}
         | {TRIGGER: _triggers(client, found)}
         for name, found in deployed(client, checkout).items()
     }
@@ -94,6 +109,13 @@ def describe(schedule: DeploymentSchedule) -> str:
     inner = schedule.schedule
     words = when(getattr(inner, "cron", None), getattr(inner, "interval", None), getattr(inner, "timezone", None))
     return f"{words}{f' ({schedule.slug})' if schedule.slug else ''}"
+
+
+def _in_detail(schedule: DeploymentSchedule) -> str:
+    """Return a schedule with what can change while it stays the same one."""
+    more = [] if schedule.active else ["off"]
+    more += [f"with {json.dumps(schedule.parameters, sort_keys=True)}"] if schedule.parameters else []
+    return ", ".join([describe(schedule), *more])
 
 
 def _folder(deployment: DeploymentResponse) -> str | None:

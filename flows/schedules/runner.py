@@ -8,6 +8,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 from prefect.deployments.runner import RunnerDeployment
@@ -18,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from flows.schedules.deployments import FILE, Deployment, Limit, Schedule, read
 from flows.schedules.reconciliation import described, differences, remove_what_is_gone
-from tapeline.errors import InputError, TapelineError
+from tapeline.errors import InputError, RunError, TapelineError
 from tapeline.project import Project
 
 ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
@@ -39,9 +40,21 @@ def main() -> int:
     except TapelineError as error:
         print(f"runner: {error}", flush=True)
         return error.status
+    except httpx.HTTPError as error:
+        return _away(error)
     print("\n".join(lines or ["deployments are as before"]), flush=True)
-    asyncio.run(runner.start())
+    try:
+        asyncio.run(runner.start())
+    except httpx.HTTPError as error:
+        return _away(error)
     return 0
+
+
+def _away(error: httpx.HTTPError) -> int:
+    print(
+        f"runner: the server does not answer as it should: {type(error).__name__}: {error}".splitlines()[0], flush=True
+    )
+    return RunError.status
 
 
 def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
@@ -56,6 +69,9 @@ def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
         tags=list(wanted.tags),
         concurrency_limit=_limit(wanted.concurrency_limit),
         triggers=_triggers(wanted),
+        paused=wanted.paused,
+        version=wanted.version,
+        enforce_parameter_schema=wanted.enforce_parameter_schema,
     )
 
 

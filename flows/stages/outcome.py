@@ -4,6 +4,7 @@ DVC exits with 255 whatever the stage's status was, so the stage leaves an outco
 killed, or ended before any code of ours ran.
 """
 
+import itertools
 import json
 import re
 import signal
@@ -14,6 +15,7 @@ from typing import Any
 
 ERROR = "ERROR: "
 STATUS = re.compile(r"exited with (-?\d+)$")
+ADVICE = re.compile(r"Is your cache up to date|<?https?://|Having any troubles")
 BUSY = re.compile(r"is busy, it is being blocked by|Unable to acquire lock")
 
 
@@ -70,6 +72,18 @@ def judge(stage: str, *, returncode: int, lines: Iterable[str], left: dict[str, 
         return _killed(stage, signum)
     own = [line for line in lines[:at] if not line.startswith(("> ", "Running stage "))]
     return Outcome(word="failed", message=own[-1] if own else error, status=1)
+
+
+def error_line(output: str) -> str:
+    """Return in one line what went wrong by the output of a DVC command: its first error, without what it advises.
+
+    >>> error_line("ERROR: failed to pull data\\nIs your cache up to date?\\n<https://error.dvc.org/missing-files>")
+    'failed to pull data'
+    """
+    lines = [line.strip() for line in output.strip().splitlines()]
+    at = next((index for index, line in enumerate(lines) if line.startswith(ERROR)), len(lines) - 1)
+    said = itertools.takewhile(lambda line: line and not ADVICE.match(line), lines[max(at, 0) :])
+    return " ".join(said).removeprefix(ERROR) or "it failed and said nothing"
 
 
 def timed_out(kind: str, name: str, seconds: float | None) -> Outcome:

@@ -9,6 +9,7 @@ from flows.reports.svg import COLOURS, dot, drawing, line, scaled, text
 from flows.sweeps.request import Range, SweepRequest, Value
 from flows.sweeps.study import Tried
 from flows.sweeps.trial import override
+from tapeline.project import RUN_BRANCHES
 
 WIDTH, HEIGHT, MARGIN = 480, 220, 50
 
@@ -63,8 +64,12 @@ def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
     yield from ("", f"**{headline(request, ranked)}**")
     if not best.gate.startswith("yes"):
         yield from ("", "No trial passed the gate.")
-    yield from ("", "The winner again, or its branch as it is:", "", "```console", f"$ {command(request, ranked)}")
-    if best.branch:
+    mergeable = (
+        RUN_BRANCHES in best.branch and " " not in best.branch
+    )  # else a commit whose record is the winner: `main at 8607dbd`
+    yield from ("", f"The winner again{', or its branch as it is' if mergeable else ''}:", "")
+    yield from ("```console", f"$ {command(request, ranked)}")
+    if mergeable:
         yield f"$ git merge {best.branch} && dvc checkout"
     yield "```"
     yield from ("", f"![{request.metric} over trials]({_over_trials(request, ranked)})")

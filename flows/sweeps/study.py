@@ -43,6 +43,8 @@ class Study:
     def __init__(self, study: optuna.Study, request: SweepRequest, folder: Path) -> None:
         self._study, self._request, self.folder = study, request, folder
         self.commit: str = study.user_attrs[DEFINITION]["commit"]
+        # A seed of its own for each call: the sampler's first values would be those of the first call again.
+        study.sampler = optuna.samplers.TPESampler(seed=request.seed + len(study.trials))
         for trial in study.get_trials(states=[TrialState.RUNNING]):  # of a sweep that was killed
             study.tell(trial.number, state=TrialState.FAIL)
             study.enqueue_trial(trial.params)
@@ -116,7 +118,6 @@ def _found(storage: JournalStorage, request: SweepRequest, commit: str, folder: 
 def _created(storage: JournalStorage, request: SweepRequest) -> optuna.Study:
     return optuna.create_study(
         storage=storage,
-        sampler=optuna.samplers.TPESampler(seed=request.seed),
         study_name=request.name,
         direction="maximize" if request.goal == "max" else "minimize",
         load_if_exists=True,

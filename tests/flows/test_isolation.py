@@ -265,13 +265,16 @@ def test_without_remotes_it_says_so(repository, isolated):
 
 
 @pytest.mark.slow
-def test_a_remote_that_refuses_fails_the_run_with_what_to_do(repository, isolated, tmp_path):
+def test_a_remote_that_refuses_fails_the_run_with_what_to_do(repository, isolated, ask, tmp_path):
     folder = repository(dirty=False)
     git(folder, "remote", "add", "origin", str(tmp_path / "nowhere.git"))
     done = isolated(folder, "--push")
     assert done.returncode == 1
     [branch] = branches(folder)
     assert done.stderr.splitlines()[-1].endswith(f"push it with `git push REMOTE {branch}` and `dvc push`")
+    pages = ask("artifacts", {"flow_runs": {"name": {"any_": [branch.removeprefix("runs/")]}}})
+    [page] = [page for page in pages if page["key"] == "training-tiny"]
+    assert f"git merge {branch} && dvc checkout" in page["data"]
 
 
 @pytest.mark.slow

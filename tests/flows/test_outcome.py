@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from flows.stages.outcome import Outcome, judge, read_outcome, was_busy
+from flows.stages.outcome import Outcome, error_line, judge, read_outcome, was_busy
 
 RUNNING = ["Running stage 'train@tiny':", "> exec python stage.py train tiny"]
 
@@ -61,3 +61,28 @@ def test_an_outcome_of_another_session_is_not_this_run_s(tmp_path):
 def test_busy_is_seen_in_dvc_s_lines():
     assert was_busy(["x", "ERROR: '/a/b' is busy, it is being blocked by:", "  (PID 1): dvc repro"])
     assert not was_busy([*RUNNING, "busy bees"])
+
+
+MISSING = (
+    "ERROR: failed to pull data from the cloud - Checkout failed for following targets:\na\nIs your cache up to date?"
+)
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("", "it failed and said nothing"),
+        ("\n", "it failed and said nothing"),
+        ("no error of DVC's", "no error of DVC's"),
+        (
+            f"WARNING: some are lost\n{MISSING}\n<https://error.dvc.org/missing-files>\n",
+            "failed to pull data from the cloud - Checkout failed for following targets: a",
+        ),
+        (
+            "ERROR: unexpected error - no such bucket\n\nHaving any troubles? Hit us up at https://dvc.org/support\n",
+            "unexpected error - no such bucket",
+        ),
+    ],
+)
+def test_what_dvc_says_is_one_line_without_its_advice(output, line):
+    assert error_line(output) == line

@@ -6,6 +6,7 @@ import pytest
 
 from flows.reports.page import markdown
 from flows.reports.report import PipelineFailed, Report, StageResult, summary
+from flows.request import Request
 from flows.stages.outcome import UNCHANGED, Outcome
 from tapeline.project import Project
 
@@ -75,3 +76,36 @@ def test_files_of_an_earlier_run_are_not_this_one_s(report):
 def test_the_headline(report, stages, headline):
     report.stages.update(stages)
     assert report.headline() == headline
+
+
+ISOLATED = Request(pipeline="tiny", isolated=True, ref="v1", overrides={"dataset": "a b"}, timeouts={"train": 60.0})
+AGAIN = "python -m flows.training --pipeline tiny --isolated --ref v1 --set 'dataset=\"a b\"' --timeout train=60"
+
+
+def advice(report):
+    text = markdown(report).partition("To go on:")[2]
+    return [line[2:].partition("  #")[0].strip() for line in text.splitlines() if line.startswith("$ ")]
+
+
+@pytest.mark.parametrize(
+    ("request_", "outcome", "branch", "commands"),
+    [
+        (None, Outcome(word="failed", status=1), None, ["python -m flows.training --pipeline tiny"]),
+        (ISOLATED, Outcome(word="failed", status=1), None, [AGAIN]),
+        (ISOLATED, Outcome(word="verdict", status=1), None, [AGAIN]),
+        (ISOLATED, Outcome(word="ran"), None, [AGAIN]),
+        (ISOLATED, Outcome(word="ran"), "runs/x", ["git diff", "dvc get", "git merge runs/x && dvc checkout"]),
+        (
+            None,
+            Outcome(word="ran"),
+            None,
+            ["dvc metrics diff", "dvc plots show", "git add params.yaml dvc.lock && git"],
+        ),
+    ],
+)
+def test_how_to_go_on(report, request_, outcome, branch, commands):
+    report.request, report.branch = request_, branch
+    report.stages["export@tiny"] = StageResult(outcome, 1.0)
+    found = advice(report)
+    assert len(found) == len(commands)
+    assert all(line.startswith(command) for line, command in zip(found, commands, strict=True)), found

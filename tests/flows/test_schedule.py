@@ -13,7 +13,7 @@ SERVE = """
 from datetime import timedelta
 from flows.training import training
 if __name__ == "__main__":
-    training.serve(name="{name}", parameters={{"pipeline": "tiny"}}, {schedule})
+    training.serve(name="{name}", parameters={{"pipeline": "tiny", **{more}}}, {schedule})
 """
 
 
@@ -22,8 +22,8 @@ def serve(server):
     """Serve the flow from a folder, as a process."""
     started = []
 
-    def popen(folder, name, schedule=""):
-        (folder / "serve.py").write_text(SERVE.format(name=name, schedule=schedule))
+    def popen(folder, name, schedule="", **more):
+        (folder / "serve.py").write_text(SERVE.format(name=name, schedule=schedule, more=more))
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -57,10 +57,16 @@ def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
 
 
 @pytest.mark.slow
-def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, ask, until, processes_below):
+@pytest.mark.parametrize("isolated", [False, True])
+def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, ask, until, processes_below, isolated):
     folder = project("waits")
-    serving = serve(folder, "cancelled")
-    [deployment] = until(lambda: ask("deployments", {"deployments": {"name": {"any_": ["cancelled"]}}}))
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    subprocess.run([*git, "branch", "-M", "main"], cwd=folder, check=True)
+    subprocess.run([*git, "add", "-A"], cwd=folder, check=True)
+    subprocess.run([*git, "commit", "-qm", "what waits"], cwd=folder, check=True)
+    name = f"cancelled-{isolated}"
+    serving = serve(folder, name, isolated=isolated)
+    [deployment] = until(lambda: ask("deployments", {"deployments": {"name": {"any_": [name]}}}))
     run = api("POST", f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
     until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
     api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING"}})
@@ -69,3 +75,5 @@ def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, 
     assert left == [], "the flow's process ends when its children have"
     assert serving.poll() is None
     assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"
+    left = folder / ".tapeline/worktrees"
+    assert not left.exists() or [path for path in left.iterdir() if path.is_dir()] == []

@@ -73,6 +73,9 @@ def runs(ask):
         ({"schedules": [{"cron": "0 3 * * *", "interval": 20}]}, "a schedule has either cron or interval"),
         ({"schedules": [{"crn": "0 3 * * *"}]}, "crn: no such setting; did you mean 'cron'?"),
         ({"entrypoint": "flows.training"}, "entrypoint"),
+        ({"concurency_limit": 1}, "concurency_limit: no such setting; did you mean 'concurrency_limit'?"),
+        ({"schedule": {"cron": "0 3 * * *"}}, "schedule would be of no effect: write schedules, a list"),
+        ({"paused": "maybe"}, "paused"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_line(tmp_path, change, message):
@@ -83,9 +86,32 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path, change, message):
     assert "\n" not in str(refusal.value)
 
 
+def test_what_prefect_knows_besides_is_taken(tmp_path):
+    write(tmp_path, entry("a") | {"paused": True, "version": "1", "pull": [], "enforce_parameter_schema": False})
+    [deployment] = read(tmp_path / "prefect.yaml")
+    assert (deployment.paused, deployment.version) == (True, "1")
+
+
+def test_a_deployment_is_served_as_the_file_has_it(checkout, monkeypatch):
+    from flows.schedules.runner import served
+
+    folder = checkout()
+    write(folder, entry("a") | {"paused": True, "version": "7", "enforce_parameter_schema": False})
+    monkeypatch.chdir(folder)
+    [wanted] = read(folder / "prefect.yaml")
+    found = served(wanted, folder)
+    assert (found.paused, found.version, found.enforce_parameter_schema) == (True, "7", False)
+
+
 def test_the_file_that_comes_along_is_right(root):
     names = [deployment.full_name for deployment in read(root / "prefect.yaml")]
     assert names == ["training/digits", "training/linear-regression", "training/by-hand"]
+
+
+def test_what_an_event_starts_waits_for_the_run_that_goes_on(root):
+    """It tells of a change once: a run that is cancelled would lose it."""
+    limits = [deployment.concurrency_limit for deployment in read(root / "prefect.yaml") if deployment.triggers]
+    assert [limit.collision_strategy for limit in limits] == ["ENQUEUE"]
 
 
 @pytest.mark.slow

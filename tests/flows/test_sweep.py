@@ -12,8 +12,9 @@ import pytest
 
 from flows.sweeps.page import command, page, summary, winner
 from flows.sweeps.request import SweepRequest
-from flows.sweeps.study import Tried
+from flows.sweeps.study import Tried, study
 from tapeline.errors import InputError
+from tapeline.project import Project
 
 OVER = {"train.epochs": {"low": 1, "high": 9}}
 
@@ -62,6 +63,30 @@ def test_the_winner_is_the_best_that_passed_the_gate():
     assert text.count("](data:image/svg+xml;base64,") == 2, "over trials, and over the one that has an axis"
     assert "No trial passed" not in text
     assert "No trial passed the gate." in page(asked, ranked[:1])
+
+
+@pytest.mark.parametrize(
+    ("branch", "merged"), [("runs/x", True), ("origin/runs/x", True), ("0123abc at 0123abc", False), ("", False)]
+)
+def test_only_a_branch_is_offered_to_be_merged(branch, merged):
+    text = page(request(), [Tried(0, {"train.epochs": 7}, 0.0, branch, "yes")])
+    assert (f"$ git merge {branch} && dvc checkout" in text) == merged
+    assert ("its branch as it is" in text) == merged
+
+
+def test_a_sweep_that_goes_on_tries_other_values(tmp_path):
+    asked = request(over={"params.rate": {"low": 0.0, "high": 1.0}})
+    project = Project(tmp_path, tmp_path, tmp_path)
+    tried = []
+    for _ in range(3):  # as one process after another would
+        with study(project, asked, "0123abc", say=print) as found:
+            for _ in range(2):
+                trial = found.ask()
+                found.tell(trial, value=trial.params["params.rate"], branch="", gate="")
+                tried.append(trial.params["params.rate"])
+    assert len(set(tried)) == 6
+    with study(Project(tmp_path, tmp_path, tmp_path / "other"), asked, "0123abc", say=print) as found:
+        assert [found.ask().params["params.rate"] for _ in range(2)] == tried[:2], "the seed chooses"
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+"""Locks of runs, looked at while other processes take them, free them and tidy them away."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flows.isolation import isolated_run
+from flows.schedules import liveness
+from tapeline import processes
+from tapeline.project import Project
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.setattr(liveness, "MOMENT", 0.0)
+    (tmp_path / liveness.FOLDER).mkdir()
+    return Project(tmp_path, tmp_path, tmp_path)
+
+
+def test_a_run_whose_lock_nobody_holds_is_dead(project):
+    (project.shared / liveness.FOLDER / "dead").touch()
+    with liveness.alive(project, "living"):
+        assert list(liveness.locks(project)) == [("dead", False), ("living", True)]
+    liveness.forget(project, "dead")
+    assert list(liveness.locks(project)) == []
+
+
+def test_a_run_that_ends_while_it_is_looked_at_is_not_dead(project, monkeypatch):
+    path = project.shared / liveness.FOLDER / "ends"
+    path.touch()
+
+    def look(lock):
+        lock.unlink(missing_ok=True)
+        return False
+
+    monkeypatch.setattr(liveness, "is_held", look)
+    assert list(liveness.locks(project)) == []
+
+
+def test_a_run_that_has_not_taken_its_lock_yet_is_not_dead(project, monkeypatch):
+    (project.shared / liveness.FOLDER / "begins").touch()
+    looks = iter([False, True])
+    monkeypatch.setattr(liveness, "is_held", lambda lock: next(looks))
+    assert list(liveness.locks(project)) == [("begins", True)]
+
+
+def old(path):
+    path.touch()
+    os.utime(path, (0, 0))
+    return path
+
+
+def test_an_old_lock_goes_and_one_that_is_held_stays(tmp_path):
+    left, held, new = (tmp_path / f"{isolated_run.SAME}{name}" for name in ("left", "held", "new"))
+    old(left), new.touch()
+    with processes.exclusive(held, waiting=print):
+        old(held)
+        isolated_run.tidy(tmp_path)
+        assert sorted(tmp_path.iterdir()) == [held, new]
+
+
+def test_two_runs_tidy_at_once(tmp_path, monkeypatch):
+    old(tmp_path / f"{isolated_run.SAME}left")
+    gone = tmp_path / f"{isolated_run.SAME}gone"
+    monkeypatch.setattr(Path, "glob", lambda folder, pattern: [gone, tmp_path / f"{isolated_run.SAME}left"])
+    isolated_run.tidy(tmp_path)
+    assert list(tmp_path.iterdir()) == []
