@@ -67,7 +67,8 @@ def promotion(
         registry.stage(stage)
         chosen = registered(registry, pipeline, version, bump)
         if live := promoting.check(registry, chosen, stage, approved_by=ASKED_LATER):
-            registry.align_quietly(chosen.name)
+            with registry.alone():
+                promoting.settle(registry, chosen, stage)
             return Completed(
                 message=f"{chosen.tag.name} is live in {stage} already ({live.tag.name})", data=live.tag.name
             )

@@ -87,8 +87,8 @@ class Signature:
             raise InputError(f"{where}: {name} has shape {_shape(array.shape[1:])}, the model takes {_shape(wanted)}")
         if np.issubdtype(cast.dtype, np.integer) and not np.array_equal(cast, array):
             raise InputError(f"{where}: {name} has values that are no {self.dtypes[name]}")
-        if np.issubdtype(cast.dtype, np.inexact) and not np.isfinite(cast).all():
-            raise InputError(f"{where}: {name} has values that are not finite as {self.dtypes[name]}")
+        if np.issubdtype(cast.dtype, np.floating) and (np.isinf(cast) & np.isfinite(array.astype(np.float64))).any():
+            raise InputError(f"{where}: {name} has values that are too large for {self.dtypes[name]}")
         return cast
 
 
