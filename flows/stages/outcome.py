@@ -17,6 +17,9 @@ ERROR = "ERROR: "
 STATUS = re.compile(r"exited with (-?\d+)$")
 ADVICE = re.compile(r"Is your cache up to date|<?https?://|Having any troubles")
 BUSY = re.compile(r"is busy, it is being blocked by|Unable to acquire lock")
+LOST = re.compile(r"No such file or directory: '.*/runs/[0-9a-f]{2}/[0-9a-f]{64}/\.[^/]+\.tmp'")
+"""DVC lost a file that it was writing into its run cache: another DVC that shares the cache, and was reading what it
+knows of the very same stage, took it for a damaged one and removed it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +49,8 @@ UNCHANGED = Outcome(word="unchanged", message="nothing that it depends on has ch
 
 
 def was_busy(lines: Sequence[str]) -> bool:
-    """Return whether DVC gave up because another process uses the stage's files."""
-    return any(BUSY.search(line) for line in lines)
+    """Return whether DVC gave up because of another process: one that uses the files, or has just saved the same."""
+    return any(BUSY.search(line) or LOST.search(line) for line in lines)
 
 
 def judge(stage: str, *, returncode: int, lines: Iterable[str], left: dict[str, Any] | None) -> Outcome:

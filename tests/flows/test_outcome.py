@@ -60,7 +60,11 @@ def test_an_outcome_of_another_session_is_not_this_run_s(tmp_path):
 
 def test_busy_is_seen_in_dvc_s_lines():
     assert was_busy(["x", "ERROR: '/a/b' is busy, it is being blocked by:", "  (PID 1): dvc repro"])
+    lost = f"/a b/.dvc/cache/runs/b0/b0{'9' * 62}/.r7AzerVeOv0Oy7buBDKQbA.tmp"
+    said = f"ERROR: failed to reproduce 'ingest@points': [Errno 2] No such file or directory: '{lost}'"
+    assert was_busy([*RUNNING, said])
     assert not was_busy([*RUNNING, "busy bees"])
+    assert not was_busy([*RUNNING, said.replace(lost, "/a b/runs/points.tmp")])
 
 
 MISSING = (
