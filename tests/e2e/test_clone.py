@@ -19,6 +19,7 @@ def flow(folder, *arguments, status=0):
     return call(folder, sys.executable, "-m", "flows.training", *arguments, status=status)
 
 
+@pytest.mark.slow
 def test_the_flow_takes_the_line_through_all_stages_and_then_has_nothing_to_do(clone):
     first = flow(clone, "--pipeline", "linear-regression")
     made = sums(clone)
