@@ -159,7 +159,7 @@ def test_the_form_shows_the_comparison(made, tmp_path, tf, server, api, ask, unt
     serve = tf.function(lambda x: {"y": 0 * tf.reduce_sum(x, 1)}, input_signature=[spec])
     tf.saved_model.save(tf.Module(), str(registry.folder / "graph"), signatures=serve.get_concrete_function())
     params = registry.folder / "params.yaml"
-    asked = "  models:\n    one: {gate: {bounds: {loss: {max: 10}}, change: {loss: {max: 5}}}}\n"
+    asked = "  models:\n    one: {gate: {paired: null, bounds: {loss: {max: 10}}, change: {loss: {max: 5}}}}\n"
     params.write_text(params.read_text().replace("prod: {approval: true, gate: false", "prod: {approval: true") + asked)
     registry.build(2)
     registry("registry", "register", "one")
