@@ -142,10 +142,10 @@ def test_a_person_says_nothing(registry, server, ask, until):
 def test_a_person_says_yes(registry, server, api, ask, until):
     before = {run["id"] for run in ask("flow_runs", {})}
     child = start(registry, server, "--pipeline", "one", "--stage", "prod")
-    run = until(lambda: paused(ask, before), limit=200)
+    run = until(lambda: paused(ask, before), limit=400)
     assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
     answer(api, until, run, approve=True, name="Zoë")
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=300)
     assert (child.returncode, out) == (0, "one is live in prod (one#prod#2)\n"), err
     assert "approved by Zoë" in registry("registry", "lineage", "one").stdout
     assert run["id"] in registry.git("tag", "--list", "--format=%(contents:body)", "one#prod#2")
@@ -167,11 +167,11 @@ def test_the_form_shows_the_comparison(made, tmp_path, tf, server, api, ask, unt
     registry.build(3)
     before = {run["id"] for run in ask("flow_runs", {})}
     child = start(registry, server, "--pipeline", "one", "--stage", "prod")
-    run = until(lambda: paused(ask, before), limit=200)
+    run = until(lambda: paused(ask, before), limit=400)
     key = run["state"]["state_details"]["run_input_keyset"]["description"]
     [found] = until(lambda: ask(f"flow_runs/{run['id']}/input", {"prefix": key}))
     answer(api, until, run, approve=False, name="Zoë")
-    child.communicate(timeout=120)
+    child.communicate(timeout=300)
     shown = json.loads(found["value"])
     assert shown.startswith("Promote one@v1.0.2 to prod?\n\n```text\none@v1.0.2 for prod against v1.0.1: yes\n"), shown
     assert "loss is 3, asked at most 10\n" in shown and "(2 → 3), asked at most 5\n" in shown, shown
@@ -181,8 +181,8 @@ def test_the_form_shows_the_comparison(made, tmp_path, tf, server, api, ask, unt
 def test_a_person_says_no(registry, server, api, ask, until):
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
     child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--version", "1.0.0")
-    answer(api, until, until(lambda: paused(ask, before), limit=200), approve=False, name="Zoë")
-    _, err = child.communicate(timeout=120)
+    answer(api, until, until(lambda: paused(ask, before), limit=400), approve=False, name="Zoë")
+    _, err = child.communicate(timeout=300)
     assert child.returncode == 1
     assert err.splitlines()[-1] == "promotion: Zoë did not approve one@v1.0.0 for prod"
     assert registry.state() == state
@@ -192,7 +192,7 @@ def test_a_person_says_no(registry, server, api, ask, until):
 def test_what_is_new_is_registered_first(registry, server):
     registry.build(5)
     child = start(registry, server, "--pipeline", "one", "--stage", "staging", "--bump", "minor")
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=300)
     assert (child.returncode, out) == (0, "one is live in staging (one#staging#2)\n"), err
     assert "one@v1.1.0" in registry.tags()
 
@@ -207,6 +207,6 @@ def test_what_is_new_is_registered_first(registry, server):
 )
 def test_mistakes_are_found_before_prefect(registry, arguments, said):
     child = start(registry, "http://127.0.0.1:9/api", *arguments)
-    out, err = child.communicate(timeout=120)
+    out, err = child.communicate(timeout=300)
     assert child.returncode == 2 and not out
     assert err.startswith("promotion: ") and said in err and err.count("\n") == 1

@@ -161,6 +161,7 @@ def test_reading_says_nothing_but_what_was_read(brought: Path, project: Path, bu
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_without_a_network_a_person_gets_one_line_within_15_seconds(project: Path) -> None:
     (project / "params.yaml").write_text(PARAMS % (version("tensorflow"), version("keras")))
     command = [sys.executable, "-m", "tapeline", "ingest", "mnist"]
