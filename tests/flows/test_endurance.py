@@ -113,6 +113,9 @@ def test_a_schedule_goes_on_by_itself(served, until):
             until(lambda at=at: served.completed_after(at), limit=MINUTE + TAKES)
             recovered["server"] = round(time.time() - at, 1)
         if "worker" not in recovered and passed > 2 * third:
+            until(
+                lambda all=versions: len(branches(served.folder)) == all, limit=2 * MINUTE
+            )  # the run before is no victim
             data.write_text(data.read_text() + f"{versions}\n")
             commit(served.folder, "data for the run that is killed")
             versions += 1
@@ -137,7 +140,7 @@ def test_a_schedule_goes_on_by_itself(served, until):
     assert all(later - earlier < 1.5 * EVERY for earlier, later in itertools.pairwise(due)), "none is missing"
     states = Counter(run["state_type"] for run in runs if run["state_type"] != "SCHEDULED")
     assert set(states) <= {"COMPLETED", "CANCELLED", "CRASHED"}, states
-    assert states["CRASHED"] == 1, "the run whose process was killed, and no other"
+    assert states["CRASHED"] in (1, 2), "the run that was killed, and one that was to begin while no server was there"
     assert len(served.runs("SCHEDULED")) <= 2, "no pile-up"
     starts, resumed = trained(served.folder)
     assert (starts, resumed) == (versions + 1, 1), (
