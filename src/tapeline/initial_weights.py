@@ -26,16 +26,17 @@ def initial_weights(project: Project, source: str) -> Path:
 
 
 def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
-    from dvc.api import DVCFileSystem
-    from dvc.exceptions import DvcException
-    from dvc.scm import RevError
+    """Bring what the tag's `dvc.lock` records; nothing whose bytes are others."""
+    from tapeline.registry import lock_file
+    from tapeline.registry.repository import Repository
+    from tapeline.registry.store import Store
 
-    target = project.local / "init_from" / tag
-    weights = Path(folder, "runs", name, "train", "weights").as_posix()
+    here = Repository(project.folder)
+    if tag not in here.tag_names():
+        raise InputError(f"train.init_from is {tag!r}: there is no such tag; `git tag` lists those there are")
     try:
-        DVCFileSystem(str(project.folder), rev=tag).get(weights, str(target), recursive=True)
-    except RevError:
-        raise InputError(f"train.init_from is {tag!r}: there is no such tag; `git tag` lists those there are") from None
-    except (DvcException, OSError) as error:
-        raise InputError(f"train.init_from is {tag!r}: {weights} cannot be had: {str(error).splitlines()[0]}") from None
-    return target
+        recorded = lock_file.recorded(Repository(here.top / folder), here.git.commit_of(f"refs/tags/{tag}"), name)
+        weights = recorded.out(f"train@{name}", f"runs/{name}/train/weights")
+        return Store(project.folder).kept(weights, project.local / "init_from" / tag)
+    except InputError as error:
+        raise InputError(f"train.init_from is {tag!r}: {error}") from None
