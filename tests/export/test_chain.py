@@ -111,6 +111,7 @@ def test_a_verdict_of_no_exports_nothing_and_keeps_the_old_model(chain):
     assert before == {path: path.read_bytes() for path in chain.model.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_otherwise_is_not_exported(chain):
     chain.validate()
     file = chain.validated / "predictions.npz"

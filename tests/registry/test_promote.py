@@ -249,6 +249,7 @@ def test_two_promotions_at_once(registry):
     assert live(registry) == winner
 
 
+@pytest.mark.slow
 def test_a_stage_that_asks_for_the_one_before_and_for_a_person(registry):
     params = registry.folder / "params.yaml"
     params.write_text(params.read_text().replace("prod: {gate", "prod: {previous: true, approval: true, gate"))

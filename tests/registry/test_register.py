@@ -71,6 +71,7 @@ def test_from_a_folder_inside_the_project(fresh):
     assert fresh.tags() == ["one@v1.0.0"]
 
 
+@pytest.mark.slow
 def test_versions_grow_as_asked(fresh):
     fresh("registry", "register", "one", "--version", "0.9.0")
     for value, (arguments, version) in enumerate(

@@ -69,6 +69,7 @@ def weights(repository, revision):
         repository.git("checkout", "--quiet", "main")
 
 
+@pytest.mark.slow
 def test_runs_that_nothing_keeps_go_with_their_data_and_no_other_result_does(repository, monkeypatch):
     first = repository.git("rev-parse", "HEAD").strip()
     for name in ("old", "tagged", "merged", "newest"):

@@ -32,6 +32,7 @@ SLOW_XLA = ["graph", pytest.param("xla", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("mode", SLOW_XLA)
+@pytest.mark.slow
 def test_cut_at_every_step(run, mode):
     """Within an epoch, at its end before and after its validation, and before the last step."""
     whole = run("whole", compile=mode)(pace=Lengths(7)).outs()

@@ -65,6 +65,7 @@ def chosen(lines):
     return YAML(typ="safe").load("\n".join(lines[start + 1 :]))
 
 
+@pytest.mark.slow
 def test_every_mode_of_a_recipe(project, tf):
     project.save(recipes.LINE, ("Dense(1)", 'Dense(3), keras.layers.Dense(1, dtype="float32")'))
     before = project.files()
