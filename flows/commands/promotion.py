@@ -1,11 +1,11 @@
 """The command line of the promotion flow. Prefect is imported when everything that can be checked is."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 
+from flows.commands.terminal import status, teller
 from flows.connection.api import prefect_api
-from tapeline.errors import Interrupted, TapelineError
+from tapeline.disk_errors import blamed
 from tapeline.params import Params
 from tapeline.project import Project
 from tapeline.registry import names
@@ -14,6 +14,11 @@ from tapeline.registry.registry import Registry
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the flow and return its exit status: 0 live, 1 refused by the gate or a person, 2 a mistake of the user's."""
+    options = _parser().parse_args(argv)
+    return status("promotion", lambda: _run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m flows.promotion",
         description="Register a pipeline's model, judge it, ask a person where the stage wants one, and promote it.",
@@ -23,27 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", metavar="X.Y.Z", help="a registered version (that of HEAD, registered if needed)")
     parser.add_argument("--bump", default="patch", choices=names.BUMPS, help="for a new version (%(default)s)")
     parser.add_argument("--wait-seconds", type=int, default=86_400, help="how long a person may take (%(default)d)")
-    options = parser.parse_args(argv)
-    try:
-        project = Project.find()
-        registry = Registry.open(project, Params.load(project.folder))
-        registry.params.pipeline(names.check_name(options.pipeline))
-        registry.stage(options.stage)
-        number = names.check_version(options.version) if options.version else None
-        with prefect_api(project, say=_say) as connect:
-            from flows.promotion import promotion
+    return parser
 
-            connect()
-            tag = promotion(options.pipeline, options.stage, number, options.bump, options.wait_seconds)
-            print(f"{options.pipeline} is live in {options.stage} ({tag})")
-    except (TapelineError, Interrupted) as error:
-        _say(str(error))
-        return error.status
-    except KeyboardInterrupt:
-        _say("stopped by SIGINT; run again to go on")
-        return 130
+
+def _run(options: argparse.Namespace) -> int:
+    project = Project.find()
+    registry = Registry.open(project, Params.load(project.folder))
+    registry.params.pipeline(names.check_name(options.pipeline))
+    registry.stage(options.stage)
+    number = names.check_version(options.version) if options.version else None
+    with prefect_api(project, say=teller("promotion")) as connect, blamed(project.shared):
+        from flows.promotion import promotion
+
+        connect()
+        tag = promotion(options.pipeline, options.stage, number, options.bump, options.wait_seconds)
+        print(f"{options.pipeline} is live in {options.stage} ({tag})")
     return 0
-
-
-def _say(message: str) -> None:
-    print(f"promotion: {message}", file=sys.stderr, flush=True)
