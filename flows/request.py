@@ -5,6 +5,7 @@ request = Request.of(pipeline="digits", isolated=True, overrides={"train.epochs"
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -50,7 +51,7 @@ class Request(BaseModel):
         parts = ["python", "-m", "flows.training", "--pipeline", self.pipeline]
         parts += ["--isolated"] if self.isolated else []
         parts += ["--ref", self.ref] if self.ref else []
-        parts += [part for key, value in self.overrides.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+        parts += settings(self.overrides)
         parts += ["--push"] if self.push else []
         parts += ["--register"] if self.registered else []
         parts += ["--retries", str(self.retries)] if self.retries != Request(pipeline=self.pipeline).retries else []
@@ -66,3 +67,12 @@ class Request(BaseModel):
                 "nothing; leave it out, or set isolated"
             )
         return self
+
+
+def settings(overrides: Mapping[str, Any]) -> list[str]:
+    """Return overrides as options of the training flow.
+
+    >>> settings({"train.epochs": 3, "dataset": "a"})
+    ['--set', 'train.epochs=3', '--set', 'dataset="a"']
+    """
+    return [part for key, value in overrides.items() for part in ("--set", f"{key}={json.dumps(value)}")]

@@ -1,14 +1,13 @@
 """What a sweep has found, as a table, as a page with pictures and as a few lines."""
 
 import math
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flows.reports.svg import COLOURS, dot, drawing, line, scaled, text
+from flows.request import Request
 from flows.sweeps.request import Range, SweepRequest, Value
 from flows.sweeps.study import Tried
-from flows.sweeps.trial import override
 from tapeline.project import RUN_BRANCHES
 
 WIDTH, HEIGHT, MARGIN = 480, 220, 50
@@ -32,8 +31,8 @@ def headline(request: SweepRequest, ranked: Sequence[Tried]) -> str:
 
 def command(request: SweepRequest, ranked: Sequence[Tried]) -> str:
     """Return the command that runs the winner."""
-    options = override({**request.overrides, **winner(ranked).values})
-    return shlex.join(["python", "-m", "flows.training", "--isolated", "--pipeline", request.pipeline, *options])
+    overrides = {**request.overrides, **winner(ranked).values}
+    return Request(pipeline=request.pipeline, isolated=True, overrides=overrides).command()
 
 
 def table(request: SweepRequest, ranked: Sequence[Tried]) -> list[dict[str, Any]]:
@@ -64,9 +63,8 @@ def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
     yield from ("", f"**{headline(request, ranked)}**")
     if not best.gate.startswith("yes"):
         yield from ("", "No trial passed the gate.")
-    mergeable = (
-        RUN_BRANCHES in best.branch and " " not in best.branch
-    )  # else a commit whose record is the winner: `main at 8607dbd`
+    # Else it is a commit whose record is the winner: `main at 8607dbd`.
+    mergeable = RUN_BRANCHES in best.branch and " " not in best.branch
     yield from ("", f"The winner again{', or its branch as it is' if mergeable else ''}:", "")
     yield from ("```console", f"$ {command(request, ranked)}")
     if mergeable:

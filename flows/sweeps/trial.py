@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import optuna
 
+from flows.request import settings
 from flows.stages.child import Child
 from flows.stages.execution import environment
 from flows.sweeps.request import SweepRequest
@@ -46,16 +47,7 @@ class Trial:
 def command(request: SweepRequest, commit: str, values: Mapping[str, Any], report: Path) -> list[str]:
     """Return the command of the run that tries these values."""
     training = [sys.executable, "-m", "flows.training", "--pipeline", request.pipeline, "--isolated", "--ref", commit]
-    return [*training, *override({**request.overrides, **values}), "--report", str(report), "--tag", request.name]
-
-
-def override(values: Mapping[str, Any]) -> list[str]:
-    """Return values as options of the training flow.
-
-    >>> override({"train.epochs": 3, "dataset": "a"})
-    ['--set', 'train.epochs=3', '--set', 'dataset="a"']
-    """
-    return [part for key, value in values.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+    return [*training, *settings({**request.overrides, **values}), "--report", str(report), "--tag", request.name]
 
 
 def start(request: SweepRequest, commit: str, trial: optuna.Trial, *, folder: Path, checkout: Path) -> Trial:
