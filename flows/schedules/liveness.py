@@ -36,13 +36,13 @@ def locks(project: Project) -> Iterator[tuple[str, bool]]:
 
     Looks twice: one that is just beginning takes its lock in a moment, and one that has ended meanwhile is left out.
     """
-    for path in sorted((project.shared / FOLDER).glob("*")):
-        held = is_held(path)
-        if not held:
-            time.sleep(MOMENT)
-            held = is_held(path)
-        if held or path.exists():
-            yield path.name, held
+    held = {path: is_held(path) for path in sorted((project.shared / FOLDER).glob("*"))}
+    if not all(held.values()):
+        time.sleep(MOMENT)
+    for path, at_first in held.items():
+        now = at_first or is_held(path)
+        if now or path.exists():
+            yield path.name, now
 
 
 def forget(project: Project, flow_run: str) -> None:
