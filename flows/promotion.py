@@ -32,7 +32,6 @@ from flows.reports.events import tell_promoted, tell_refused
 from tapeline.errors import InputError, TapelineError, VerdictNo
 from tapeline.params import Params
 from tapeline.project import Project
-from tapeline.registry import lock_file
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
 from tapeline.registry.names import Reference
@@ -93,17 +92,8 @@ def registered(registry: Registry, name: str, number: str | None, bump: str) -> 
     """Return the version asked for; without one that of HEAD's model, registered where it is not yet."""
     if number is not None:
         return registry.version(Reference(name, version=number))
-    head = registry.repository.head
-    versions = list(reversed(registry.state(name).versions.values()))
-    for version in versions:
-        if version.commit == head:
-            return version
-    if versions:  # a later commit that left the model as it was is no version of its own
-        model = lock_file.recorded(registry.repository, head, name).model
-        for version in versions:
-            if registry.recorded(version).model == model:
-                return version
-    return register(registry, name, bump=bump, flow_run=flow_run.get_id())
+    known = registry.version_of(name, registry.repository.head)  # a commit that left the model as it was is none anew
+    return known or register(registry, name, bump=bump, flow_run=flow_run.get_id())
 
 
 @task(cache_policy=NO_CACHE)

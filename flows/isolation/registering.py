@@ -9,7 +9,6 @@ from flows.stages.execution import environment
 from tapeline.errors import InputError, RunError
 from tapeline.git import Git
 from tapeline.params import Params
-from tapeline.registry import lock_file
 from tapeline.registry.registry import Registry
 
 
@@ -28,8 +27,9 @@ def register_run(
     name: what the commit is called (`runs/brave-otter`). A commit whose model is a version already keeps its tag.
     Raises `InputError` and `RunError`; the run is committed already.
     """
-    tag = _tag_of(tree, pipeline, revision)
-    if tag:
+    known = Registry.open(tree.project, Params.load(tree.project.folder)).version_of(pipeline, revision)
+    if known:
+        tag = known.tag.name
         say(f"{name} is {tag} already")
     else:
         tag = _registered(tree, pipeline, name, revision, flow_run)
@@ -38,15 +38,6 @@ def register_run(
         Git(tree.project.folder)("push", "--quiet", push_to, f"refs/tags/{tag}")
         say(f"{tag} is on Git's remote {push_to}")
     return tag
-
-
-def _tag_of(tree: Worktree, pipeline: str, revision: str) -> str | None:
-    """Return the tag of the version that has the commit, or its model's very bytes."""
-    registry = Registry.open(tree.project, Params.load(tree.project.folder))
-    versions = list(registry.state(pipeline).versions.values())
-    model = lock_file.recorded(registry.repository, revision, pipeline).model if versions else ""
-    same = (v for v in versions if v.commit == revision or registry.recorded(v).model == model)
-    return next((version.tag.name for version in same), None)
 
 
 def _registered(tree: Worktree, pipeline: str, name: str, revision: str, flow_run: str) -> str:

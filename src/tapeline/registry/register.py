@@ -57,9 +57,8 @@ def register(
     model = Model.at(registry.store, recorded.model, f"models/{name} of {commit[:10]}")
     for out in (recorded.model, recorded.predictions, recorded.data(model.dataset)):
         _check_kept(registry, out)
-    for other in found.versions.values():
-        if registry.recorded(other).model == recorded.model:
-            raise InputError(f"{other.tag.name} has these very bytes: promote that one")
+    if same := registry.version_of(name, commit):
+        raise InputError(f"{same.tag.name} has these very bytes: promote that one")
     record = _record(registry, commit, recorded, model, environment, flow_run)
     with registry.alone():
         tagging.register(repository, found.artifact, wanted, commit, state.message(f"{name} {wanted}", record))

@@ -57,6 +57,15 @@ class Registry:
         """Return what the tags say of one model."""
         return state.read(self.repository.tags(), self.artifact(name))
 
+    def version_of(self, name: str, commit: str) -> Version | None:
+        """Return the version that has a commit, else the newest whose model has the very bytes of the commit's."""
+        versions = list(reversed(self.state(name).versions.values()))
+        of_commit = next((version for version in versions if version.commit == commit), None)
+        if of_commit or not versions:
+            return of_commit
+        model = lock_file.recorded(self.repository, commit, name).model
+        return next((version for version in versions if self.recorded(version).model == model), None)
+
     def states(self) -> dict[str, State]:
         """Return what the tags say of this project's models, by name."""
         inside = self.repository.inside
