@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 
 import numpy as np
 import pytest
@@ -130,9 +129,7 @@ def test_the_story(tmp_path):
     verdict = json.loads((producer.folder / ".tapeline/registry/verdicts/digits@v1.1.1-prod.json").read_text())
     assert verdict["verdict"] == "no" and verdict["champion"] == "v1.1.0" and verdict["data"]["examples"] == 899
 
-    started = time.monotonic()
     assert "v1.1.0 → v1.0.0" in producer("rollback", "digits", "prod").stdout
-    assert time.monotonic() - started < 5
     producer.agree("v1.0.0")
     assert consumer.gets()["metrics"]["accuracy"] == first
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -29,10 +28,8 @@ def call(committed, root):
     return run
 
 
-def test_help_is_quick_and_imports_nothing_heavy(call):
-    started = time.monotonic()
+def test_help_imports_nothing_heavy(call):
     done = call("--help")
-    assert time.monotonic() - started < 1
     assert done.returncode == 0
     assert "--pipeline NAME" in done.stdout
     assert "heavy: []" in done.stdout

@@ -42,12 +42,13 @@ def deploy(server):
 
 @pytest.fixture
 def serve(server):
-    """Serve a folder's `prefect.yaml`; with `own` on a server of its own."""
-    started = []
+    """Serve a folder's `prefect.yaml`; with `own` on a server of its own. What it said is shown where a test fails."""
+    started, logs = [], {}
 
     def popen(folder, *arguments, own=False):
         process = start(folder, *arguments, server=None if own else server)
         started.append(process)
+        logs[folder / "serve.log"] = None
         return process
 
     yield popen
@@ -55,6 +56,8 @@ def serve(server):
         if process.poll() is None:
             process.terminate()
         process.wait(timeout=120)
+    for log in logs:
+        print(log.read_text())
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import time
 
 import clones
 import pytest
@@ -159,15 +158,13 @@ def test_a_lightweight_tag_is_counted_and_says_nothing(registry, tag):
     assert said == f"one in prod: v1.0.2 → v1.0.1 (one#prod#{number + 1})\n"
 
 
-def test_a_rollback_takes_seconds_and_no_tensorflow(registry):
-    started = time.monotonic()
+def test_a_rollback_takes_no_tensorflow(registry):
     program = (
         "import sys; from tapeline.cli import main; status = main(['registry', 'rollback', 'one', 'prod']);"
         "assert not {'tensorflow', 'keras'} & sys.modules.keys(); sys.exit(status)"
     )
     environment = {**clones.environment(), "PYTHONPATH": str(clones.ROOT / "src")}
     subprocess.run([TAPELINE[0], "-c", program], cwd=registry.folder, env=environment, check=True, timeout=60)
-    assert time.monotonic() - started < 5
     assert live(registry) == "v1.0.0"
 
 
