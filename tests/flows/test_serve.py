@@ -185,7 +185,7 @@ def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, se
     until(lambda: len(late()) >= 4, limit=200)
     missed = {run["id"] for run in late()}
     serve(folder)
-    until(lambda: len(runs("late", "COMPLETED")) > done, limit=200)
+    until(lambda: len(runs("late", "COMPLETED")) > done, limit=400)
     until(lambda: missed & {run["id"] for run in late()} == set(), limit=200)
     states = [run["state_type"] for run in runs("late") if run["id"] in missed]
     assert states.count("CANCELLED") >= 2, states
