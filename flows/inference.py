@@ -17,8 +17,11 @@ from pathlib import Path
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
+from flows.schedules.liveness import begin
 from tapeline import processes
 from tapeline.errors import InputError, RunError
+
+begin()
 
 
 @flow(name="inference")

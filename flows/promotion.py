@@ -29,6 +29,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from flows.reports.events import tell_promoted, tell_refused
+from flows.schedules.liveness import begin
 from tapeline.errors import InputError, TapelineError, VerdictNo
 from tapeline.params import Params
 from tapeline.project import Project
@@ -39,6 +40,8 @@ from tapeline.registry.register import register
 from tapeline.registry.registry import Registry
 from tapeline.registry.state import Assignment, Version
 from tapeline.registry.verdict import Verdict
+
+begin()
 
 ASKED_LATER = "a person, in the form"
 """Who approves, for what is checked before anyone is asked."""

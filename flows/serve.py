@@ -164,8 +164,9 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
     from prefect.client.orchestration import get_client
 
     from flows.data_changes import tell_changes
-    from flows.schedules.dead_runs import bury
+    from flows.schedules.dead_runs import DeadRuns
 
+    dead_runs = DeadRuns(project)
     looked, told = 0.0, ""
     while True:
         time.sleep(POLL)
@@ -175,7 +176,7 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
         looked, mistake = time.monotonic(), ""
         try:
             with get_client(sync_client=True) as client:
-                for line in chain(bury(client, project), tell_changes(client, project)):
+                for line in chain(dead_runs.bury(client), tell_changes(client, project)):
                     say(line)
         except httpx.HTTPError as error:
             mistake = f"the server does not answer: {type(error).__name__}"

@@ -32,7 +32,7 @@ from flows.isolation.overrides import override
 from flows.isolation.worktree import worktree
 from flows.reports.progress_artifact import ProgressArtifact
 from flows.request import Name, Overrides, Ref
-from flows.schedules.liveness import alive
+from flows.schedules.liveness import begin, hold
 from flows.stages.child import end_all
 from flows.sweeps.page import headline, page, table, words
 from flows.sweeps.request import Goal, Parallel, Space, SweepRequest, Trials, corners
@@ -41,6 +41,8 @@ from flows.sweeps.trial import Trial, start, value
 from tapeline.errors import InputError, RunError, TapelineError
 from tapeline.git import Git
 from tapeline.project import Project
+
+begin()
 
 POLL = 0.5
 """Seconds between two looks at the trials that run."""
@@ -100,7 +102,8 @@ def search(request: SweepRequest, project: Project) -> list[Tried]:
     git = Git(project.folder)
     commit = git.commit_of(request.ref or git.main_branch())
     say = get_run_logger().info
-    with alive(project, str(runtime.flow_run.id)), study(project, request, commit, say=say) as found:
+    hold(project, str(runtime.flow_run.id))
+    with study(project, request, commit, say=say) as found:
         check_space(request, project, found.commit)
         try:
             run_trials(request, found, project)

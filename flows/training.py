@@ -38,13 +38,15 @@ from flows.reports.progress_artifact import ProgressArtifact
 from flows.reports.report import Report, StageResult
 from flows.request import Name, Overrides, Ref, Request, Retries, Timeouts
 from flows.schedules.late_runs import collapse
-from flows.schedules.liveness import alive
+from flows.schedules.liveness import begin, hold
 from flows.stages.dvc_stage import DvcProject, DvcStage
 from flows.stages.execution import bring_up_to_date, when_free
 from flows.stages.pipeline import checked
 from tapeline.errors import TapelineError
 from tapeline.project import Project
 from tapeline.repair import repair
+
+begin()
 
 RETRY_DELAY = 2.0
 """Seconds until a killed stage is tried again: memory that ran out is free by then."""
@@ -89,9 +91,9 @@ def training(
             timeouts=timeouts or {},
         )
         project = Project.find()
-        with alive(project, str(runtime.flow_run.id)):
-            take_late_runs_along()
-            return train_isolated(request, project) if isolated else train_in_place(request)
+        hold(project, str(runtime.flow_run.id))
+        take_late_runs_along()
+        return train_isolated(request, project) if isolated else train_in_place(request)
     except TapelineError as error:
         return Failed(message=str(error), data=error)
 

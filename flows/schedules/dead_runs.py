@@ -1,8 +1,8 @@
 """Mark runs whose process is gone as crashed, which frees their slot, so that they do not block the next ones."""
 
+import time
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,30 +23,40 @@ from flows.schedules.liveness import forget, locks
 from flows.schedules.reconciliation import deployed
 from tapeline.project import Project
 
-STARTING = timedelta(seconds=45)
-"""How long a run may take from being given to a process until the process says that it runs."""
+STARTING = 45.0
+"""How many seconds a run may take from being given to a process until the process says that it runs."""
 
 PAGE = 200
 
 
-def bury(client: SyncPrefectClient, project: Project) -> Iterator[str]:
-    """Mark the dead runs of this checkout, and yield a line for each.
+class DeadRuns:
+    """The runs of a checkout that nobody will end; it remembers for how long it has seen a run that does not begin."""
 
-    A run that was started and holds no lock any more is dead. So is one that was to be started and has said nothing
-    for `STARTING`. Runs of other machines are not known here and are left alone, but for such that never began.
-    """
-    living = set()
-    for flow_run, held in locks(project):
-        if held:
-            living.add(flow_run)
-            continue
-        with suppress(ObjectNotFound, ValueError):  # the run of a server that is gone too
-            yield from _crashed(client, client.read_flow_run(UUID(flow_run)), "its process is gone")
-        forget(project, flow_run)
-    for run in _pending(client, project.folder):
-        since = run.state.timestamp if run.state else None
-        if str(run.id) not in living and since and datetime.now(UTC) - since > STARTING:
-            yield from _crashed(client, run, "it was never begun")
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._waiting: dict[UUID, float] = {}
+
+    def bury(self, client: SyncPrefectClient) -> Iterator[str]:
+        """Mark the dead runs, and yield a line for each.
+
+        A run that was started and holds no lock any more is dead. So is one that was to be started and has not begun
+        for `STARTING`. Runs of other machines are not known here and are left alone, but for such that never began.
+        """
+        living = set()
+        for flow_run, held in locks(self._project):
+            if held:
+                living.add(flow_run)
+                continue
+            with suppress(ObjectNotFound, ValueError):  # the run of a server that is gone too
+                yield from _crashed(client, client.read_flow_run(UUID(flow_run)), "its process is gone")
+            forget(self._project, flow_run)
+        # By our own clock: a server that hung answers late, and whoever was to start the run was told late as well.
+        now = time.monotonic()
+        pending = {run.id: run for run in _pending(client, self._project.folder) if str(run.id) not in living}
+        self._waiting = {waiting: self._waiting.get(waiting, now) for waiting in pending}
+        for waiting, since in self._waiting.items():
+            if now - since > STARTING:
+                yield from _crashed(client, pending[waiting], "it was never begun")
 
 
 def _pending(client: SyncPrefectClient, checkout: Path) -> list[FlowRun]:

@@ -1,34 +1,54 @@
-"""Whether a flow run's process is there: it holds a lock, which the kernel frees when it ends, however it ends.
+"""Whether a flow run's process is there: it holds a lock until it ends, which the kernel frees however it ends.
 
-with alive(project, flow_run_id):
-    ...
+begin()                     # where a flow's file is loaded: a run that a runner has started holds its lock from there
+hold(project, flow_run)     # any other run, as soon as it knows its id
 """
 
+import atexit
 import fcntl
+import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
+from pathlib import Path
 
+from tapeline.errors import TapelineError
 from tapeline.locks import is_held
 from tapeline.project import Project
 
 FOLDER = "flow-runs"
 
+STARTED_FOR = "PREFECT__FLOW_RUN_ID"
+"""Where Prefect tells a process which run it was started for."""
+
 MOMENT = 0.2
 """Seconds from the first look at a lock that nobody holds to the second."""
 
+_held: dict[Path, int] = {}
+"""File descriptors of this process' locks; nothing closes them, so that they last as long as the process."""
 
-@contextmanager
-def alive(project: Project, flow_run: str) -> Iterator[None]:
-    """Hold the lock of a flow run."""
+
+def begin() -> None:
+    """Hold the lock of the run that this process was started for, before the server hears that it runs."""
+    if flow_run := os.environ.get(STARTED_FOR):
+        with suppress(TapelineError):  # what is wrong with the project, the run itself tells
+            hold(Project.find(), flow_run)
+
+
+def hold(project: Project, flow_run: str) -> None:
+    """Hold the lock of a flow run until this process ends, so also while its last state is told to the server."""
     path = project.shared / FOLDER / flow_run
+    if path in _held:
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:  # the process that started this one has it, and outlives it
+        os.close(descriptor)
+        return
+    _held[path] = descriptor
+    atexit.register(path.unlink, missing_ok=True)
 
 
 def locks(project: Project) -> Iterator[tuple[str, bool]]:

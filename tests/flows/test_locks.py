@@ -1,6 +1,8 @@
 """Locks of runs, looked at while other processes take them, free them and tidy them away."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,40 @@ def project(tmp_path, monkeypatch):
 
 def test_a_run_whose_lock_nobody_holds_is_dead(project):
     (project.shared / liveness.FOLDER / "dead").touch()
-    with liveness.alive(project, "living"):
-        assert list(liveness.locks(project)) == [("dead", False), ("living", True)]
+    assert list(liveness.locks(project)) == [("dead", False)]
     liveness.forget(project, "dead")
     assert list(liveness.locks(project)) == []
+
+
+LOADS = "import sys, flows.training; print('loaded', flush=True); sys.stdin.readline()"
+
+
+@pytest.fixture
+def run(committed, root):
+    """A process that a runner has started for a flow run and that has only loaded the flow yet; no server knows it."""
+    command = [sys.executable, "-c", LOADS]
+    paths = os.pathsep.join([str(root), str(root / "src")])
+    environment = {**os.environ, "PYTHONPATH": paths, "PREFECT__FLOW_RUN_ID": "given"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=committed, env=environment, **pipes) as process:
+        assert process.stdout.readline() == b"loaded\n"
+        yield process
+        process.kill()
+
+
+def test_a_run_holds_its_lock_until_its_process_ends(run, committed):
+    project = Project.find(committed)
+    assert list(liveness.locks(project)) == [("given", True)]
+    run.communicate(b"\n", timeout=60)
+    assert list(liveness.locks(project)) == []
+
+
+def test_a_run_that_was_killed_leaves_a_lock_that_nobody_holds(run, committed):
+    project = Project.find(committed)
+    run.kill()
+    run.wait(timeout=60)
+    assert list(liveness.locks(project)) == [("given", False)]
+    liveness.forget(project, "given")
 
 
 def test_a_run_that_ends_while_it_is_looked_at_is_not_dead(project, monkeypatch):
