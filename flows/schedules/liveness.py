@@ -42,13 +42,25 @@ def hold(project: Project, flow_run: str) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # the process that started this one has it, and outlives it
+    if not _locked(descriptor):  # the process that started this one has it, and outlives it
         os.close(descriptor)
         return
     _held[path] = descriptor
     atexit.register(path.unlink, missing_ok=True)
+
+
+def _locked(descriptor: int) -> bool:
+    """Take a lock, from which somebody who only looks whether it is held may keep us for less than a moment."""
+    end = time.monotonic() + MOMENT
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(MOMENT / 20)
+        else:
+            return True
 
 
 def locks(project: Project) -> Iterator[tuple[str, bool]]:

@@ -1,5 +1,6 @@
 """Locks of runs, looked at while other processes take them, free them and tidy them away."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from flows.isolation import isolated_run
 from flows.schedules import liveness
 from tapeline import processes
+from tapeline.locks import is_held
 from tapeline.project import Project
 
 
@@ -48,6 +50,16 @@ def test_a_run_holds_its_lock_until_its_process_ends(run, committed):
     assert list(liveness.locks(project)) == [("given", True)]
     run.communicate(b"\n", timeout=60)
     assert list(liveness.locks(project)) == []
+
+
+def test_who_only_looks_keeps_no_run_from_its_lock(project, monkeypatch):
+    monkeypatch.setattr(liveness, "MOMENT", 60.0)
+    path = project.shared / liveness.FOLDER / "looked at"
+    with path.open("w") as looking:
+        fcntl.flock(looking, fcntl.LOCK_EX)
+        monkeypatch.setattr(liveness.time, "sleep", lambda seconds: looking.close())
+        liveness.hold(project, path.name)
+    assert is_held(path)
 
 
 def test_a_run_that_was_killed_leaves_a_lock_that_nobody_holds(run, committed):
