@@ -169,7 +169,7 @@ def run_stage(stage: DvcStage, dvc: DvcProject, report: Report, request: Request
         say(f"attempt {attempt} of {request.retries + 1}")
         mend(report.project)
     bar = ProgressArtifact(stage.name.replace("@", "-"))
-    timeout = request.timeouts.get(stage.name.partition("@")[0])  # type: ignore[call-overload]
+    timeout = request.timeouts.get(stage.name.partition("@")[0])  # type: ignore[call-overload]  # any name may be asked
     outcome = bring_up_to_date(dvc, stage, say=say, follow=bar.follow, timeout=timeout)
     if outcome.ok:
         bar.complete()

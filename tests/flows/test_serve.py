@@ -7,15 +7,22 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import psutil
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Pending
 from serving import commit, entry, environment, prepare, write
 from serving import started as start
 
+from flows.schedules import dead_runs
 from flows.schedules.deployments import read
 from tapeline.errors import InputError
+from tapeline.project import Project
 
 
 @pytest.fixture
@@ -214,6 +221,24 @@ def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve
     until(lambda: run["id"] in {found["id"] for found in runs("dead", "CRASHED")}, limit=200)
     until(lambda: runs("dead", "COMPLETED"), limit=200)
     assert "going on from step 17" in (folder / "serve.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, server, monkeypatch):
+    """However old the server says it is: a server that hung tells whoever is to start it late, too."""
+    folder = checkout()
+    write(folder, entry("never"))
+    deploy(folder)
+    monkeypatch.setattr(dead_runs, "STARTING", 0.5)
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        deployment = client.read_deployment_by_name("training/never")
+        run = client.create_flow_run_from_deployment(deployment.id)
+        client.set_flow_run_state(run.id, Pending(timestamp=datetime.now(UTC) - timedelta(hours=1)), force=True)
+        dead = dead_runs.DeadRuns(Project.find(folder))
+        assert list(dead.bury(client)) == []
+        time.sleep(0.6)
+        assert list(dead.bury(client)) == [f"run {run.name}: it was never begun: marked crashed"]
+        assert client.read_flow_run(run.id).state_type == StateType.CRASHED
 
 
 @pytest.mark.slow
