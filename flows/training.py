@@ -42,7 +42,7 @@ from flows.schedules.liveness import begin, hold
 from flows.stages.dvc_stage import DvcProject, DvcStage
 from flows.stages.execution import bring_up_to_date, when_free
 from flows.stages.pipeline import checked
-from tapeline.errors import TapelineError
+from tapeline.errors import RunError, TapelineError
 from tapeline.project import Project
 from tapeline.repair import repair
 
@@ -144,17 +144,23 @@ def take_late_runs_along() -> None:
 def run_stages(request: Request, report: Report) -> None:
     """Bring the report's project up to date stage by stage, until one fails."""
     mend(report.project)
-    with closing(DvcProject(report.project.folder)) as dvc:
-        for stage in when_free(lambda: dvc.upstream(f"export@{request.pipeline}"), say=get_run_logger().info):
-            tried = run_stage.with_options(
-                retries=request.retries,
-                retry_delay_seconds=RETRY_DELAY,
-                retry_condition_fn=_was_killed(stage, report),
-            )
-            tried(stage, dvc, report, request)
-            if not report.stages[stage.name].outcome.ok:
-                break
-        report.compared = compared(report.project, request.pipeline, dvc.cache)
+    try:
+        with closing(DvcProject(report.project.folder)) as dvc:
+            for stage in when_free(lambda: dvc.upstream(f"export@{request.pipeline}"), say=get_run_logger().info):
+                tried = run_stage.with_options(
+                    retries=request.retries,
+                    retry_delay_seconds=RETRY_DELAY,
+                    retry_condition_fn=_was_killed(stage, report),
+                )
+                tried(stage, dvc, report, request)
+                if not report.stages[stage.name].outcome.ok:
+                    break
+            report.compared = compared(report.project, request.pipeline, dvc.cache)
+    finally:  # a DVC that was ended while it wrote: one by hand must find everything whole
+        try:
+            mend(report.project)
+        except RunError as error:
+            get_run_logger().warning(f"not looked whether it is whole: {error}")
 
 
 # Called in the main thread and never submitted: a signal is raised there only, and so ends the stage in order.

@@ -77,6 +77,17 @@ def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run
         keeps_both_runs_in_its_history(folder)
 
 
+@pytest.mark.slow
+def test_what_dvc_left_cut_when_it_was_ended_is_mended_before_the_flow_ends(waiting):
+    folder, flow = waiting
+    (folder / ".dvc/tmp/rwlock").write_text("")
+    flow.send_signal(signal.SIGTERM)
+    _, err = flow.communicate(timeout=120)
+    assert flow.returncode == 128 + signal.SIGTERM, err
+    assert "rwlock: was cut; it has no entries now" in err
+    assert not any(held(folder).values())
+
+
 def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
     folder, flow = waiting
     flow.kill()
