@@ -7,6 +7,7 @@ Columns are memory-mapped: opening costs the same whatever their size.
 """
 
 import json
+import mmap
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -155,3 +156,9 @@ class Dataset:
         if feature not in columns:
             raise InputError(f"dataset {self.name!r} has no feature {feature!r}: it has {', '.join(columns)}")
         return columns[feature]
+
+
+def release(column: NDArray[Any]) -> None:
+    """Give the pages of a memory-mapped column back: they stay cached, and count no longer as this process' memory."""
+    if isinstance(column, np.memmap):
+        column._mmap.madvise(mmap.MADV_DONTNEED)

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tapeline.dataset import release
 from tapeline.recipe import Batch, Context, Recipe
 from tapeline.recipe.autograph import convert
 from tapeline.train.batches import Batches
@@ -107,5 +108,11 @@ class Feed:
     def _gather(self, name: str, index: tf.Tensor) -> tf.Tensor:
         """Copy examples out of a memory-mapped column: shape (steps, batch, *feature)."""
         column = self._stored[name]
-        gathered = tf.numpy_function(lambda numbers: np.take(column, numbers, axis=0), [index], column.dtype)
+
+        def take(numbers: NDArray[Any]) -> NDArray[Any]:
+            taken = np.take(column, numbers, axis=0)
+            release(column)
+            return taken
+
+        gathered = tf.numpy_function(take, [index], column.dtype)
         return tf.ensure_shape(gathered, (*index.shape, *column.shape[1:]))

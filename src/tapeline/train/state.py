@@ -39,7 +39,7 @@ class State:
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     """(sum, count) of each metric over the epoch so far."""
     history: list[dict[str, float]] = field(default_factory=list)
-    """One row an epoch: step, epoch, training means, and `val_…` where it was validated."""
+    """One row an epoch: step, epoch, training means, and `val_…` where it was validated. Rows are replaced, not changed."""
     best: dict[str, float] | None = None
     """`value`, `step` and `stale`, the validations since."""
     best_weights: Mapping[str, tf.Tensor] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class State:
         record = {
             "step": self.step,
             "sums": self.sums.tolist(),
-            "history": [dict(row) for row in self.history],
+            "history": list(self.history),
             "best": self.best and dict(self.best),
             "skipped": list(self.skipped),
         }
@@ -77,7 +77,7 @@ class State:
         record = snapshot.record
         self.step = record["step"]
         self.sums = np.asarray(record["sums"], np.float64).reshape(-1, 2)
-        self.history = [dict(row) for row in record["history"]]
+        self.history = list(record["history"])
         self.best = record["best"] and dict(record["best"])
         self.best_weights = {name: tensors[f"best/{name}"] for name in self.weights} if self.best else {}
         self.skipped = list(record["skipped"])
@@ -107,7 +107,7 @@ class State:
 
     def judge(self, measured: Mapping[str, float], best: Best | None) -> bool:
         """Book a validation into the last row of the history; return whether it is the best so far."""
-        self.history[-1] |= {f"val_{name}": value for name, value in measured.items()}
+        self.history[-1] = self.history[-1] | {f"val_{name}": value for name, value in measured.items()}
         if best is None:
             return False
         value = measured[best.metric]
