@@ -7,10 +7,11 @@ from typing import Any
 
 import datasets
 import numpy as np
+import psutil
 import pytest
 
 from tapeline import files
-from tapeline.dataset import Dataset, Feature
+from tapeline.dataset import Dataset, Feature, release
 from tapeline.errors import InputError
 
 
@@ -188,3 +189,12 @@ def test_what_is_not_there_is_answered_with_what_is(original: Dataset, split: st
     with pytest.raises(InputError, match=re.escape(message)) as found:
         original.column(split, feature)
     assert len(str(found.value).splitlines()) == 1
+
+
+def test_released_pages_count_no_longer_and_are_read_again(tmp_path: Path) -> None:
+    np.save(tmp_path / "column.npy", np.arange(8 << 20, dtype=np.int64))
+    column = np.load(tmp_path / "column.npy", mmap_mode="r")
+    total, resident = int(column.sum()), psutil.Process().memory_info().rss
+    release(column)
+    assert resident - psutil.Process().memory_info().rss > 32 << 20, "of 64 MiB"
+    assert int(column.sum()) == total

@@ -161,4 +161,4 @@ class Dataset:
 def release(column: NDArray[Any]) -> None:
     """Give the pages of a memory-mapped column back: they stay cached, and count no longer as this process' memory."""
     if isinstance(column, np.memmap):
-        column._mmap.madvise(mmap.MADV_DONTNEED)
+        column._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]  # NumPy's stubs leave it out

@@ -39,7 +39,7 @@ class State:
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     """(sum, count) of each metric over the epoch so far."""
     history: list[dict[str, float]] = field(default_factory=list)
-    """One row an epoch: step, epoch, training means, and `val_…` where it was validated. Rows are replaced, not changed."""
+    """One row an epoch: step, epoch, training means, `val_…` where it was validated. Rows are replaced, not changed."""
     best: dict[str, float] | None = None
     """`value`, `step` and `stale`, the validations since."""
     best_weights: Mapping[str, tf.Tensor] = field(default_factory=dict)
