@@ -136,12 +136,12 @@ def test_no_project_folder(tmp_path):
     assert answer.stderr.startswith("tapeline: no params.yaml in ")
 
 
-def test_a_parameter_error_takes_less_than_a_second_or_three_of_a_busy_machine(project):
+def test_a_parameter_error_is_told_at_once(project):
     project.params["pipelines"]["fit"]["train"]["epochs"] = 0
     project.save()
     began = time.monotonic()
     assert project.call("train", "fit").returncode == 2
-    assert time.monotonic() - began < 10, "a hang limit"
+    assert time.monotonic() - began < 60, "a hang limit"
 
 
 def test_the_four_stages_and_what_they_leave(project):

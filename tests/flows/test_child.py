@@ -98,4 +98,4 @@ with Child([sys.executable, "-c", {POLITE!r}], cwd=Path("."), env=os.environ) as
         child = int(parent.stdout.readline())
         assert alive(child)
         parent.kill()
-    until(lambda: not alive(child), limit=5)
+    until(lambda: not alive(child), limit=60)
