@@ -90,7 +90,7 @@ def server_home(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(server_home):
-    """A real server with its scheduler, every second; the address of its API."""
+    """A real server with its scheduler, every few seconds; the address of its API."""
     with socket.create_server(("127.0.0.1", 0)) as listener, (server_home / "log").open("wb") as log:
         port = listener.getsockname()[1]
         app = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
@@ -101,8 +101,8 @@ def server(server_home):
                 **os.environ,
                 "PREFECT_HOME": str(server_home),
                 "PREFECT_UI_ENABLED": "false",
-                "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "1",
-                "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1",
+                "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "3",
+                "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "2",
             },
             output=log,
             pass_fds=[listener.fileno()],
@@ -116,6 +116,25 @@ def server(server_home):
             with closing(sqlite3.connect(server_home / EMPTY)) as target:
                 source.backup(target)
         yield url
+
+
+@pytest.fixture(autouse=True)
+def _no_deployment_stays(request):
+    """A schedule that a test leaves, with its late runs, keeps the server writing for all tests after it."""
+    url = request.getfixturevalue("server") if "server" in request.fixturenames else None
+    yield
+    if url is None:
+        return
+    with httpx.Client(base_url=url, timeout=120, trust_env=False) as client:
+
+        def answered(method, path):
+            found = client.request(method, path, **({"json": {}} if method == "POST" else {}))
+            return None if found.status_code == httpx.codes.SERVICE_UNAVAILABLE else found
+
+        known = waiting.until(lambda: answered("POST", "/deployments/filter"), limit=200)
+        for deployment in known.raise_for_status().json():
+            path = f"/deployments/{deployment['id']}"
+            waiting.until(lambda path=path: answered("DELETE", path), limit=200).raise_for_status()
 
 
 @pytest.fixture(scope="session")
