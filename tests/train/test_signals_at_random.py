@@ -57,7 +57,7 @@ def kind(folder: Path) -> str:
     """Return what the trainer is doing at this moment."""
     if (folder / "validating").exists():
         return "validating"
-    if any((folder / ".tapeline" / "checkpoints").rglob(".step-*")):
+    if any((folder / ".tapeline" / "checkpoints" / "long").glob("*/.step-*")):
         return "checkpointing"
     told = (folder / ".tapeline" / "progress" / "train@long.jsonl").read_text()
     return "training" if '"event": "progress"' in told else "compiling"
