@@ -22,15 +22,13 @@ def write(workload: Workload, folder: Path) -> None:
     """Write all of it. Imports TensorFlow."""
     dataset = write_dataset(folder / DATA, workload.columns())
     startup.tensorflow()
-    import tensorflow as tf
-
     from tapeline.train.assembly import assemble
     from tapeline.train.feed import INDEX
 
     parts = assemble(workload.recipe.path, workload.recipe.params, workload.recipe.settings(), dataset)
     np.savez(folder / "weights.npz", **{name: parts.state.variables[name].numpy() for name in parts.state.weights})
-    indices = parts.batches.indices(tf.constant(0, tf.int64), workload.steps)
-    np.save(folder / "indices.npy", indices.numpy().astype(np.int32))
+    indices = parts.batches.indices(0, workload.steps)
+    np.save(folder / "indices.npy", indices.astype(np.int32))
     drawn = sorted(parts.feed.row_specs.keys() - {INDEX, *dataset.features})
     chunks = [chunk.rows for chunk in parts.feed.chunks(0, workload.steps)] if drawn else []
     made = {name: np.concatenate([rows[name] for rows in chunks])[: workload.steps] for name in drawn}

@@ -159,6 +159,53 @@ def test_fused_kernels_compute_keras_update(make, tf, optimizer, mode):
         assert np.allclose(value, keras_own[name], rtol=1e-4, atol=1e-5), name
 
 
+NETWORK = '''
+"""Two convolutions and their normalizations."""
+import keras, tensorflow as tf
+from tapeline.recipe import Supervised
+
+class Network(Supervised):
+    inputs, target = ("image",), "label"
+
+    def build(self):
+        inputs = keras.Input((6, 6, 1))
+        x = inputs
+        for filters in (4, 8):
+            x = keras.layers.Conv2D(filters, 3, padding="same", use_bias=False)(x)
+            x = keras.layers.ReLU()(keras.layers.BatchNormalization()(x))
+        self.model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.GlobalAveragePooling2D()(x)))
+        self.optimizer = keras.optimizers.SGD(0.1, momentum=0.9)
+
+    def loss(self, batch, *, training):
+        logits = self.model(batch["image"], training=training)
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits), {}
+'''
+
+
+@pytest.mark.parametrize("mode", [*SLOW_XLA, "eager"])
+def test_fused_normalization_is_near_keras_and_resumes(tmp_path, tf, mode):
+    random = np.random.default_rng(3)
+    columns = {
+        "image": random.normal(size=(64, 6, 6, 1)).astype(np.float32),
+        "label": random.integers(0, 3, 64),
+    }
+    data = datasets.write(tmp_path / "images", {"train": columns, "val": columns}).folder
+    recipe = recipes.write(tmp_path, NETWORK)
+
+    def run(label, **changes):
+        return Run(tmp_path / label, recipe, data, **{"epochs": 3, "batch_size": 16, "compile": mode, **changes})
+
+    whole = run("whole", fused=True)(pace=Lengths(50))
+    cut = run("cut", fused=True, checkpoint={"every_steps": 1})
+    with pytest.raises(Crash):
+        cut(hooks=[crash_after(7)], pace=Lengths(1, 2))
+    assert cut(pace=Lengths(1)).outs() == whole.outs()
+    plain = run("plain")()
+    assert plain.outs()["weights/weights.data-00000-of-00001"] != whole.outs()["weights/weights.data-00000-of-00001"]
+    for name, value in weights(whole, tf).items():
+        assert np.allclose(value, weights(plain, tf)[name], rtol=1e-3, atol=1e-4), name
+
+
 DRAWN = '''
 """Fits y = 3 x from points that it draws itself."""
 import keras, tensorflow as tf

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from tapeline.dataset import Feature
 from tapeline.errors import InputError
 from tapeline.hyperparameters import RecipeParams, Transforms
-from tapeline.recipe import fused
+from tapeline.recipe import fused_layers, fused_updates
 from tapeline.recipe.context import Context
 from tapeline.recipe.gradients import transform
+from tapeline.recipe.variables import layers
 
 Batch = Mapping[str, tf.Tensor]
 """Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""
@@ -57,6 +58,8 @@ class Recipe(ABC):
         """Take what `params.yaml` says about steps. transforms: by the optimizer's name in `optimizers()`."""
         self.batch_size = batch_size
         self._transforms, self._accumulate, self._fused = transforms, accumulate, fused
+        for layer in layers(self) if fused else ():
+            fused_layers.fuse(layer)
 
     @abstractmethod
     def build(self) -> None:
@@ -124,7 +127,7 @@ class Recipe(ABC):
             assert self._context is not None, "the engine sets the context before each step"
             gradients = transform(gradients, variables, transforms, self._context.fold_in(1).seed)
         if self._fused:
-            fused.apply(optimizer, gradients, variables)
+            fused_updates.apply(optimizer, gradients, variables)
         else:
             optimizer.apply(gradients, variables)
 

@@ -1,10 +1,13 @@
 """Which examples a step sees: a pure function of (seed, step), so that resuming needs no iterator state."""
 
 from dataclasses import dataclass
+from typing import Any
 
-import tensorflow as tf
+import numpy as np
+from numpy.typing import NDArray
 
 from tapeline.errors import InputError
+from tapeline.train.permutation import permuted
 
 
 @dataclass(frozen=True)
@@ -32,32 +35,26 @@ class Batches:
         return cls(0, batch_size, seed, False, steps_per_epoch)
 
     @property
-    def dtype(self) -> tf.DType:
+    def dtype(self) -> type[np.signedinteger[Any]]:
         """The dtype of example numbers; without stored examples they are the step's number."""
-        return tf.int32 if 0 < self.examples < 2**31 else tf.int64
+        return np.int32 if 0 < self.examples < 2**31 else np.int64
 
     @property
     def dropped(self) -> int:
         """How many examples of each epoch's permutation are left out, because no full batch remains."""
         return max(0, self.examples - self.steps_per_epoch * self.batch_size)
 
-    def indices(self, first: tf.Tensor, count: int) -> tf.Tensor:
-        """Return the examples of `count` steps from `first` on: int32 or int64, shape (count, batch_size).
+    def indices(self, first: int, count: int) -> NDArray[np.signedinteger[Any]]:
+        """Return the examples of `count` steps from `first` on: `dtype`, shape (count, batch_size).
 
-        O(1) in the step and in the number of examples: `index_shuffle` is a bijection that needs no table
-        (https://www.tensorflow.org/api_docs/python/tf/random/experimental/index_shuffle).
+        O(1) in the step and in the number of examples.
         """
-        steps = first + tf.range(count, dtype=tf.int64)
+        steps = np.arange(first, first + count)
         if not self.examples:
-            return tf.repeat(steps[:, None], self.batch_size, 1)
-        epoch, within = steps // self.steps_per_epoch, steps % self.steps_per_epoch
-        position = tf.reshape(within[:, None] * self.batch_size + tf.range(self.batch_size, dtype=tf.int64), [-1])
+            return np.repeat(steps[:, None], self.batch_size, 1)
+        epoch, within = np.divmod(steps, self.steps_per_epoch)
+        position = (within[:, None] * self.batch_size + np.arange(self.batch_size)).ravel()
         if self.shuffle:
-            epochs = tf.repeat(tf.cast(epoch, tf.uint32), self.batch_size)
-            seeds = tf.stack(
-                [tf.fill(tf.shape(epochs), tf.constant(self.seed, tf.uint32)), epochs, tf.zeros_like(epochs)], 1
-            )
-            position = tf.raw_ops.RandomIndexShuffle(
-                index=position, seed=seeds, max_index=tf.constant(self.examples - 1, tf.int64), rounds=4
-            )
-        return tf.reshape(tf.cast(position, self.dtype), [count, self.batch_size])
+            epochs = np.repeat(epoch, self.batch_size)
+            position = permuted(position, self.examples, seed=self.seed, epochs=epochs)
+        return position.astype(self.dtype).reshape(count, self.batch_size)

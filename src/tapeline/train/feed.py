@@ -87,7 +87,8 @@ class Feed:
 
     def _rows(self, first: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
         steps = first + tf.range(count, dtype=tf.int64)
-        index = self._batches.indices(first, count)
+        index = tf.numpy_function(lambda step: self._batches.indices(int(step), count), [first], self._batches.dtype)
+        index = tf.ensure_shape(index, (count, self._batches.batch_size))
         rows = {} if self.columns else {name: self._gather(name, index) for name in self._stored}
         if self._prepares:
             made = {name: spec for name, spec in self.row_specs.items() if name in self._prepare.structured_outputs}

@@ -59,7 +59,8 @@ class TrainSettings(Section):
     accumulate: PositiveInt = 1
     """Micro-batches that a step's batch is cut into; the update is that of the whole batch."""
     fused: bool = False
-    """Use TensorFlow's fused update kernels where the optimizer has one; other bits, measured by `tapeline tune`."""
+    """Use TensorFlow's fused kernels, for the optimizers' updates and for batch normalization; other bits, measured by
+    `tapeline tune`."""
     ema: float | None = Field(default=None, gt=0.0, lt=1.0)
     """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
     max_skipped: NonNegativeInt = 0
