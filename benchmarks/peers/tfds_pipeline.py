@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.images import EVERY
 from benchmarks.turn import Turn
 from benchmarks.workload import Arrays, Contender, Inputs
 
@@ -46,7 +47,7 @@ def contender(*, cached: bool, crop: int = 0) -> Contender:
 
         @tf.function
         def brightness(image: Any) -> Any:
-            return tf.reduce_mean(image)
+            return tf.reduce_mean(image[:, ::EVERY, ::EVERY])
 
         total, steps = 0.0, 0
         for image, _ in data:
