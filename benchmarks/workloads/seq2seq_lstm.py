@@ -40,7 +40,7 @@ def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
     class Seq2seq(keras.Model):
         def __init__(self) -> None:
             super().__init__()
-            self.encoder = keras.layers.LSTM(UNITS, return_state=True, go_backwards=True)
+            self.encoder = keras.layers.LSTM(UNITS, return_state=True, go_backwards=True, unroll=True)
             self.decoder = keras.layers.LSTMCell(UNITS)
             self.output_layer = keras.layers.Dense(START)
             self.encoder.build((None, None, START))

@@ -29,7 +29,7 @@ class AdditionSeq2seq(Supervised):
 
     def build(self):
         params = self.params
-        self.encoder = keras.layers.LSTM(params.units, return_state=True, go_backwards=True)
+        self.encoder = keras.layers.LSTM(params.units, return_state=True, go_backwards=True, unroll=True)
         self.decoder = keras.layers.LSTMCell(params.units)
         self.output = keras.layers.Dense(len(ALPHABET))
         self.encoder.build((None, None, len(ALPHABET)))
