@@ -26,6 +26,24 @@ def describe() -> dict[str, Any]:
     }
 
 
+def ticks() -> dict[str, int]:
+    """Return the CPU's time since it was started, in ticks: `all` of it, and what another virtual machine took.
+
+    Empty where the kernel does not tell.
+    """
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return {}
+    _, *spent = stat.read_text().splitlines()[0].split()
+    return {"all": sum(map(int, spent[:8])), "stolen": int(spent[7])}
+
+
+def stolen(before: dict[str, int]) -> float | None:
+    """Return the share of the CPU's time that was stolen since `ticks()` was `before`."""
+    now = ticks()
+    return (now["stolen"] - before["stolen"]) / max(1, now["all"] - before["all"]) if now and before else None
+
+
 def _version(name: str) -> str | None:
     try:
         return version(name)

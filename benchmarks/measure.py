@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks import machine
 from benchmarks.comparison import Figures, disagreements, ratios
 from benchmarks.peers.engine import FAMILY
 from benchmarks.process import Failed, Process
@@ -53,6 +54,7 @@ def measure(
             say(f"  {contender.name}: first step after {answer['first_step']:.1f} s, {losses}")
         _check(record, say)
         runners = {name: _Peak(process, record["contenders"][name]) for name, process in processes.items()}
+        before = machine.ticks()
         speeds = interleaved(
             runners,
             repeats=repeats,
@@ -60,6 +62,7 @@ def measure(
             warm_up=warm_up,
             told=lambda name, number, speed: say(f"  round {number + 1}/{repeats}  {name}: {speed:,.1f} steps/s"),
         )
+        record["stolen"] = machine.stolen(before)
     figures = []
     for name, contender in record["contenders"].items():
         contender["steps_per_second"] = speeds[name]

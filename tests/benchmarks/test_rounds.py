@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks import machine
 from benchmarks.comparison import Figures, best_of_families, disagreements, ratios
 from benchmarks.rounds import interleaved
 from benchmarks.table import lines
@@ -68,9 +69,19 @@ def test_the_table_marks_what_disagrees_and_what_was_missed():
         "left_out": {"PyTorch: eager": "torch is not installed"},
         "ratios": {"JAX": 1.03},
         "targets": {"JAX": 1.1},
+        "stolen": 0.042,
     }
     text = lines(record).splitlines()
     assert text[1].split() == ["tapeline:", "xla", "3,000.0", "1.0%", "2.0", "s", "800", "MB"]
     assert text[2].startswith(" !JAX: scan")
     assert "1.03 ×" in text[3] and text[3].endswith("MISSED")
+    assert text[-3] == "  4.2% of the CPU's time was stolen: another virtual machine was busy"
     assert text[-1] == "  PyTorch: eager: torch is not installed"
+    assert "stolen" not in lines({**record, "stolen": 0.0})
+
+
+def test_the_stolen_share_is_of_all_time_since():
+    before = machine.ticks()
+    assert 0 <= machine.stolen(before) <= 1
+    assert machine.stolen({name: value - 1000 for name, value in before.items()}) == pytest.approx(1, abs=0.1)
+    assert machine.stolen({}) is None
