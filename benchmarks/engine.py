@@ -2,9 +2,10 @@
 
     python -m benchmarks.engine [--seconds 4] [--repeats 11]
 
-Both run the same recipe on the same data in the same mode, in turn, in one process. Bare is a hand-written
-`tf.while_loop` with a gather from memory. The engine has everything on: tf.data indices, exact metrics, guard,
-snapshots, history, progress file, and a checkpoint every five seconds. Compiling is not counted on either side.
+Both run the same recipe on the same data in the same mode, in turn, in one process; each of the engine's runs is
+compared with the mean of the bare ones before and after it, so that a machine that drifts disturbs it least. Bare is a
+hand-written `tf.while_loop` with a gather from memory. The engine has everything on: indices by tf.data, exact metrics,
+guard, snapshots, history, progress file, and a checkpoint every five seconds. Compiling is not counted on either side.
 """
 
 import argparse
@@ -77,19 +78,19 @@ def main() -> None:
 
 
 def measure(name, folder, options, shape, mode, batch, examples, source):
-    """Run bare and engine in turn; print the median of the pairs' ratios, which a drifting machine disturbs least."""
+    """Run bare and engine in turn, bare first and last; print the median of the ratios."""
     data, recipe = inputs(folder, shape, examples, source)
     bare = Bare(recipe, data, mode, batch)
     speed = bare.run(50)
     steps = max(50, int(speed * options.seconds))
-    pairs = []
+    around, inside = [bare.run(steps)], []
     for number in range(options.repeats):
-        pairs.append((bare.run(steps), engine(folder / str(number), recipe, data, mode, batch, steps)))
-    ratios = [engine_speed / bare_speed for bare_speed, engine_speed in pairs]
-    medians = [statistics.median(column) for column in zip(*pairs, strict=True)]
-    record = {"workload": name, "steps": steps, "bare": medians[0], "engine": medians[1]}
-    record |= {"ratio": statistics.median(ratios), "pairs": [round(ratio, 3) for ratio in ratios]}
-    print(f"{name:10}  bare {medians[0]:8.1f}  engine {medians[1]:8.1f} steps/s  ratio {record['ratio']:.3f}")
+        inside.append(engine(folder / str(number), recipe, data, mode, batch, steps))
+        around.append(bare.run(steps))
+    ratios = [2 * speed / sum(around[number : number + 2]) for number, speed in enumerate(inside)]
+    record = {"workload": name, "steps": steps, "ratio": statistics.median(ratios), "ratios": ratios}
+    record |= {"bare": statistics.median(around), "engine": statistics.median(inside)}
+    print(f"{name:10}  bare {record['bare']:8.1f}  engine {record['engine']:8.1f} steps/s  ratio {record['ratio']:.3f}")
     return record
 
 
