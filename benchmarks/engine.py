@@ -1,11 +1,11 @@
 """What the engine costs: its throughput against a bare compiled loop over the same steps.
 
-    python -m benchmarks.engine [--seconds 4] [--repeats 11]
+    python -m benchmarks.engine [--seconds 1] [--repeats 60]
 
-Both run the same recipe on the same data in the same mode, in turn, in one process; each of the engine's runs is
-compared with the mean of the bare ones before and after it, so that a machine that drifts disturbs it least. Bare is a
-hand-written `tf.while_loop` with a gather from memory. The engine has everything on: indices by tf.data, exact metrics,
-guard, snapshots, history, progress file, and a checkpoint every five seconds. Compiling is not counted on either side.
+Both run the same recipe on the same data in the same mode, in one process, a second each in turn: a machine that
+drifts disturbs both alike. Bare is a hand-written `tf.while_loop` with a gather from memory. The engine has everything
+on: indices by tf.data, exact metrics, guard, snapshots, history, progress file, and a checkpoint every five seconds; it
+is held by its last hook while bare runs, except for what its threads still have to do. Compiling is not counted.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tapeline import startup
@@ -30,7 +31,7 @@ from tapeline.dataset import Dataset
 from tapeline.recipe import Context, loading
 from tapeline.recipe.autograph import convert
 from tapeline.report import Progress
-from tapeline.train.records import LoopEnded, Started
+from tapeline.train.records import LoopEnded
 from tapeline.train.settings import TrainSettings
 from tapeline.train.stage import train
 
@@ -63,8 +64,8 @@ WORKLOADS = {
 def main() -> None:
     """Measure every workload, print a line for each, write the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--repeats", type=int, default=11)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a turn, about")
+    parser.add_argument("--repeats", type=int, default=60, help="turns of each")
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     parser.add_argument("--only", choices=list(WORKLOADS), help="one of the workloads")
     options = parser.parse_args()
@@ -78,20 +79,44 @@ def main() -> None:
 
 
 def measure(name, folder, options, shape, mode, batch, examples, source):
-    """Run bare and engine in turn, bare first and last; print the median of the ratios."""
+    """Run both in turn; print the median of the pairs' ratios."""
     data, recipe = inputs(folder, shape, examples, source)
-    bare = Bare(recipe, data, mode, batch)
-    speed = bare.run(50)
-    steps = max(50, int(speed * options.seconds))
-    around, inside = [bare.run(steps)], []
-    for number in range(options.repeats):
-        inside.append(engine(folder / str(number), recipe, data, mode, batch, steps))
-        around.append(bare.run(steps))
-    ratios = [2 * speed / sum(around[number : number + 2]) for number, speed in enumerate(inside)]
-    record = {"workload": name, "steps": steps, "ratio": statistics.median(ratios), "ratios": ratios}
-    record |= {"bare": statistics.median(around), "engine": statistics.median(inside)}
-    print(f"{name:10}  bare {record['bare']:8.1f}  engine {record['engine']:8.1f} steps/s  ratio {record['ratio']:.3f}")
-    return record
+    turns = Turns(Bare(recipe, data, mode, batch), options.seconds, options.repeats)
+    engine(folder, recipe, data, mode, batch, turns)
+    ratios = [engine / bare for engine, bare in turns.pairs]
+    medians = [statistics.median(column) for column in zip(*turns.pairs, strict=True)]
+    low, _, high = statistics.quantiles(ratios, n=4)
+    record = {"workload": name, "engine": medians[0], "bare": medians[1], "ratio": statistics.median(ratios)}
+    line = f"{name:10}  bare {medians[1]:8.1f}  engine {medians[0]:8.1f} steps/s  ratio {record['ratio']:.3f}"
+    print(f"{line}, half of the pairs from {low:.3f} to {high:.3f}", flush=True)
+    return record | {"ratios": [round(ratio, 4) for ratio in ratios]}
+
+
+class Enough(BaseException):
+    """All turns were taken; no error that the engine would blame on the recipe."""
+
+
+class Turns:
+    """The engine's last hook: lets the engine run for a turn, then bare as many steps."""
+
+    def __init__(self, bare, seconds, repeats):
+        self.bare, self.seconds, self.repeats = bare, seconds, repeats
+        self.pairs, self.spent, self.steps, self.resumed = [], 0.0, 0, None
+
+    def __call__(self, record):
+        if not isinstance(record, LoopEnded):
+            return
+        if self.resumed is None:  # the first loop compiled
+            self.bare.run(50)
+        else:
+            self.spent += time.perf_counter() - self.resumed
+            self.steps += record.step - record.start
+        if self.spent >= self.seconds:
+            self.pairs.append((self.steps / self.spent, self.bare.run(self.steps)))
+            self.spent, self.steps = 0.0, 0
+            if len(self.pairs) == self.repeats:
+                raise Enough
+        self.resumed = time.perf_counter()
 
 
 def inputs(folder, shape, examples, source):
@@ -109,16 +134,15 @@ class Bare:
         self.recipe.configure(batch_size=batch, transforms={}, accumulate=1, fused=False)
         self.columns = {name: tf.constant(data.column("train", name)) for name in data.features}
         self.batch, self.examples = batch, data.examples("train")
+        order = np.random.default_rng(1).integers(0, self.examples, (65_536, self.batch))
+        self.indices = tf.constant(order.astype(np.int32))  # a turn has fewer steps
         self.step = convert(self.recipe.train_step)
         self.loop = tf.function(self._loop, jit_compile=mode == "xla", autograph=False)
 
     def run(self, steps: int) -> float:
-        """Return steps per second, after one compiled call."""
-        order = np.random.default_rng(1).integers(0, self.examples, (steps, self.batch)).astype(np.int32)
-        indices = tf.constant(order)
-        self.loop(indices, tf.constant(1))
+        """Return steps per second; the first call compiles."""
         began = time.perf_counter()
-        self.loop(indices, tf.constant(steps)).numpy()
+        self.loop(self.indices, tf.constant(steps)).numpy()
         return steps / (time.perf_counter() - began)
 
     def _loop(self, indices: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
@@ -132,36 +156,25 @@ class Bare:
         return tf.while_loop(lambda number, *_: number < count, body, (0, 0.0, 0.0), parallel_iterations=1)[1]
 
 
-def engine(folder, recipe, data, mode, batch, steps, every_seconds=5.0):
-    """Return the engine's steps per second from the end of its first loop on, checkpoints and all."""
-    times = []
-
-    def clock(record):
-        if isinstance(record, Started | LoopEnded):
-            times.append((time.perf_counter(), record.step))
-
-    epochs = max(1, steps // (data.examples("train") // batch))
-    settings = TrainSettings.model_validate(
-        {"epochs": epochs, "batch_size": batch, "compile": mode, "checkpoint": {"every_seconds": every_seconds}}
-    )
+def engine(folder, recipe, data, mode, batch, turns):
+    """Train until the turns are taken."""
+    settings = {"epochs": 1_000_000, "batch_size": batch, "compile": mode, "checkpoint": {"every_seconds": 5.0}}
     sys.stderr, held = io.StringIO(), sys.stderr
     try:
-        with Progress(folder / "progress.jsonl") as report:
+        with Progress(folder / "progress.jsonl") as report, suppress(Enough):
             train(
                 recipe=recipe,
                 params={},
-                settings=settings,
+                settings=TrainSettings.model_validate(settings),
                 data=data.folder,
                 out=folder / "out",
                 checkpoints=folder / "checkpoints",
                 traces=folder / "traces",
                 report=report,
-                hooks=[clock],
+                hooks=[turns],
             )
     finally:
         sys.stderr = held
-    (began, first), (ended, last) = times[1], times[-1]
-    return (last - first) / (ended - began)
 
 
 if __name__ == "__main__":
