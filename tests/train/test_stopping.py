@@ -76,7 +76,8 @@ def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
     process.send_signal(signum)
     said = process.communicate(timeout=10)[1]
     assert process.returncode == status, said
-    assert said.splitlines()[-1].startswith("tapeline: stopped at step ")
+    told = ("tapeline: stopped at step ", "checkpoint at step ")  # the second by the watcher, on a machine that is busy
+    assert said.splitlines()[-1].startswith(told)
     assert len(checkpoints(project.folder)) == 1
 
 
