@@ -296,6 +296,7 @@ def _train(call: Call, report: Report) -> None:
         weights=initial_weights(call.project, source) if source else None,
         needs=None if needs.resolve() == data.resolve() else needs,
         report=report,
+        leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
     )
     described = {"machine": machine(), "libraries": library_versions()}
     files.write_json(call.project.folder / "runs" / call.name / "environment.json", described)

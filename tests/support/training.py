@@ -71,11 +71,10 @@ class Run:
         self.needs: Path | None = None
         self.notes: list[str] = []
 
-    def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, leave=None, **options) -> "Run":
+    def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, **options) -> "Run":
         """Train, and keep what was said."""
         self.notes = []
         listen = [lambda record: self.notes.append(record.text) if isinstance(record, Note) else None]
-        extra = {"leave": leave} if leave else {}
         train(
             recipe=self.recipe,
             params=self.params,
@@ -89,7 +88,6 @@ class Run:
             needs=self.needs,
             hooks=[*listen, *hooks],
             pace=pace,
-            **extra,
         )
         return self
 

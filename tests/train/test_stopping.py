@@ -1,5 +1,6 @@
 """Signals to a real `tapeline train`: a checkpoint within seconds, whatever it is doing."""
 
+import json
 import os
 import signal
 import subprocess
@@ -64,6 +65,10 @@ def wait_for(condition, process):
         time.sleep(0.02)
 
 
+def outcome(folder):
+    return json.loads((folder / ".tapeline" / "outcome" / "train@long.json").read_text())["outcome"]
+
+
 def checkpoints(folder):
     return sorted((folder / ".tapeline" / "checkpoints").rglob("step-*"))
 
@@ -76,9 +81,10 @@ def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
     process.send_signal(signum)
     said = process.communicate(timeout=10)[1]
     assert process.returncode == status, said
-    told = ("tapeline: stopped at step ", "checkpoint at step ")  # the second by the watcher, on a machine that is busy
-    assert said.splitlines()[-1].startswith(told)
-    assert len(checkpoints(project.folder)) == 1
+    (saved,) = checkpoints(project.folder)
+    step = int(saved.name.removeprefix("step-"))
+    assert said.splitlines()[-1] == f"tapeline: stopped at step {step} of 80000000; its checkpoint is saved"
+    assert outcome(project.folder) == "interrupted"
 
 
 def test_a_signal_while_xla_compiles(project):
@@ -86,9 +92,11 @@ def test_a_signal_while_xla_compiles(project):
     process = project(*SLOW_TO_COMPILE, compile="xla")
     wait_for(lambda: progress(project.folder, "started"), process)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    said = process.communicate(timeout=20)[1]
     assert process.returncode == 143
     assert [path.name for path in checkpoints(project.folder)] == ["step-000000000000"]
+    assert said.splitlines()[-1] == "tapeline: stopped at step 0 of 80000000; its checkpoint is saved"
+    assert outcome(project.folder) == "interrupted"
 
 
 def test_a_second_signal_ends_at_once(project):
@@ -96,8 +104,9 @@ def test_a_second_signal_ends_at_once(project):
     wait_for(lambda: progress(project.folder, "started"), process)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    said = process.communicate(timeout=20)[1]
     assert process.returncode in (143, 130)
+    assert said.splitlines()[-1].startswith("tapeline: stopped at once by SIG")
 
 
 def test_a_signal_before_there_is_state(project):

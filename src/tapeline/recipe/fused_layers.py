@@ -1,7 +1,7 @@
 """TensorFlow's fused kernels for Keras layers that compute the same by many operations.
 
-Keras 3 normalizes a batch by some fifteen passes over the activations, TensorFlow's kernel forward and backward by
-five. The formula is the same, rounded elsewhere, so that the last bits differ.
+Keras 3 normalizes a batch by many operations, each of them a pass over the activations; TensorFlow has one kernel for
+the way forward and one for the way back. The formula is the same, rounded elsewhere, so that the last bits differ.
 """
 
 from typing import Any

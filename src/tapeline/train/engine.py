@@ -75,10 +75,18 @@ class Engine:
         for hook in self.hooks:
             hook(record)
 
+    def abandon(self, signum: int) -> Interrupted:
+        """Save the last snapshot, from another thread and in the middle of a loop; return what is to be said."""
+        snapshot = self.snapshot
+        self.save(snapshot)
+        return self._interrupted(snapshot.step, signum)
+
     def _check_signal(self, stopper: Stopper) -> None:
         if stopper.signum is not None and not self.finished:
-            where = f"step {self.state.step} of {self.total}"
-            raise Interrupted(f"stopped at {where}; its checkpoint is saved", signum=stopper.signum)
+            raise self._interrupted(self.state.step, stopper.signum)
+
+    def _interrupted(self, step: int, signum: int) -> Interrupted:
+        return Interrupted(f"stopped at step {step} of {self.total}; its checkpoint is saved", signum=signum)
 
     def _advance(self, chunk: Chunk) -> LoopEnded | Skipped:
         """Run one loop, and go back if it left anything that is not finite."""

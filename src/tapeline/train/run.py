@@ -1,6 +1,6 @@
 """One run: assemble, go on from where it was, train, write the outs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tapeline.train.records import Hook, Note, Record, Saved
 from tapeline.train.saving import Saving
 from tapeline.train.settings import TrainSettings
 from tapeline.train.state import State
-from tapeline.train.stopping import Stopper
+from tapeline.train.stopping import Leave, Stopper
 from tapeline.train.telling import reporting
 from tapeline.train.tensorboard import TensorBoard
 from tapeline.train.validation import Validation
@@ -47,7 +47,7 @@ def run(
     report: Report,
     hooks: Sequence[Hook],
     pace: Pace,
-    leave: Callable[[int], None],
+    leave: Leave,
 ) -> None:
     """See `tapeline.train.stage.train`; the dataset was opened and verified there."""
     parts = assemble(recipe, params, settings, dataset)
@@ -77,9 +77,7 @@ def run(
             save=writer.write,
             pace=pace,
         )
-        stopper = Stopper(
-            ask=lambda: parts.loop.stop.assign(0), save=lambda: writer.write(engine.snapshot), leave=leave
-        )
+        stopper = Stopper(ask=lambda: parts.loop.stop.assign(0), save=engine.abandon, leave=leave)
         with stopper, loading.blaming(recipe, RunError, "fails in a step"):
             engine.run(stopper)
         writer.wait()

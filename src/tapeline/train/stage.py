@@ -1,8 +1,7 @@
 """Stage 2: its inputs are checked here, before TensorFlow is imported (seconds); `run` does the rest."""
 
 import importlib.util
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tapeline.train.options import Options
 from tapeline.train.pace import Pace
 from tapeline.train.records import Hook
 from tapeline.train.settings import TrainSettings
+from tapeline.train.stopping import Leave, leave_at_once
 
 
 def train(
@@ -31,14 +31,14 @@ def train(
     report: Report = silent,
     hooks: Sequence[Hook] = (),
     pace: Pace | None = None,
-    leave: Callable[[int], None] = os._exit,
+    leave: Leave = leave_at_once,
 ) -> None:
     """Train one pipeline, going on from its newest checkpoint, and replace its outs in `out`.
 
     traces: a folder for what TensorBoard and the profiler write. weights: the folder that `train.init_from` names.
     needs: one more file or folder that the recipe reads; a checkpoint is not used when its content is another.
     hooks: called with each record, after the engine's own. pace: chooses how many steps a loop has.
-    leave: called with the exit status when a signal could not be obeyed in time; must not return.
+    leave: called when a signal could not be obeyed in time; must not return.
     Raises `InputError` for what is wrong before the first step, `RunError` for what fails later, `Interrupted` and
     `LimitReached` with a checkpoint saved. The outs are only touched at the end.
     """

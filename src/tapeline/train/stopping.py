@@ -7,29 +7,42 @@ reads it, asks the loop to end, and past a deadline saves the last snapshot itse
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+from tapeline.errors import Interrupted
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DEADLINE = 1.5
 """Seconds that the loop has to end by itself before the watcher saves and leaves."""
+
+Leave = Callable[[Interrupted], None]
+"""Ends the process with the status of what interrupted it; called from another thread than the main one."""
+
+
+def leave_at_once(interrupted: Interrupted) -> None:
+    """Say why in one line, and end the process."""
+    print(f"tapeline: {interrupted}", file=sys.stderr, flush=True)
+    os._exit(interrupted.status)
 
 
 class Stopper:
     """Context manager: inside it, a signal becomes `signum`, and `ask` is called from the watcher thread.
 
-    ask: makes the running loop end soon. save: writes the last snapshot. leave: ends the process with a status.
-    A second signal leaves at once. Handlers of the surrounding program are put back at the end.
+    ask: makes the running loop end soon. save: writes the last snapshot, and returns what a signal of this number
+    interrupted. leave: ends the process. A second signal leaves at once.
+    Handlers of the surrounding program are put back at the end.
     """
 
     def __init__(
         self,
         *,
         ask: Callable[[], None],
-        save: Callable[[], None],
-        leave: Callable[[int], None] = os._exit,
+        save: Callable[[int], Interrupted],
+        leave: Leave,
         deadline: float = DEADLINE,
     ) -> None:
         self._ask, self._save, self._leave, self._deadline = ask, save, leave, deadline
@@ -68,8 +81,10 @@ class Stopper:
         if self._done.is_set():
             return
         if again is None:
-            self._save()
-        self._leave(128 + number)
+            self._leave(self._save(number))
+        else:
+            names = f"{signal.Signals(number).name} and then {signal.Signals(again).name}"
+            self._leave(Interrupted(f"stopped at once by {names}; the checkpoints before stand", signum=number))
 
     def _next(self, timeout: float | None) -> int | None:
         """Return the next signal's number, 0 when the descriptor was closed, or `None` past the timeout."""
