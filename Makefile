@@ -16,7 +16,7 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/pytest -n 3 -m "not slow"
 
-# The slow tests too: kills at random moments, fresh clones, larger-than-RAM data.
+# The slow tests too, and those too long for CI: kills at random moments, fresh clones, larger-than-RAM data.
 test-all: $(READY)
 	$(BIN)/pytest -n 3
 

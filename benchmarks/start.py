@@ -22,8 +22,6 @@ from benchmarks.workloads.mlp import WORKLOAD
 
 TENSORFLOW = """
 import sys, numpy as np
-from tapeline import startup
-startup.tensorflow()
 import keras, tensorflow as tf
 from benchmarks.workloads.mlp import RATE, WEIGHTS
 folder = sys.argv[1]

@@ -93,6 +93,7 @@ def kill_at(process, folder, step):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_digits_are_learned_with_any_of_three_seeds(clone, tmp_path):
     """Mean test accuracy of at least 0.985, none under 0.98; scikit-learn's documented SVC on this split has 0.969."""
     from ruamel.yaml import YAML

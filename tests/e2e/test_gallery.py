@@ -23,6 +23,7 @@ def test_what_needs_a_network_is_named(root):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(2400)
 def test_a_clean_clone_builds_it_all(tmp_path):
     clone = cloned(ROOT, tmp_path / "tapeline")

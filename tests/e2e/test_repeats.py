@@ -34,6 +34,7 @@ def load(processes):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("pair", range(PAIRS))
 def test_nothing_around_a_run_shows_in_it(tmp_path, pair):

@@ -166,7 +166,8 @@ ARTICLES = {
 }
 NOT_CHAOTIC = ("linear-regression", "mnist-mlp-module", "mnist-mlp")
 MODES = [(name, mode) for name in ARTICLES for mode in ("graph", "xla") if (name, mode) != ("cifar10-cnn", "xla")]
-SLOW_XLA = [pytest.param(*pair, marks=pytest.mark.slow if pair[1] == "xla" else ()) for pair in MODES]
+LARGE = ("cifar10-cnn", "mnist-gan")
+CASES = [pytest.param(*pair, marks=pytest.mark.slow if pair[1] == "xla" or pair[0] in LARGE else ()) for pair in MODES]
 
 
 class Side:
@@ -267,7 +268,7 @@ def away(found, wanted, of=None):
     return np.linalg.norm(found - wanted) / norm if norm else np.linalg.norm(found - wanted)
 
 
-@pytest.mark.parametrize(("name", "mode"), SLOW_XLA)
+@pytest.mark.parametrize(("name", "mode"), CASES)
 def test_each_update_is_the_articles(sides, name, mode):
     engine, article = sides(name, mode)
     close = 1e-4 if mode == "graph" else 1e-3
@@ -284,7 +285,7 @@ def test_each_update_is_the_articles(sides, name, mode):
             assert away(found, wanted, of=wanted.numpy() - start) <= 1e-2, step
 
 
-@pytest.mark.parametrize(("name", "mode"), [case for case in SLOW_XLA if case.values[0] in NOT_CHAOTIC])
+@pytest.mark.parametrize(("name", "mode"), [case for case in CASES if case.values[0] in NOT_CHAOTIC])
 def test_the_whole_way_is_the_articles(sides, name, mode):
     engine, article = sides(name, mode)
     copy(article.state, engine.state)

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.validate import classification, regression
-
 BINS = 15
 """Of the expected calibration error, as `validate` has by default."""
 
@@ -36,6 +34,8 @@ class Target:
 
     def metrics(self, answers: Mapping[str, NDArray[Any]]) -> dict[str, float]:
         """Return the metrics over all examples, under the names that `validate` has for them."""
+        from tapeline.validate import classification, regression  # and with them scikit-learn: seconds
+
         found = self.foretold(answers)
         assert found is not None, "asked for a model that foretells the target"
         if not self.classifier:
