@@ -1,10 +1,5 @@
 """Write the SavedModel and its description; the same bytes for the same weights."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +9,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline import files, processes
+from tapeline import files
 from tapeline.dataset import Dataset
-from tapeline.errors import InputError, RunError
-from tapeline.export import check, empty_batches, litert, warm_up
+from tapeline.errors import InputError
+from tapeline.export import empty_batches, litert, warm_up
+from tapeline.export.checking import Checker
 from tapeline.export.settings import ExportSettings, Precision
 from tapeline.recipe import Recipe, loading, variables
 from tapeline.recipe.contract import Columns
@@ -38,6 +34,7 @@ def save(
     validated: Path,
     described: Mapping[str, Any],
     out: Path,
+    checker: Checker,
     report: Report,
 ) -> None:
     """See `tapeline.export.stage.export`; the verdict and the dataset were checked there."""
@@ -54,7 +51,7 @@ def save(
         report({"event": "note", "text": "checking the SavedModel in a fresh process"})
         with tempfile.TemporaryDirectory() as made:
             inputs = _inputs(served, columns, dataset, split, Path(made))
-            _check(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance)
+            checker.compare(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance)
         target = None if built.target is None else np.asarray(columns[built.target])
         lite = {}
         if settings.litert:
@@ -141,25 +138,3 @@ def _write_litert(
             figures = litert.measured(litert.answers(model, served), recorded, target, name)
         described[precision] = {"bytes": len(model), **figures}
     return {"litert": described}
-
-
-def _check(model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance: float) -> None:
-    """Run `check.py` as a program of its own that dies with this one: TensorFlow and NumPy, no line of Tapeline."""
-    asked = {
-        "model": str(model),
-        "inputs": {name: str(path) for name, path in inputs.items()},
-        "predictions": str(predictions),
-        "tolerance": tolerance,
-    }
-    program = Path(check.__file__)
-    leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
-    answer = subprocess.run(
-        [*leash, sys.executable, "-I", str(program)],
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if answer.returncode:
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise RunError(f"the exported model failed its check: {said[-1] if said else f'status {answer.returncode}'}")

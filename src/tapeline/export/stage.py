@@ -8,6 +8,7 @@ from typing import Any
 from tapeline import startup
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError, VerdictNo
+from tapeline.export import checking
 from tapeline.export.settings import ExportSettings
 from tapeline.report import Report, silent
 
@@ -37,21 +38,23 @@ def export(
     run = _read(trained / "run.json", remedy=f"run `tapeline train {name}`")
     dataset.verify()
 
-    startup.tensorflow()
-    from tapeline.export.save import save
+    with checking.checker() as checker:
+        startup.tensorflow()
+        from tapeline.export.save import save
 
-    save(
-        name=name,
-        recipe=recipe,
-        params=params,
-        settings=settings,
-        dataset=dataset,
-        trained=trained,
-        validated=validated,
-        described={"metrics": metrics, "run": run, "verdict": verdict},
-        out=out,
-        report=report,
-    )
+        save(
+            name=name,
+            recipe=recipe,
+            params=params,
+            settings=settings,
+            dataset=dataset,
+            trained=trained,
+            validated=validated,
+            described={"metrics": metrics, "run": run, "verdict": verdict},
+            out=out,
+            checker=checker,
+            report=report,
+        )
 
 
 def _read(path: Path, *, remedy: str) -> Any:

@@ -1,0 +1,51 @@
+"""The check of the written model in a fresh process, which imports TensorFlow while this one does."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tapeline import processes
+from tapeline.errors import RunError
+from tapeline.export import check
+
+
+class Checker:
+    """`check.py` as a program of its own: TensorFlow and NumPy, no line of Tapeline."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def compare(self, model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance: float) -> None:
+        """Compare a SavedModel's answers with recorded ones, once. Raises `RunError` when they differ."""
+        asked = {
+            "model": str(model),
+            "inputs": {name: str(path) for name, path in inputs.items()},
+            "predictions": str(predictions),
+            "tolerance": tolerance,
+        }
+        out, err = self._process.communicate(json.dumps(asked))
+        if status := self._process.returncode:
+            said = (err or out).strip().splitlines()
+            raise RunError(f"the exported model failed its check: {said[-1] if said else f'status {status}'}")
+
+
+@contextmanager
+def checker() -> Iterator[Checker]:
+    """Start the program; it ends with the block, and with this process."""
+    leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
+    with subprocess.Popen(
+        [*leash, sys.executable, "-I", str(Path(check.__file__))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield Checker(process)
+        finally:
+            process.kill()
