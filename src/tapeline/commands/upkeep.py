@@ -1,0 +1,83 @@
+"""`tapeline list`, `verify`, `repair`, `prune`: a project seen as a whole."""
+
+import argparse
+import time
+
+from tapeline.commands.common import wait
+from tapeline.errors import InputError
+from tapeline.params import Params
+from tapeline.project import Project
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add them."""
+    what = "show each pipeline: its data, whether it needs a network, whether it is up to date, what it teaches"
+    listing = commands.add_parser("list", help=what, description=what)
+    listing.add_argument("--offline", action="store_true", help="only those that need no network")
+    listing.add_argument("--targets", action="store_true", help="print what `dvc repro` takes, one a line")
+    listing.set_defaults(command=_list)
+    what = "rebuild HEAD in a temporary clone and compare every out with dvc.lock; status 1 on a difference"
+    verifying = commands.add_parser("verify", help=what, description=what)
+    verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all that need no network)")
+    verifying.set_defaults(command=_verify)
+    what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
+    repairing = commands.add_parser("repair", help=what, description=what)
+    repairing.set_defaults(command=_repair)
+    what = "show what old runs hold and what keeps it: branches runs/*, worktrees, checkpoints, DVC's cache"
+    pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing keeps")
+    pruning.add_argument("--runs", type=int, default=20, metavar="N", help="keep the newest N branches (%(default)d)")
+    pruning.add_argument("--days", type=float, default=30.0, metavar="N", help="keep what is younger (%(default)g)")
+    pruning.add_argument("--apply", action="store_true", help="remove it; remotes are not touched")
+    pruning.set_defaults(command=_prune)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from tapeline.listing import entries
+
+    project = Project.find()
+    params = Params.load(project.folder)
+    chosen = [entry for entry in entries(project, params) if not (options.offline and entry.network)]
+    if options.targets:
+        print(*(f"export@{entry.name}" for entry in chosen), sep="\n")
+        return 0
+    rows = [("pipeline", "data", "network", "state", "teaches")]
+    rows += [(e.name, e.dataset, "needed" if e.network else "no", e.state, e.idea) for e in chosen]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from tapeline.ingest.settings import TfdsSource
+    from tapeline.verify import verify
+
+    project = Project.find()
+    params = Params.load(project.folder)
+    offline = [n for n, p in params.pipelines.items() if not isinstance(params.datasets[p.dataset], TfdsSource)]
+    for name in options.names:
+        params.pipeline(name)
+    targets = [f"export@{name}" for name in options.names or offline]
+    return 0 if verify(project, targets, say=lambda line: print(line, flush=True)) else 1
+
+
+def _repair(options: argparse.Namespace) -> int:
+    from tapeline.repair import repair
+
+    for line in repair(Project.find()):
+        print(line)
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from tapeline.retention.item import Limits
+    from tapeline.retention.prune import prune
+
+    if options.runs < 0 or not options.days >= 0:
+        raise InputError(f"--runs {options.runs} --days {options.days:g}: a limit is 0 or more")
+    project = Project.find()
+    pipelines = Params.load(project.folder).pipelines
+    limits = Limits(runs=options.runs, days=options.days)
+    for line in prune(project, pipelines=pipelines, limits=limits, apply=options.apply, now=time.time(), waiting=wait):
+        print(line, flush=True)
+    return 0
