@@ -22,8 +22,14 @@ HANG = 900
 """Seconds after which a slow test hangs, unless it says otherwise; the others have what `pyproject.toml` gives them."""
 
 
+TOGETHER = ("flows", "registry")
+"""Folders whose tests share what takes long to make: a server, a registry with versions. One process runs each."""
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
+        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        item.add_marker(pytest.mark.xdist_group(folder if folder in TOGETHER else str(item.path.relative_to(ROOT))))
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(HANG))
 
