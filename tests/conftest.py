@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from absl import logging as absl_logging
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,10 +27,20 @@ TOGETHER = ("flows", "registry")
 """Folders whose tests share what takes long to make: a server, a registry with versions. One process runs each."""
 
 
+class ByFile(LoadScopeScheduling):
+    """The tests of a file, or of such a folder, run in one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.split("::")[0]
+        return next((folder for folder in TOGETHER if file.startswith(f"tests/{folder}/")), file)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
-        folder = item.path.relative_to(ROOT / "tests").parts[0]
-        item.add_marker(pytest.mark.xdist_group(folder if folder in TOGETHER else str(item.path.relative_to(ROOT))))
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(HANG))
 
