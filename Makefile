@@ -18,7 +18,8 @@ test: $(READY)
 
 # The slow tests too, and those too long for CI: kills at random moments, fresh clones, larger-than-RAM data.
 test-all: $(READY)
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 3 -m "not alone"
+	$(BIN)/pytest -m alone
 
 # Every pipeline of the gallery that needs no network, and its page.
 gallery: $(READY)

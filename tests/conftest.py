@@ -35,8 +35,9 @@ class ByFile(LoadScopeScheduling):
         return next((folder for folder in TOGETHER if file.startswith(f"tests/{folder}/")), file)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    return ByFile(config, log)
+    return ByFile(config, log) if config.getvalue("dist") == "load" else None  # what `-n` alone asks for
 
 
 def pytest_collection_modifyitems(items):

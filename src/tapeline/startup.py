@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.abc import Loader
@@ -55,7 +56,7 @@ def quietly() -> Iterator[None]:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Look for no garbage meanwhile: imports make a million objects that stay."""
+    """Look for no garbage meanwhile: imports make hundreds of thousands of objects, and they stay."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -66,18 +67,31 @@ def without_collection() -> Iterator[None]:
 
 
 class _Later(Loader):
-    """Loads a module when somebody asks for something in it."""
+    """Loads a module when somebody asks for something in it; another thread that asks meanwhile waits."""
 
     def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+        self._loader, self._lock, self._begun = loader, threading.RLock(), False
 
     def exec_module(self, module: ModuleType) -> None:
-        def load(name: str) -> Any:
-            del vars(module)["__getattr__"]
-            self._loader.exec_module(module)
-            return getattr(module, name)
+        contents = vars(module)
 
-        vars(module)["__getattr__"] = load
+        def found(name: str) -> Any:
+            with self._lock:
+                if not self._begun:
+                    self._load(module)
+            if name in contents:
+                return contents[name]
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+        contents["__getattr__"] = found
+
+    def _load(self, module: ModuleType) -> None:
+        self._begun = True
+        try:
+            self._loader.exec_module(module)
+        except BaseException:
+            self._begun = False  # whoever asks next hears the same
+            raise
 
 
 class _RareModules:
@@ -107,4 +121,4 @@ def tensorflow() -> None:
 
         tf.config.list_physical_devices()
         tf.constant(0)
-    gc.freeze()  # the million objects of an imported TensorFlow live on: looking through them costs a third of a trace
+        gc.freeze()  # what was imported lives on: looking through it costs a third of a trace

@@ -118,6 +118,46 @@ def test_a_signal_before_there_is_state(project):
     assert not checkpoints(project.folder)
 
 
+WATCHED = """
+import os, signal, sys, time
+from tapeline.errors import Interrupted
+from tapeline.train.stopping import Stopper, leave_at_once
+
+def save(number):
+    SAVE
+    return Interrupted("saved", signum=number)
+
+signal.signal(signal.SIGCHLD, lambda *_: None)
+with Stopper(ask=lambda: None, save=save, leave=leave_at_once, deadline=0.3):
+    os.kill(os.getpid(), signal.SIGTERM)
+    THEN
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("save", "then", "said"),
+    [
+        ("pass", "pass", "saved"),
+        ("pass", "os.kill(os.getpid(), signal.SIGCHLD)", "saved"),
+        ("time.sleep(60)", "time.sleep(0.6); os.kill(os.getpid(), signal.SIGINT)", "stopped at once by SIGTERM and then SIGINT; the checkpoints before stand"),
+        ("raise OSError(28, 'No space left')", "pass", "stopped, and its state could not be saved: [Errno 28] No space left; the checkpoints before stand"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("heard", [True, False])
+def test_whatever_happens_the_watcher_leaves(save, then, said, heard):
+    """Another signal, a second one while it saves, a full disk; and nobody who hears what it says."""
+    program = WATCHED.replace("SAVE", save).replace("THEN", then)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True)
+    if not heard:
+        process.stderr.close()
+        assert process.wait(30) == 143
+        return
+    assert process.communicate(timeout=30)[1] == f"tapeline: {said}\n"
+    assert process.returncode == 143
+
+
 def test_handlers_of_the_surrounding_program_are_put_back(tmp_path, tf):
     called = []
     before = signal.signal(signal.SIGTERM, lambda *_: called.append("mine"))

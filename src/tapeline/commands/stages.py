@@ -1,6 +1,7 @@
 """`tapeline ingest`, `train`, `validate`, `export`: what `dvc.yaml` calls, each a process of its own."""
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -74,11 +75,14 @@ def _leave(outcome: Path, interrupted: Interrupted) -> None:
     """End this process and what it has started, from any thread."""
     import psutil
 
-    for child in psutil.Process().children(recursive=True):
-        child.kill()
-    status = _failed(outcome, interrupted)
-    sys.stderr.flush()
-    os._exit(status)
+    try:
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # it has ended by itself
+                child.kill()
+        _failed(outcome, interrupted)
+        sys.stderr.flush()
+    finally:
+        os._exit(interrupted.status)
 
 
 def _ingest(call: Call, report: Report) -> None:

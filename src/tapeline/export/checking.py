@@ -29,17 +29,21 @@ class Checker:
             "tolerance": tolerance,
         }
         out, err = self._process.communicate(json.dumps(asked))
-        if status := self._process.returncode:
+        status = self._process.returncode
+        if status < 0:
+            raise RunError(f"the process that checks the exported model was ended by signal {-status}: run again")
+        if status:
             said = (err or out).strip().splitlines()
             raise RunError(f"the exported model failed its check: {said[-1] if said else f'status {status}'}")
 
 
 @contextmanager
 def checker() -> Iterator[Checker]:
-    """Start the program; it ends with the block, and with this process."""
+    """Start the program; it ends with the block, and with this process. Its environment is the one of this moment."""
     leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
     with subprocess.Popen(
         [*leash, sys.executable, "-I", str(Path(check.__file__))],
+        env={"TF_CPP_MIN_LOG_LEVEL": "1", **os.environ},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

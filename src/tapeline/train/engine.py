@@ -3,6 +3,7 @@
 What happens then (validation, checkpoints, limits, progress) are hooks: callables that take a frozen record.
 """
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -46,6 +47,7 @@ class Engine:
         self.steps_per_epoch, self.total = steps_per_epoch, settings.epochs * steps_per_epoch
         self.stops, self.hooks, self.save, self.pace, self.clock = stops, hooks, save, pace, clock
         self.snapshot = state.snapshot()
+        self._saving = threading.Lock()
 
     def run(self, stopper: Stopper) -> None:
         """Train to the end. An expected failure, a limit or a signal leaves a checkpoint and is raised."""
@@ -60,8 +62,9 @@ class Engine:
                     break
             self._check_signal(stopper)
         except (TapelineError, Interrupted):
-            self.snapshot = self.state.snapshot()
-            self.save(self.snapshot)
+            with self._saving:
+                self.snapshot = self.state.snapshot()
+                self.save(self.snapshot)
             raise
 
     @property
@@ -77,9 +80,9 @@ class Engine:
 
     def abandon(self, signum: int) -> Interrupted:
         """Save the last snapshot, from another thread and in the middle of a loop; return what is to be said."""
-        snapshot = self.snapshot
-        self.save(snapshot)
-        return self._interrupted(snapshot.step, signum)
+        with self._saving:
+            self.save(self.snapshot)
+            return self._interrupted(self.snapshot.step, signum)
 
     def _check_signal(self, stopper: Stopper) -> None:
         if stopper.signum is not None and not self.finished:

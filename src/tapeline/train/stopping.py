@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
@@ -25,15 +26,17 @@ Leave = Callable[[Interrupted], None]
 
 def leave_at_once(interrupted: Interrupted) -> None:
     """Say why in one line, and end the process."""
-    print(f"tapeline: {interrupted}", file=sys.stderr, flush=True)
-    os._exit(interrupted.status)
+    try:
+        print(f"tapeline: {interrupted}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(interrupted.status)
 
 
 class Stopper:
     """Context manager: inside it, a signal becomes `signum`, and `ask` is called from the watcher thread.
 
     ask: makes the running loop end soon. save: writes the last snapshot, and returns what a signal of this number
-    interrupted. leave: ends the process. A second signal leaves at once.
+    interrupted. leave: ends the process. A second signal leaves at once, even in the middle of that.
     Handlers of the surrounding program are put back at the end.
     """
 
@@ -70,30 +73,41 @@ class Stopper:
         self._reader.close()
 
     def _watch(self) -> None:
-        while number := self._next(None):
-            if number in SIGNALS:
-                break
-        else:
+        number = self._next()
+        if not number:
             return
         self.signum = number
         self._ask()
-        again = self._next(self._deadline)
+        again = self._next(time.monotonic() + self._deadline)
         if self._done.is_set():
             return
-        if again is None:
-            self._leave(self._save(number))
-        else:
+        saving = threading.Thread(target=self._save_and_leave, args=(number,), name="saving", daemon=True)
+        if not again:
+            saving.start()
+            again = self._next()
+        if again:
             names = f"{signal.Signals(number).name} and then {signal.Signals(again).name}"
             self._leave(Interrupted(f"stopped at once by {names}; the checkpoints before stand", signum=number))
+        saving.join()
 
-    def _next(self, timeout: float | None) -> int | None:
-        """Return the next signal's number, 0 when the descriptor was closed, or `None` past the timeout."""
-        self._reader.settimeout(timeout)
+    def _save_and_leave(self, number: int) -> None:
         try:
-            received = self._reader.recv(1)
-        except TimeoutError:
-            return None
-        return received[0] if received else 0
+            interrupted = self._save(number)
+        except Exception as error:
+            why = f"stopped, and its state could not be saved: {error}; the checkpoints before stand"
+            interrupted = Interrupted(why, signum=number)
+        self._leave(interrupted)
+
+    def _next(self, until: float | None = None) -> int:
+        """Return the next of `SIGNALS`; 0 when the descriptor was closed, or when it is `until` by the clock."""
+        while True:
+            self._reader.settimeout(None if until is None else max(until - time.monotonic(), 0.001))
+            try:
+                received = self._reader.recv(1)
+            except TimeoutError:
+                return 0
+            if not received or received[0] in SIGNALS:
+                return received[0] if received else 0
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:
