@@ -37,7 +37,10 @@ class ByFile(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    return ByFile(config, log) if config.getvalue("dist") == "load" else None  # what `-n` alone asks for
+    if config.getvalue("dist") != "load":  # what `-n` alone asks for
+        return None
+    config.option.loadscopereorder = False  # it would put the files with few tests last, and these take longest
+    return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(items):
