@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tapeline.commands import prediction, registry, stages, tuning, upkeep
-from tapeline.commands.common import fail
+from tapeline.commands.terminal import fail
 from tapeline.disk_errors import disk_error
 from tapeline.errors import Interrupted, TapelineError
 from tapeline.interpreter import use_tree_code

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tapeline import files, processes
-from tapeline.commands.common import Call, fail, wait
+from tapeline.commands.call import Call
+from tapeline.commands.terminal import fail, wait
 from tapeline.disk_errors import disk_error
 from tapeline.environment import check_versions, library_versions, machine
 from tapeline.errors import Interrupted, TapelineError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tapeline.commands.common import Call
+from tapeline.commands.call import Call
 from tapeline.disk_errors import disk_error
 from tapeline.interruption import SIGNALS, interrupt
 from tapeline.params import Params

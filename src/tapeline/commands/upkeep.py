@@ -3,7 +3,7 @@
 import argparse
 import time
 
-from tapeline.commands.common import wait
+from tapeline.commands.terminal import wait
 from tapeline.errors import InputError
 from tapeline.params import Params
 from tapeline.project import Project

@@ -1,11 +1,9 @@
-"""What several commands need."""
+"""A command about one dataset or pipeline of a project."""
 
 import argparse
-import sys
 from dataclasses import dataclass
 
 from tapeline.environment import check_versions
-from tapeline.errors import Interrupted, TapelineError
 from tapeline.params import Params, Pipeline, check_recipe
 from tapeline.project import Project
 
@@ -25,14 +23,3 @@ class Call:
         check_versions(self.params.environment.model_dump())
         check_recipe(self.project.folder, self.name, pipeline)
         return pipeline
-
-
-def fail(error: TapelineError | Interrupted) -> int:
-    """Say what was wrong, and return its exit status."""
-    print(f"tapeline: {error}", file=sys.stderr)
-    return error.status
-
-
-def wait(text: str) -> None:
-    """Say for whom a command waits."""
-    print(text, file=sys.stderr, flush=True)
