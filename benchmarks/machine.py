@@ -2,11 +2,16 @@
 
 import os
 import platform
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 LIBRARIES = ("tensorflow", "keras", "numpy", "torch", "jax", "jaxlib", "optax", "tensorflow-datasets")
+CALM = 0.02
+"""The share of the CPU's time that other virtual machines may take from a measurement that counts."""
+
+Result = TypeVar("Result")
 
 
 def describe() -> dict[str, Any]:
@@ -42,6 +47,33 @@ def stolen(before: dict[str, int]) -> float | None:
     """Return the share of the CPU's time that was stolen since `ticks()` was `before`."""
     now = ticks()
     return (now["stolen"] - before["stolen"]) / max(1, now["all"] - before["all"]) if now and before else None
+
+
+class Calm:
+    """Measures until nothing disturbs, at most `most` times; then the calmest measurement counts.
+
+    again: how many did not count. stolen: the largest share that was stolen from one that did.
+    """
+
+    def __init__(self, most: int = 20, stolen: Callable[[dict[str, int]], float | None] = stolen) -> None:
+        self._most, self._stolen = most, stolen
+        self.again, self.stolen = 0, 0.0
+
+    def __call__(self, measure: Callable[[], Result]) -> Result:
+        calmest, least = None, float("inf")
+        for _ in range(self._most):
+            before = ticks()
+            result = measure()
+            share = self._stolen(before) or 0.0
+            if share < least:
+                calmest, least = result, share
+            if share < CALM:
+                break
+            self.again += 1
+        self.again -= least >= CALM  # one of them counts after all
+        self.stolen = max(self.stolen, least)
+        assert calmest is not None
+        return calmest
 
 
 def _version(name: str) -> str | None:

@@ -18,8 +18,10 @@ def lines(record: Mapping[str, Any]) -> str:
         rows.append((f"tapeline / {family}", f"{ratio:.2f} ×", "", mark, ""))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     text = [_aligned(row, widths) for row in rows]
+    if record["again"]:
+        text.append(f"  {record['again']} turns were taken again, other virtual machines were busy in them")
     if record["stolen"]:
-        text.append(f"  {record['stolen']:.1%} of the CPU's time was stolen: another virtual machine was busy")
+        text.append(f"  up to {record['stolen']:.1%} of the CPU's time was stolen in a turn that counts")
     text += [f"  {name}: {why}" for name, why in (*record["disagree"].items(), *record["left_out"].items())]
     return "\n".join(text)
 

@@ -70,14 +70,17 @@ def test_the_table_marks_what_disagrees_and_what_was_missed():
         "ratios": {"JAX": 1.03},
         "targets": {"JAX": 1.1},
         "stolen": 0.042,
+        "again": 3,
     }
     text = lines(record).splitlines()
     assert text[1].split() == ["tapeline:", "xla", "3,000.0", "1.0%", "2.0", "s", "800", "MB"]
     assert text[2].startswith(" !JAX: scan")
     assert "1.03 ×" in text[3] and text[3].endswith("MISSED")
-    assert text[-3] == "  4.2% of the CPU's time was stolen: another virtual machine was busy"
+    assert text[-4] == "  3 turns were taken again, other virtual machines were busy in them"
+    assert text[-3] == "  up to 4.2% of the CPU's time was stolen in a turn that counts"
     assert text[-1] == "  PyTorch: eager: torch is not installed"
-    assert "stolen" not in lines({**record, "stolen": 0.0})
+    quiet = lines({**record, "stolen": 0.0, "again": 0})
+    assert "stolen" not in quiet and "again" not in quiet
 
 
 def test_the_stolen_share_is_of_all_time_since():
@@ -85,3 +88,19 @@ def test_the_stolen_share_is_of_all_time_since():
     assert 0 <= machine.stolen(before) <= 1
     assert machine.stolen({name: value - 1000 for name, value in before.items()}) == pytest.approx(1, abs=0.1)
     assert machine.stolen({}) is None
+
+
+@pytest.mark.parametrize(
+    ("shares", "counts", "again", "worst"),
+    [
+        ([0.001], "turn 0", 0, 0.001),
+        ([0.3, 0.1, 0.0], "turn 2", 2, 0.0),
+        ([0.3, 0.1, 0.2], "turn 1", 2, 0.1),  # never calm
+        ([None], "turn 0", 0, 0.0),  # a kernel that does not tell
+    ],
+)
+def test_what_was_disturbed_is_measured_again(shares, counts, again, worst):
+    turns, stolen = iter(range(3)), iter(shares)
+    calm = machine.Calm(most=3, stolen=lambda before: next(stolen))
+    assert calm(lambda: f"turn {next(turns)}") == counts
+    assert (calm.again, calm.stolen) == (again, worst)
