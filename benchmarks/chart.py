@@ -24,11 +24,12 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     if not records:
         return
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     groups = [(record["title"], family, ratio) for record in records for family, ratio in _peers(record)]
     if not groups:
         return
-    figure = Figure(figsize=(9, 0.6 + 0.3 * len(groups) + 0.35 * len(records)), layout="constrained")
+    figure = Figure(figsize=(9, 1.1 + 0.2 * len(groups) + 0.18 * len(records)), layout="constrained")
     axes = figure.subplots()
     place, ticks, labelled = 0.0, [], set()
     for record in records:
@@ -38,16 +39,19 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path) -> None:
             label = family if family not in labelled else None
             labelled.add(family)
             axes.barh(place, ratio - 1, BAR, left=1, color=COLOURS.get(family, "#777777"), label=label)
-            text = f"{ratio:.0f} ×" if ratio >= 10 else f"{ratio:.2g} ×"
+            text = f"{ratio:.0f} ×" if ratio >= 10 else f"{ratio:.2f} ×" if ratio < 2 else f"{ratio:.1f} ×"
             axes.annotate(text, (max(ratio, 1), place), (4, 0), textcoords="offset points", va="center", fontsize=8)
             place += 1
         place += 0.8
     axes.set_yticks([tick for tick, _ in ticks], [title for _, title in ticks])
     axes.invert_yaxis()
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xlabel("times as fast as the best setting of …")
-    axes.margins(x=0.1)
+    axes.margins(x=0.1, y=0.01)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(frameon=False, loc="outside lower center", ncols=3)
+    figure.legend(frameon=False, loc="outside lower center", ncols=len(labelled) if len(labelled) < 5 else 3)
     figure.savefig(path, dpi=150, metadata={"Software": None})

@@ -81,6 +81,6 @@ WORKLOAD = Workload(
         *torch_loop.contenders(classifier(torch_model, torch_momentum, images=channels_first), note="channels last"),
     ],
     steps=20,
-    tolerance=1e-2,  # normalizations make rounding grow fast
+    tolerance=2e-2,  # normalizations make rounding grow fast: PyTorch with two threads is 0.7 % from itself with one
     targets={keras_fit.FAMILY: 1.1, torch_loop.FAMILY: 1.1},
 )
