@@ -115,10 +115,10 @@ class Turns:
             self.steps += record.step - record.start
         if self.spent >= self.seconds:
             pair = (self.steps / self.spent, self.bare.run(self.steps))
-            if (machine.stolen(self.began) or 0.0) < machine.CALM:
-                self.pairs.append(pair)
-            else:
+            if machine.disturbed(self.began):
                 self.again += 1
+            else:
+                self.pairs.append(pair)
             if len(self.pairs) == self.repeats:
                 raise Enough
             if self.again == 10 * self.repeats:

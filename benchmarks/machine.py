@@ -49,6 +49,11 @@ def stolen(before: dict[str, int]) -> float | None:
     return (now["stolen"] - before["stolen"]) / max(1, now["all"] - before["all"]) if now and before else None
 
 
+def disturbed(before: dict[str, int]) -> bool:
+    """Return whether too much was stolen since then for a measurement to count."""
+    return (stolen(before) or 0.0) >= CALM
+
+
 class Calm:
     """Measures until nothing disturbs, at most `most` times; then the calmest measurement counts.
 

@@ -54,12 +54,13 @@ def measure(
             say(f"  {contender.name}: first step after {answer['first_step']:.1f} s, {losses}")
         _check(record, say)
         calm = machine.Calm()
-        runners = {name: _Runner(process, record["contenders"][name], calm) for name, process in processes.items()}
+        runners = {name: _Peak(process, record["contenders"][name]) for name, process in processes.items()}
         speeds = interleaved(
             runners,
             repeats=repeats,
             seconds=seconds,
             warm_up=warm_up,
+            calm=calm,
             told=lambda name, number, speed: say(f"  round {number + 1}/{repeats}  {name}: {speed:,.1f} steps/s"),
         )
         record |= {"stolen": calm.stolen, "again": calm.again}
@@ -72,14 +73,14 @@ def measure(
     return record | {"repeats": repeats, "seconds": seconds}
 
 
-class _Runner:
-    """Takes a turn again that was disturbed, and keeps the most memory that the process has told of."""
+class _Peak:
+    """Keeps the most memory that a process has told of."""
 
-    def __init__(self, process: Process, record: dict[str, Any], calm: machine.Calm) -> None:
-        self._process, self._record, self._calm = process, record, calm
+    def __init__(self, process: Process, record: dict[str, Any]) -> None:
+        self._process, self._record = process, record
 
     def run(self, seconds: float) -> Any:
-        answer = self._calm(lambda: self._process.run(seconds))
+        answer = self._process.run(seconds)
         self._record["peak_mb"] = max(self._record["peak_mb"], answer["peak_mb"])
         return answer
 

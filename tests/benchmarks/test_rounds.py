@@ -28,6 +28,17 @@ def test_all_take_turns_and_every_other_round_goes_backwards():
     assert speeds == {"a": [10.0] * 3, "b": [20.0] * 3, "c": [30.0] * 3}
 
 
+def test_a_turn_may_be_taken_again_but_no_warm_up():
+    asked = []
+
+    def twice(turn):
+        turn()
+        return turn()
+
+    interleaved({"a": Fake("a", 10, asked)}, repeats=1, seconds=2.0, warm_up=5.0, calm=twice)
+    assert asked == [("a", 5.0), ("a", 2.0), ("a", 2.0)]
+
+
 def figures(family, setting, *speeds):
     return Figures(family=family, setting=setting, speeds=speeds)
 
