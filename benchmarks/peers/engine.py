@@ -31,8 +31,12 @@ def contender(recipe: Recipe, setting: str | None = None) -> Contender:
                 pace=_Pace(steps),
             )
 
-    modes = [recipe.train.get("compile", "graph"), recipe.train.get("precision"), recipe.train.get("fused") and "fused"]
-    return Contender(family=FAMILY, setting=setting or " ".join(mode for mode in modes if mode), contend=contend)
+    train_settings = recipe.settings()
+    modes = [train_settings.compile]
+    modes += [train_settings.precision] if "precision" in recipe.train else []
+    modes += ["fused"] if train_settings.fused else []
+    modes += [f"{train_settings.replicas} replicas"] if train_settings.replicas > 1 else []
+    return Contender(family=FAMILY, setting=setting or " ".join(modes), contend=contend)
 
 
 class _Pace(Pace):

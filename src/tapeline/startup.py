@@ -17,6 +17,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from tapeline.errors import InputError
+
 _RARE = frozenset(
     f"{package}.{part}"
     for package in ("keras", "keras.src", "keras._tf_keras.keras")
@@ -55,7 +57,7 @@ def quietly() -> Iterator[None]:
 
 
 @contextmanager
-def without_collection() -> Iterator[None]:
+def _without_collection() -> Iterator[None]:
     """Look for no garbage meanwhile: imports make hundreds of thousands of objects, and they stay."""
     collects = gc.isenabled()
     gc.disable()
@@ -114,11 +116,27 @@ def _rare_modules_later() -> Iterator[None]:
         sys.meta_path.remove(_RareModules)
 
 
-def tensorflow() -> None:
-    """Import TensorFlow and look for devices, which is when it greets."""
-    with quietly(), without_collection(), _rare_modules_later():
+def tensorflow(replicas: int = 1) -> None:
+    """Import TensorFlow and look for devices, which is when it greets.
+
+    replicas: as `train.replicas`; of two or more each has a core. Raises `InputError` where TensorFlow has begun
+    with other threads, which it cannot change.
+    """
+    with quietly(), _without_collection(), _rare_modules_later():
         import tensorflow as tf
 
+        if replicas > 1:
+            _one_core_an_operation(tf.config.threading, replicas)
         tf.config.list_physical_devices()
         tf.constant(0)
         gc.freeze()  # what was imported lives on: looking through it costs a third of a trace
+
+
+def _one_core_an_operation(threading: Any, replicas: int) -> None:
+    try:
+        threading.set_intra_op_parallelism_threads(1)
+        threading.set_inter_op_parallelism_threads(replicas)
+    except RuntimeError:
+        raise InputError(
+            f"train.replicas is {replicas}: TensorFlow has begun with other threads, so train in a process of its own"
+        ) from None

@@ -17,7 +17,7 @@ def built(tmp_path, tf):
         data = Dataset.open(stand_in(entry["dataset"], tmp_path / name, 8))
         params = {**without_models(entry["params"]), **changes}
         recipe = loading.build(folder / entry["recipe"], params, data.features)
-        recipe.configure(batch_size=8, transforms={}, accumulate=1, fused=False)
+        recipe.configure(batch_size=8)
         return recipe, data
 
     return make

@@ -9,7 +9,7 @@ from tapeline.train.records import LoopEnded, Started
 from tapeline.train.settings import CheckpointPolicy
 
 
-def test_loops_grow_to_between_a_quarter_and_half_a_second():
+def test_loops_grow_to_four_tenths_of_a_second():
     pace, step, lengths = Pace(), 0, []
     for number in range(12):
         end = pace.end(step, ())
@@ -18,8 +18,10 @@ def test_loops_grow_to_between_a_quarter_and_half_a_second():
         step = end
     assert lengths[:5] == [1, 1, 8, 64, 400]
     assert set(lengths[5:]) == {400}
-    pace.took(400, 4.0)
-    assert pace.end(0, ()) == 40
+    pace.took(400, 0.5)
+    assert pace.end(0, ()) == 320
+    pace.took(320, 4.0)
+    assert pace.end(0, ()) == 32
 
 
 def test_a_loop_that_was_cut_short_by_a_stop_does_not_grow():

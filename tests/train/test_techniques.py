@@ -2,6 +2,9 @@
 
 import csv
 import io
+import json
+import subprocess
+import sys
 
 import datasets
 import numpy as np
@@ -61,6 +64,53 @@ def test_accumulation_is_the_large_batch(make, tf, mode):
     )
 
 
+REPLICAS = """
+import json, sys
+sys.path[:0] = json.loads(sys.argv[1])
+from pathlib import Path
+from training import Crash, Lengths, Run, crash_after
+
+folder, data = Path(sys.argv[2]), Path(sys.argv[3])
+
+def run(label, recipe, **settings):
+    return Run(folder / label, folder / recipe / "recipe.py", data, epochs=3, batch_size=16, **settings)
+
+run("two", "plain", replicas=2)()
+run("four", "plain", replicas=2, accumulate=2)()
+run("large", "plain")()
+whole = run("whole", "dropout", replicas=2)().outs()
+cut = run("cut", "dropout", replicas=2, checkpoint={"every_steps": 1})
+try:
+    cut(hooks=[crash_after(7)], pace=Lengths(1))
+except Crash:
+    pass
+assert cut.saved()
+assert cut().outs() == whole
+"""
+
+
+def test_replicas_are_the_large_batch_and_resume(tmp_path, tf):
+    """In a process of its own: each replica has a core, which TensorFlow has to know when it begins."""
+    data = datasets.blobs(tmp_path / "blobs").folder
+    recipes.write(tmp_path / "plain", recipes.EVERYTHING, *own_step(NO_NORM, NO_DROPOUT))
+    recipes.write(tmp_path / "dropout", recipes.EVERYTHING, *own_step(NO_NORM))
+    command = [sys.executable, "-c", REPLICAS, json.dumps(sys.path), str(tmp_path), str(data)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    two, four, large = (
+        weights(Run(tmp_path / label, tmp_path, data, epochs=3, batch_size=16), tf)
+        for label in ("two", "four", "large")
+    )
+    for name, value in large.items():
+        for small in (two, four):
+            assert np.abs(value - small[name]).max() <= 1e-6 * max(1.0, np.abs(value).max()), name
+
+
+def test_replicas_need_threads_that_tensorflow_has_not_begun_with(make):
+    with pytest.raises(InputError, match="train.replicas is 2: TensorFlow has begun with other threads"):
+        make("late", *own_step(NO_NORM), replicas=2)()
+
+
 def test_accumulation_with_dropout_resumes(make):
     edits = own_step(NO_NORM)
     whole = make("whole", *edits, accumulate=2)().outs()
@@ -93,9 +143,18 @@ def test_what_would_not_be_as_asked_is_refused(make, edits, settings, said):
     assert said in str(raised.value)
 
 
-def test_micro_batches_must_be_equal(make):
-    with pytest.raises(ValueError, match="accumulate is 3, which does not divide batch_size 16"):
-        make("odd", accumulate=3)
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"accumulate": 3}, "accumulate is 3, which does not divide batch_size 16"),
+        ({"replicas": 5}, "replicas is 5, which does not divide batch_size 16"),
+        ({"accumulate": 8, "replicas": 4}, "accumulate is 8 and replicas is 4, which does not divide batch_size 16"),
+        ({"replicas": 2, "compile": "xla"}, "replicas needs compile graph: xla does not run them side by side"),
+    ],
+)
+def test_what_does_not_cut_the_batch_into_equal_parts(make, settings, said):
+    with pytest.raises(ValueError, match=said):
+        make("odd", **settings)
 
 
 def test_a_policy_that_nothing_obeys_is_refused(tmp_path, tf, root):

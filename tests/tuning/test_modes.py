@@ -1,13 +1,14 @@
 """`tapeline tune`: every mode that the recipe has, a winner, lines that `params.yaml` takes."""
 
 import math
+import os
 
 import pytest
 import recipes
 from ruamel.yaml import YAML
 
 from tapeline.train.settings import TrainSettings
-from tapeline.tuning.choice import Measured, Mode, allowed, candidates, is_good, winner
+from tapeline.tuning.choice import Measured, Mode, allowed, candidates, is_good, replicated, winner
 
 GRAPH, XLA, HALF = Mode("graph", "float32"), Mode("xla", "float32"), Mode("graph", "mixed_bfloat16")
 
@@ -43,6 +44,15 @@ def test_of_equally_fast_ones_the_plainest():
     assert winner([one(), one(XLA, 106)]).mode == XLA
 
 
+def test_replicas_are_tried_with_the_fastest_good_graph_mode():
+    measured = [one(), one(XLA, 300), one(HALF, 200), one(Mode("graph", "float32", fused=True), 250, loss=9.0)]
+    assert replicated(measured, examples=16, cores=2) == HALF._replace(replicas=2)
+    assert str(HALF._replace(replicas=2)) == "graph mixed_bfloat16 2 replicas"
+    assert replicated(measured, examples=16, cores=1) is None
+    assert replicated(measured, examples=15, cores=2) is None
+    assert replicated([one(XLA)], examples=16, cores=2) is None
+
+
 def test_what_counts_as_good():
     """5 % of the loss or of its fall, whichever is more; a negative loss has no other rule."""
     assert allowed(one(loss=1.0, first=2.0)) == pytest.approx(1.05)
@@ -66,33 +76,36 @@ def chosen(lines):
 
 
 @pytest.mark.slow
-def test_every_mode_of_a_recipe(project, tf):
+def test_every_mode_of_a_recipe(project, tf, monkeypatch):
     project.save(recipes.LINE, ("Dense(1)", 'Dense(3), keras.layers.Dense(1, dtype="float32")'))
     before = project.files()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     status, lines, err = project.call("tune", "fit", "--seconds", "0.2")
     assert (status, err) == (0, "")
-    assert [line[:30].split() for line in lines[2:12]] == [
-        ["graph", "float32", "no"],
-        ["graph", "float32", "yes"],
-        ["graph", "mixed_bfloat16", "no"],
-        ["graph", "mixed_bfloat16", "yes"],
-        ["xla", "float32", "no"],
-        ["xla", "float32", "yes"],
-        ["xla", "mixed_bfloat16", "no"],
-        ["xla", "mixed_bfloat16", "yes"],
-        ["eager", "float32", "no"],
-        ["eager", "mixed_bfloat16", "no"],
+    *plain, last = [line[:39].split() for line in lines[2:13]]
+    assert plain == [
+        ["graph", "float32", "no", "1"],
+        ["graph", "float32", "yes", "1"],
+        ["graph", "mixed_bfloat16", "no", "1"],
+        ["graph", "mixed_bfloat16", "yes", "1"],
+        ["xla", "float32", "no", "1"],
+        ["xla", "float32", "yes", "1"],
+        ["xla", "mixed_bfloat16", "no", "1"],
+        ["xla", "mixed_bfloat16", "yes", "1"],
+        ["eager", "float32", "no", "1"],
+        ["eager", "mixed_bfloat16", "no", "1"],
     ]
+    assert (last[0], last[3]) == ("graph", "2")
     assert len({len(line) for line in lines[1:3]}) == 1, "the table is aligned"
-    for line in lines[2:12]:
-        compiling, speed, loss = (float(part.replace(",", "")) for part in line[30:].split()[:3])
+    for line in lines[2:13]:
+        compiling, speed, loss = (float(part.replace(",", "")) for part in line[39:].split()[:3])
         assert compiling > 0
         assert speed > 0
         assert 0 < loss < 10
     settings = chosen(lines)
-    assert set(settings) == {"compile", "precision", "fused"}
+    assert set(settings) == {"compile", "precision", "fused", "replicas"}
     taken = TrainSettings(epochs=2, batch_size=8, **settings)
-    assert f"winner: {Mode(taken.compile, taken.precision, taken.fused)}, " in "\n".join(lines)
+    assert f"winner: {Mode(taken.compile, taken.precision, taken.fused, taken.replicas)}, " in "\n".join(lines)
     assert project.files() == before
 
 
@@ -142,8 +155,21 @@ def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch
     assert [line.split()[0] for line in lines[2:5]] == ["graph", "xla", "eager"]
     assert "fails in a step" in lines[3]
     assert "too slow: left after " in lines[4]
-    assert chosen(lines) == {"compile": "graph", "precision": "float32", "fused": False}
+    assert chosen(lines) == {"compile": "graph", "precision": "float32", "fused": False, "replicas": 1}
     assert "params.yaml, pipelines.fit.train, says so already:" in lines
+
+
+def test_a_mode_whose_process_dies_is_said(project, tf, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    dies = "        import multiprocessing, os\n        multiprocessing.parent_process() and os._exit(9)\n"
+    modes = 'target = ("x",), "y"\n    modes = {"graph": ("float32",)}\n'
+    build = "    def build(self):\n"
+    project.save(recipes.LINE, (build, build + dies), ('target = ("x",), "y"\n', modes))
+    status, lines, _ = project.call("tune", "fit", "--seconds", "0.2", "--steps", "5")
+    assert status == 0
+    assert (lines[4].split()[0], lines[4].split()[3]) == ("graph", "2")
+    assert "2 replicas: its process has died" in lines[4]
+    assert chosen(lines)["replicas"] == 1
 
 
 def test_a_broken_recipe_is_said_once(project, tf):

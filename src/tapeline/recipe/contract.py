@@ -49,15 +49,23 @@ class Recipe(ABC):
         self.params: Any = params
         self.features = features
         self._transforms: Mapping[str, Transforms] = {}
-        self._accumulate, self._fused = 1, False
+        self._accumulate, self._replicas, self._fused = 1, 1, False
         self.batch_size = 1
         """How many examples a training step has, for recipes that draw them themselves."""
         self._context: Context | None = None
 
-    def configure(self, *, batch_size: int, transforms: Mapping[str, Transforms], accumulate: int, fused: bool) -> None:
+    def configure(
+        self,
+        *,
+        batch_size: int,
+        transforms: Mapping[str, Transforms] | None = None,
+        accumulate: int = 1,
+        replicas: int = 1,
+        fused: bool = False,
+    ) -> None:
         """Take what `params.yaml` says about steps. transforms: by the optimizer's name in `optimizers()`."""
-        self.batch_size = batch_size
-        self._transforms, self._accumulate, self._fused = transforms, accumulate, fused
+        self.batch_size, self._transforms = batch_size, transforms or {}
+        self._accumulate, self._replicas, self._fused = accumulate, replicas, fused
         for layer in layers(self) if fused else ():
             fused_layers.fuse(layer)
 

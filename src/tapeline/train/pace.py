@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-SHORT, AIM, LONG = 0.25, 0.4, 0.5
-"""Seconds: a loop outside of the first and the last is followed by one that should last as long as the second."""
+AIM, LONG = 0.4, 0.5
+"""Seconds that a loop should last, and may last at most."""
 GROWTH = 8
 """At most so many times the loop before: the first ones, which compile, tell little."""
 
@@ -20,7 +20,7 @@ class Pace:
 
     def took(self, steps: int, seconds: float) -> None:
         """Adapt to a loop that ran. One that a stop has cut short says how fast steps are, not that loops are short."""
-        if seconds > LONG or (seconds < SHORT and steps >= self.length):
+        if seconds > LONG or steps >= self.length:
             fitting = steps * AIM / max(seconds, 1e-6)
             self.length = max(1, int(min(fitting, self.length * GROWTH)))
 

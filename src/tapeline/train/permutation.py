@@ -12,45 +12,48 @@ from numpy.typing import NDArray
 
 SMALLEST_BLOCK = 16
 """Bits; smaller ciphers leave patterns."""
-AT_ONCE = 1 << 14
+AT_ONCE = 1 << 15
 """How many numbers are worked on together: they and what is in between stay in a core's cache."""
 _CONSTANT = 0xFFFFFFFC ^ 1
 """What the cipher's key schedule mixes into the fourth round's key: its constant, and the first bit of its sequence."""
 
 Words = NDArray[Any]
-"""uint32 or uint64."""
+"""uint16, uint32 or uint64."""
 
 
-def permuted(index: NDArray[np.int64], size: int, *, seed: int, epochs: NDArray[np.int64]) -> NDArray[np.int64]:
+def permuted(index: NDArray[Any], size: int, *, seed: int, epochs: NDArray[np.int64]) -> NDArray[Any]:
     """Return where each number of `index` goes in its epoch's permutation of 0 … size - 1.
 
-    index, epochs: shape (n,); each (seed, epoch) has a permutation of its own. Returns int64 of shape (n,).
+    index: integers of shape (rows, numbers); epochs: shape (rows,); each (seed, epoch) has a permutation of its own.
+    Returns the shape and dtype of `index`.
 
     A cipher on blocks of as many bits as `size` needs is a bijection; what falls outside of `size` goes through it
     again until it falls inside (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"). The cipher is Simon
     (Beaulieu et al. 2013, https://eprint.iacr.org/2013/404) in four rounds with the key (seed, epoch, 0).
     """
     half = (max((size - 1).bit_length(), SMALLEST_BLOCK) + 1) // 2
-    kind = np.uint32 if half <= 16 else np.uint64  # room for a word of half a block, twice
-    numbers: Words = index.astype(kind)
-    keys: Words = epochs.astype(kind)
+    kind = np.dtype(f"u{max(2, 1 << (2 * half - 1).bit_length() >> 3)}")  # the smallest with room for a block
+    numbers: Words = index.astype(kind, order="C")
+    keys: Words = epochs.astype(kind)[:, None]
     _encrypt(numbers, keys, half, seed)
-    outside = np.flatnonzero(numbers >= size)
+    flat, width = numbers.reshape(-1), index.shape[1]
+    outside = np.flatnonzero(flat >= size)
     while len(outside):
-        again = numbers[outside]
-        _encrypt(again, keys[outside], half, seed)
-        numbers[outside] = again
-        outside = outside[again >= size]
-    return numbers.astype(np.int64)
+        again = flat[outside, None]
+        _encrypt(again, keys[outside // width], half, seed)
+        flat[outside] = again[:, 0]
+        outside = outside[again[:, 0] >= size]
+    return numbers.astype(index.dtype)
 
 
 def _encrypt(numbers: Words, keys: Words, half: int, seed: int) -> None:
-    """Replace each number of two words of `half` bits by its cipher. keys: the second round's, shape of `numbers`."""
-    kind = numbers.dtype.type
-    mask, width = kind((1 << half) - 1), kind(half)
-    first, last = kind(seed) & mask, kind(_CONSTANT ^ seed) & mask
-    for start in range(0, len(numbers), AT_ONCE):
-        block, key = numbers[start : start + AT_ONCE], keys[start : start + AT_ONCE] & mask
+    """Replace each number of two words of `half` bits by its cipher. keys: the second round's, shape (rows, 1)."""
+    kind, ones = numbers.dtype.type, (1 << half) - 1
+    mask, width = kind(ones), kind(half)
+    first, last = kind(seed & ones), kind((_CONSTANT ^ seed) & ones)
+    rows = max(1, AT_ONCE // numbers.shape[1])
+    for start in range(0, len(numbers), rows):
+        block, key = numbers[start : start + rows], keys[start : start + rows] & mask
         left, right = block >> width, block & mask
         twice, turned = np.empty_like(block), np.empty_like(block)
         for into, word, round_key in (

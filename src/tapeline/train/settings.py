@@ -1,5 +1,6 @@
 """`pipelines.<name>.train` in `params.yaml`. No TensorFlow here: a wrong value is said in milliseconds."""
 
+import math
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -58,6 +59,9 @@ class TrainSettings(Section):
     """Optimizer attribute of the recipe → transforms."""
     accumulate: PositiveInt = 1
     """Micro-batches that a step's batch is cut into; the update is that of the whole batch."""
+    replicas: PositiveInt = 1
+    """Micro-batches that are computed side by side, one core each: for steps whose operations do not fill all cores.
+    The update is that of the whole batch; graph mode."""
     fused: bool = False
     """Use TensorFlow's fused kernels, for the optimizers' updates and for batch normalization; other bits, measured by
     `tapeline tune`."""
@@ -78,8 +82,12 @@ class TrainSettings(Section):
 
     @model_validator(mode="after")
     def _micro_batches_are_equal(self) -> "TrainSettings":
-        if self.batch_size % self.accumulate:
-            raise ValueError(f"accumulate is {self.accumulate}, which does not divide batch_size {self.batch_size}")
+        parts = {"accumulate": self.accumulate, "replicas": self.replicas}
+        if self.batch_size % math.prod(parts.values()):
+            said = " and ".join(f"{name} is {number}" for name, number in parts.items() if number > 1)
+            raise ValueError(f"{said}, which does not divide batch_size {self.batch_size}")
+        if self.replicas > 1 and self.compile != "graph":
+            raise ValueError(f"replicas needs compile graph: {self.compile} does not run them side by side")
         return self
 
     @model_validator(mode="after")

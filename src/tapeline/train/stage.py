@@ -48,7 +48,7 @@ def train(
     if needs and not needs.exists():
         raise InputError(f"needs names {needs}, which is not there: run the stage that writes it, or `dvc checkout`")
 
-    startup.tensorflow()
+    startup.tensorflow(replicas=settings.replicas)
     from tapeline.train.run import run
 
     run(

@@ -5,6 +5,7 @@ function of (seed, step).
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -98,6 +99,11 @@ class State:
             averages = means(list(self.metrics), table[row])
             self.history.append({"step": epoch * steps_per_epoch, "epoch": epoch, **averages})
         self.sums = table[reached // steps_per_epoch - first].copy()
+
+    def rows_since(self, step: int) -> list[dict[str, float]]:
+        """Return the history's rows after `step`; the cost is theirs, not that of the rows before."""
+        newer = takewhile(lambda row: row["step"] > step, reversed(self.history))
+        return list(newer)[::-1]
 
     def skip(self, steps_per_epoch: int) -> None:
         """Leave out the next step: it is noted, it counts in no metric, and its epoch ends if it was the last."""

@@ -43,7 +43,7 @@ class Validation:
             with self._state.average.in_place() if self._state.average else nullcontext():
                 measured, pictures = self._evaluation(), self._evaluation.pictures()
             improved = self._state.judge(measured, self._settings.best)
-        for row in (row for row in self._state.history if row["step"] > self._told):
+        for row in self._state.rows_since(self._told):
             measured = {name.removeprefix("val_"): value for name, value in row.items() if name.startswith("val_")}
             if measured:
                 step, epoch = int(row["step"]), int(row["epoch"])

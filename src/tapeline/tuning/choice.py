@@ -18,9 +18,11 @@ class Mode(NamedTuple):
     compile: str
     precision: str
     fused: bool = False
+    replicas: int = 1
 
     def __str__(self) -> str:
-        return f"{self.compile} {self.precision}{' fused' if self.fused else ''}"
+        fused, replicas = " fused" * self.fused, f" {self.replicas} replicas" * (self.replicas > 1)
+        return f"{self.compile} {self.precision}{fused}{replicas}"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,17 @@ def candidates(modes: Mapping[str, Sequence[str]]) -> list[Mode]:
     every += [Mode(*mode[:2], fused=True) for mode in every if mode.compile != "eager"]
     order = {"graph": 0, "xla": 1, "eager": 2}
     return sorted(every, key=lambda mode: (order.get(mode.compile, 3), mode.precision != "float32", mode.fused))
+
+
+def replicated(measured: Sequence[Measured], *, examples: int, cores: int) -> Mode | None:
+    """Return the fastest good graph mode with a replica for each core, or `None` where there is no such thing.
+
+    measured: the reference first. examples: of a micro-batch, of which each replica takes as many.
+    """
+    good = [one for one in measured if one.mode.compile == "graph" and is_good(one, measured[0])]
+    fastest = max(good, key=lambda one: one.examples_per_second, default=None)
+    possible = cores > 1 and examples % cores == 0
+    return fastest.mode._replace(replicas=cores) if fastest and possible else None
 
 
 def allowed(reference: Measured) -> float:

@@ -52,7 +52,7 @@ def find(
     Raises `InputError` for what is wrong before the first step, `RunError` when the loss falls at no rate.
     """
     dataset = opened(data, settings)
-    startup.tensorflow()
+    startup.tensorflow(replicas=settings.replicas)
     from tapeline.tuning import plot, ramp, suggestion
 
     yield f"{name}: {tried.steps} steps, learning rate {tried.low:g} to {tried.high:g}"

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from tapeline import startup
+from tapeline.environment import machine
 from tapeline.errors import InputError, RunError
 from tapeline.train.settings import TrainSettings
 from tapeline.train.stage import opened
 from tapeline.tuning import choice
+from tapeline.tuning.apart import apart
 from tapeline.tuning.choice import Measured
 
 
@@ -44,30 +46,41 @@ def tune(
     from tapeline.recipe import loading
     from tapeline.tuning.measuring import measure
 
-    modes = choice.candidates(loading.load(recipe).modes)
     yield f"{name}: batches of {settings.batch_size}, {effort.seconds:g} s a mode, losses after {effort.steps} steps"
     yield HEADER
     every: list[Measured] = []
-    for mode in modes:
+
+    def tried(mode: choice.Mode) -> Iterator[str]:
+        take = measure if mode.replicas == 1 else apart
         try:
-            one = measure(recipe, params, settings, dataset, mode, steps=effort.steps, seconds=effort.seconds)
+            one = take(recipe, params, settings, dataset, mode, steps=effort.steps, seconds=effort.seconds)
         except (InputError, RunError) as error:
             if not every:
                 raise
-            if not mode.fused:  # else the optimizer has no fused kernel, which nobody asked for
+            unasked = mode.fused or mode.replicas > 1  # a recipe need not have it
+            if isinstance(error, RunError) or not unasked:
                 yield f"{_named(mode)}  {error}"
-            continue
+            return
         every.append(one)
         yield _row(one, every[0], effort.steps)
+
+    for mode in choice.candidates(loading.load(recipe).modes):
+        yield from tried(mode)
         gc.collect()
+    examples, cores = settings.batch_size // settings.accumulate, machine()["threads"]
+    if more := choice.replicated(every, examples=examples, cores=cores):
+        yield from tried(more)
     yield from _verdict(name, every, settings)
 
 
-HEADER = f"{'compile':8}{'precision':16}{'fused':6}{'compiling s':>12}{'examples/s':>14}{'loss':>12}{'difference':>12}"
+HEADER = (
+    f"{'compile':8}{'precision':16}{'fused':6}{'replicas':9}"
+    f"{'compiling s':>12}{'examples/s':>14}{'loss':>12}{'difference':>12}"
+)
 
 
 def _named(mode: choice.Mode) -> str:
-    return f"{mode.compile:8}{mode.precision:16}{'yes' if mode.fused else 'no':6}"
+    return f"{mode.compile:8}{mode.precision:16}{'yes' if mode.fused else 'no':6}{mode.replicas:<9}"
 
 
 def _row(one: Measured, reference: Measured, steps: int) -> str:
