@@ -46,11 +46,10 @@ def test_of_equally_fast_ones_the_plainest():
 
 def test_replicas_are_tried_with_the_fastest_good_graph_mode():
     measured = [one(), one(XLA, 300), one(HALF, 200), one(Mode("graph", "float32", fused=True), 250, loss=9.0)]
-    assert replicated(measured, examples=16, cores=2) == HALF._replace(replicas=2)
+    assert replicated(measured, 2) == HALF._replace(replicas=2)
     assert str(HALF._replace(replicas=2)) == "graph mixed_bfloat16 2 replicas"
-    assert replicated(measured, examples=16, cores=1) is None
-    assert replicated(measured, examples=15, cores=2) is None
-    assert replicated([one(XLA)], examples=16, cores=2) is None
+    assert replicated(measured, 1) is None
+    assert replicated([one(XLA)], 2) is None
 
 
 def test_what_counts_as_good():
@@ -80,7 +79,7 @@ def test_every_mode_of_a_recipe(project, tf, monkeypatch):
     project.save(recipes.LINE, ("Dense(1)", 'Dense(3), keras.layers.Dense(1, dtype="float32")'))
     before = project.files()
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    status, lines, err = project.call("tune", "fit", "--seconds", "0.2")
+    status, lines, err = project.call("tune", "fit", "--seconds", "0.2", "--steps", "10")
     assert (status, err) == (0, "")
     *plain, last = [line[:39].split() for line in lines[2:13]]
     assert plain == [
@@ -168,8 +167,25 @@ def test_a_mode_whose_process_dies_is_said(project, tf, monkeypatch):
     status, lines, _ = project.call("tune", "fit", "--seconds", "0.2", "--steps", "5")
     assert status == 0
     assert (lines[4].split()[0], lines[4].split()[3]) == ("graph", "2")
-    assert "2 replicas: its process has died" in lines[4]
+    assert lines[4].endswith("its process has ended with status 9")
     assert chosen(lines)["replicas"] == 1
+
+
+def test_why_replicas_were_not_measured_is_said(project, tf, monkeypatch):
+    modes = 'target = ("x",), "y"\n    modes = {"graph": ("float32",)}\n'
+    own = (
+        "    def train_step(self, batch, context):\n        return super().train_step(batch, context)\n\n    def loss("
+    )
+    project.save(recipes.LINE, ('target = ("x",), "y"\n', modes), ("    def loss(", own))
+    for cores, said in (
+        (2, "train.replicas is 2: Line writes its own step, so it must do that"),
+        (3, "not tried: batches of 8 have no 3 equal parts"),
+    ):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
+        status, lines, _ = project.call("tune", "fit", "--seconds", "0.2", "--steps", "5")
+        assert status == 0
+        assert lines[4].split()[3] == str(cores)
+        assert lines[4].endswith(said)
 
 
 def test_a_broken_recipe_is_said_once(project, tf):

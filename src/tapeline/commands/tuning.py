@@ -17,7 +17,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     """Add both."""
     for tool, what in (
         ("lr-find", "find a learning rate by a range test, with a picture"),
-        ("tune", "measure the compile modes and precisions of a pipeline on this machine"),
+        ("tune", "measure what a pipeline can train in on this machine: modes, precisions, fused kernels, replicas"),
     ):
         command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing of the project")
         command.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")

@@ -51,15 +51,14 @@ def candidates(modes: Mapping[str, Sequence[str]]) -> list[Mode]:
     return sorted(every, key=lambda mode: (order.get(mode.compile, 3), mode.precision != "float32", mode.fused))
 
 
-def replicated(measured: Sequence[Measured], *, examples: int, cores: int) -> Mode | None:
+def replicated(measured: Sequence[Measured], cores: int) -> Mode | None:
     """Return the fastest good graph mode with a replica for each core, or `None` where there is no such thing.
 
-    measured: the reference first. examples: of a micro-batch, of which each replica takes as many.
+    measured: the reference first.
     """
     good = [one for one in measured if one.mode.compile == "graph" and is_good(one, measured[0])]
     fastest = max(good, key=lambda one: one.examples_per_second, default=None)
-    possible = cores > 1 and examples % cores == 0
-    return fastest.mode._replace(replicas=cores) if fastest and possible else None
+    return fastest.mode._replace(replicas=cores) if fastest and cores > 1 else None
 
 
 def allowed(reference: Measured) -> float:

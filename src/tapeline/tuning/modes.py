@@ -1,4 +1,4 @@
-"""`tapeline tune`: every compile mode and precision that a recipe supports, measured here, and which one to take.
+"""`tapeline tune`: every compile mode and precision that a recipe supports, fused kernels and replicas, measured here.
 
 Nothing of the project is changed. Times are this machine's: measure again on another.
 """
@@ -57,7 +57,7 @@ def tune(
         except (InputError, RunError) as error:
             if not every:
                 raise
-            unasked = mode.fused or mode.replicas > 1  # a recipe need not have it
+            unasked = mode.fused and mode.replicas == 1  # its optimizers need not have fused kernels
             if isinstance(error, RunError) or not unasked:
                 yield f"{_named(mode)}  {error}"
             return
@@ -67,9 +67,11 @@ def tune(
     for mode in choice.candidates(loading.load(recipe).modes):
         yield from tried(mode)
         gc.collect()
-    examples, cores = settings.batch_size // settings.accumulate, machine()["threads"]
-    if more := choice.replicated(every, examples=examples, cores=cores):
-        yield from tried(more)
+    if more := choice.replicated(every, machine()["threads"]):
+        if settings.batch_size % (settings.accumulate * more.replicas):
+            yield f"{_named(more)}  not tried: batches of {settings.batch_size} have no {more.replicas} equal parts"
+        else:
+            yield from tried(more)
     yield from _verdict(name, every, settings)
 
 
