@@ -64,6 +64,9 @@ WORKLOADS = {
     "cnn graph": ((32, 32, 3), "graph", 64, 10_000, MLP.replace(MLP.split("\n")[6].strip(), CNN_LAYERS)),
 }
 
+PAUSE = 5.0
+"""Seconds after a pair that other virtual machines disturbed: they are busy for minutes."""
+
 
 def main() -> None:
     """Measure every workload, print a line for each, write the records."""
@@ -125,6 +128,7 @@ class Turns:
             pair = (self.steps / self.spent, self.bare.run(self.steps))
             if machine.disturbed(self.began):
                 self.again += 1
+                time.sleep(PAUSE)
             else:
                 self.pairs.append(pair)
             if len(self.pairs) == self.repeats:
