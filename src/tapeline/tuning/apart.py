@@ -3,36 +3,23 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from tapeline import processes, startup
-from tapeline.dataset import Dataset
 from tapeline.errors import InputError, RunError
-from tapeline.train.settings import TrainSettings
-from tapeline.tuning.choice import Measured, Mode
+from tapeline.tuning.choice import Measured
 
 
-def apart(
-    recipe: Path,
-    params: Mapping[str, Any],
-    settings: TrainSettings,
-    dataset: Dataset,
-    mode: Mode,
-    *,
-    steps: int,
-    seconds: float,
-) -> Measured:
-    """Return what `tapeline.tuning.measuring.measure` measures there; that process ends with this one.
+def apart(replicas: int, *asked: Any, **effort: Any) -> Measured:
+    """Return what `tapeline.tuning.measuring.measure` measures of these arguments where TensorFlow has such threads.
 
-    Raises `InputError` for a mode that the recipe does not have, `RunError` where its process dies.
+    That process ends with this one. Raises `InputError` for a mode that the recipe does not have, `RunError` where
+    its process dies.
     """
     spawning = multiprocessing.get_context("spawn")
     answers, theirs = spawning.Pipe(duplex=False)
-    asked = (recipe, params, settings, dataset.folder, mode, steps, seconds)
-    process = spawning.Process(target=_measure, args=(theirs, os.getpid(), *asked), daemon=True)
+    process = spawning.Process(target=_measure, args=(theirs, os.getpid(), replicas, asked, effort), daemon=True)
     try:
         process.start()
         theirs.close()
@@ -54,24 +41,16 @@ def _told(status: int | None) -> str:
 
 
 def _measure(
-    answers: "Connection[Any, Any]",
-    parent: int,
-    recipe: Path,
-    params: Mapping[str, Any],
-    settings: TrainSettings,
-    data: Path,
-    mode: Mode,
-    steps: int,
-    seconds: float,
+    answers: "Connection[Any, Any]", parent: int, replicas: int, asked: tuple[Any, ...], effort: dict[str, Any]
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both; the other one ends this one
     processes.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         return
     try:
-        startup.tensorflow(replicas=mode.replicas)
+        startup.tensorflow(replicas=replicas)
         from tapeline.tuning.measuring import measure
 
-        answers.send(measure(recipe, params, settings, Dataset.open(data), mode, steps=steps, seconds=seconds))
+        answers.send(measure(*asked, **effort))
     except (InputError, RunError) as error:
         answers.send(error)

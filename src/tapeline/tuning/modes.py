@@ -7,6 +7,7 @@ import gc
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def tune(
     every: list[Measured] = []
 
     def tried(mode: choice.Mode) -> Iterator[str]:
-        take = measure if mode.replicas == 1 else apart
+        take = measure if mode.replicas == 1 else partial(apart, mode.replicas)
         try:
             one = take(recipe, params, settings, dataset, mode, steps=effort.steps, seconds=effort.seconds)
         except (InputError, RunError) as error:
