@@ -91,6 +91,7 @@ def own(runner):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_twenty_at_any_moment(api, serving, tmp_path):
     undisturbed = cloned(ROOT, tmp_path / "undisturbed" / "tapeline")

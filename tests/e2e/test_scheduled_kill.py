@@ -56,6 +56,7 @@ def trainer(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_retry_of_a_scheduled_run_makes_the_same_bytes(checkout, tmp_path):
     undisturbed = checkout("undisturbed")
     options = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
