@@ -48,7 +48,7 @@ def test_one_batch_must_fit():
         plan(10, batch_size=11, seed=0, shuffle=True)
 
 
-SIZES = [2, 3, 103, 2**16 - 1, 2**16, 60_000, 2**17 + 1, 2**18, 10**6, 2**31 - 5, 2**33, 2**62]
+SIZES = [2, 3, 103, 2**16 - 1, 2**16, 60_000, 2**17 + 1, 2**18, 10**6, 2**31 - 5, 2**32 - 1, 2**32, 2**33, 2**62]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -56,10 +56,28 @@ def test_a_permutation_has_the_bits_of_tensorflows(size, tf):
     random = np.random.default_rng(size)
     index = np.concatenate([[0, size - 1], random.integers(0, size, 500)])
     epochs = np.concatenate([[0, 2**32 - 1], random.integers(0, 2**32, 500)])
+    half = (max((size - 1).bit_length(), 16) + 1) // 2
     for seed in (0, 1, 2**31 - 1):
-        keys = np.stack([np.full_like(epochs, seed), epochs, np.zeros_like(epochs)], 1).astype(np.uint32)
+        keys = np.stack([np.full_like(epochs, seed), epochs, epochs >> half ^ seed >> half], 1).astype(np.uint32)
         theirs = tf.raw_ops.RandomIndexShuffle(index=index, seed=keys, max_index=np.int64(size - 1), rounds=4)
         assert np.array_equal(permuted(index[:, None], size, seed=seed, epochs=epochs)[:, 0], theirs)
+
+
+def test_each_seed_and_each_epoch_has_a_permutation_of_its_own():
+    index = np.broadcast_to(np.arange(100), (2000, 100))
+    epochs = np.concatenate([np.arange(1000), np.random.default_rng(0).integers(0, 2**16, 1000)])
+    drawn = permuted(index, 100, seed=0, epochs=epochs)
+    assert len(np.unique(drawn, axis=0)) == len(np.unique(epochs))
+    seeds = [permuted(index[:1], 100, seed=seed, epochs=epochs[:1])[0] for seed in (0, 1, 255, 256, 257, 512, 65_535)]
+    assert len(np.unique(seeds, axis=0)) == len(seeds)
+
+
+def test_rows_are_permuted_as_each_alone(size=60_000):
+    """A thousand numbers a row: several rows are worked on together, and not all of them at once."""
+    random = np.random.default_rng(0)
+    index, epochs = random.integers(0, size, (70, 1000)), random.integers(0, 200, 70)
+    alone = [permuted(row[None], size, seed=1, epochs=epoch[None])[0] for row, epoch in zip(index, epochs, strict=True)]
+    assert np.array_equal(permuted(index, size, seed=1, epochs=epochs), alone)
 
 
 @pytest.mark.parametrize("size", [1, 2, 103, 2**16, 2**16 + 1, 2**16 + 2, 2**18 + 1])

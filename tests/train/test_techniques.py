@@ -12,6 +12,7 @@ import pytest
 import recipes
 from training import Crash, Lengths, Run, crash_after
 
+from tapeline.dataset import Dataset
 from tapeline.errors import InputError
 
 NO_NORM = (
@@ -65,7 +66,7 @@ def test_accumulation_is_the_large_batch(make, tf, mode):
 
 
 REPLICAS = """
-import json, sys
+import json, os, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from pathlib import Path
 from training import Crash, Lengths, Run, crash_after
@@ -76,9 +77,17 @@ def run(label, recipe, **settings):
     return Run(folder / label, folder / recipe / "recipe.py", data, epochs=3, batch_size=16, **settings)
 
 run("two", "plain", replicas=2)()
+import tensorflow as tf
+threads = tf.config.threading
+assert (threads.get_intra_op_parallelism_threads(), threads.get_inter_op_parallelism_threads()) == (1, 2)
 run("four", "plain", replicas=2, accumulate=2)()
+eight = run("eight", "plain", replicas=2)
+os.sched_getaffinity = lambda pid: {0}
+assert "train.replicas is 2, more than there are cores here: 1" in eight().notes
 run("large", "plain")()
 whole = run("whole", "dropout", replicas=2)().outs()
+bundle = "weights/weights.data-00000-of-00001"
+assert run("one", "dropout")().outs()[bundle] != whole[bundle]  # each replica has a mask of its own
 cut = run("cut", "dropout", replicas=2, checkpoint={"every_steps": 1})
 try:
     cut(hooks=[crash_after(7)], pace=Lengths(1))
@@ -104,6 +113,22 @@ def test_replicas_are_the_large_batch_and_resume(tmp_path, tf):
     for name, value in large.items():
         for small in (two, four):
             assert np.abs(value - small[name]).max() <= 1e-6 * max(1.0, np.abs(value).max()), name
+
+
+@pytest.mark.parametrize(
+    ("edits", "said"),
+    [
+        (own_step(), "train.replicas is 2: batch_normalization normalizes each micro-batch by itself"),
+        ((NO_NORM, NO_POISON), "train.replicas is 2: Everything writes its own step, so it must do that"),
+    ],
+)
+def test_what_cannot_be_replicated_is_refused(make, edits, said):
+    from tapeline.train.assembly import assemble
+
+    run = make("refused", *edits, replicas=2)
+    with pytest.raises(InputError) as raised:
+        assemble(run.recipe, {}, run.settings, Dataset.open(run.dataset))
+    assert str(raised.value).startswith(said)
 
 
 def test_replicas_need_threads_that_tensorflow_has_not_begun_with(make):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 AIM, LONG = 0.4, 0.5
-"""Seconds that a loop should last, and may last at most."""
+"""Seconds that a loop should last, and beyond which it is too long."""
 GROWTH = 8
 """At most so many times the loop before: the first ones, which compile, tell little."""
 

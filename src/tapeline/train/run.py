@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tapeline import files, processes
 from tapeline.dataset import Dataset
+from tapeline.environment import machine
 from tapeline.errors import RunError
 from tapeline.recipe import loading, variables
 from tapeline.report import Report
@@ -62,6 +63,8 @@ def run(
         told.hooks += [reporting(report), *hooks]
         stack.enter_context(processes.exclusive(folder / "lock", waiting=told.say))
         starting.start(parts.state, folder, covered, options=options, weights=weights, say=told.say)
+        if settings.replicas > (cores := machine()["threads"]):
+            told.say(f"train.replicas is {settings.replicas}, more than there are cores here: {cores}")
         if dropped := parts.batches.dropped:
             told.say(f"each epoch leaves out {dropped} examples of its permutation: they fill no batch")
         writer = stack.enter_context(closing(stored.Writer(folder, keep=settings.checkpoint.keep, on_saved=told.saved)))

@@ -58,10 +58,11 @@ class TrainSettings(Section):
     gradients: dict[str, Transforms] = {}
     """Optimizer attribute of the recipe → transforms."""
     accumulate: PositiveInt = 1
-    """Micro-batches that a step's batch is cut into; the update is that of the whole batch."""
+    """Micro-batches that a step's batch is cut into; the update is that of the whole batch, as long as no example's
+    loss looks at other examples."""
     replicas: PositiveInt = 1
     """Micro-batches that are computed side by side, one core each: for steps whose operations do not fill all cores.
-    The update is that of the whole batch; graph mode."""
+    The update is that of `accumulate`; graph mode."""
     fused: bool = False
     """Use TensorFlow's fused kernels, for the optimizers' updates and for batch normalization; other bits, measured by
     `tapeline tune`."""
