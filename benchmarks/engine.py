@@ -69,7 +69,7 @@ PAUSE = 5.0
 
 
 def main() -> None:
-    """Measure every workload, print a line for each, write the records."""
+    """Measure every workload; print a line and write a file for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn, about")
     parser.add_argument("--starts", type=int, default=10, help="how often both are built")
@@ -77,13 +77,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     parser.add_argument("--only", choices=list(WORKLOADS), help="one of the workloads")
     options = parser.parse_args()
-    records = {}
     for name, workload in WORKLOADS.items():
         if options.only not in (None, name):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            records[name] = measure(name, Path(folder), options, *workload)
-    result_files.write(options.out, {"workload": "engine", "records": records}, machine.describe())
+            record = measure(name, Path(folder), options, *workload)
+        result_files.write(options.out, record, machine.describe())
 
 
 def measure(name, folder, options, shape, mode, batch, examples, source):
@@ -97,8 +96,14 @@ def measure(name, folder, options, shape, mode, batch, examples, source):
         again += turns.again
     ratios = [statistics.median(engine / bare for engine, bare in pairs) for pairs in starts]
     engines, bares = zip(*chain.from_iterable(starts), strict=True)
-    record = {"workload": name, "engine": statistics.median(engines), "bare": statistics.median(bares)}
-    record |= {"ratio": statistics.mean(ratios), "ratios": [round(ratio, 4) for ratio in ratios], "again": again}
+    record = {
+        "workload": "engine_" + name.replace(" ", "_"),
+        "engine": statistics.median(engines),
+        "bare": statistics.median(bares),
+        "ratio": statistics.mean(ratios),
+        "ratios": [round(ratio, 4) for ratio in ratios],
+        "again": again,
+    }
     line = f"{name:10}  bare {record['bare']:8.1f}  engine {record['engine']:8.1f} steps/s  ratio {record['ratio']:.3f}"
     print(f"{line}, starts from {min(ratios):.3f} to {max(ratios):.3f}, {again} pairs disturbed", flush=True)
     return record
