@@ -17,8 +17,9 @@ from typing import Any
 from tapeline.errors import Interrupted
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-DEADLINE = 1.5
-"""Seconds that the loop has to end by itself before the watcher saves and leaves."""
+DEADLINE = 0.5
+"""Seconds that the loop has to end by itself, which it does after the step that it is in; then the watcher saves the
+last snapshot and leaves."""
 
 Leave = Callable[[Interrupted], None]
 """Ends the process with the status of what interrupted it; called from another thread than the main one."""
