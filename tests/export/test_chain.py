@@ -12,7 +12,7 @@ import datasets
 import numpy as np
 import pytest
 import recipes
-from training import Run
+from trainings import Run
 
 from tapeline.errors import InputError, RunError, VerdictNo
 from tapeline.export.settings import ExportSettings
@@ -218,7 +218,7 @@ import json, sys
 from pathlib import Path
 sys.path[:0] = json.loads(sys.argv[2])
 from test_chain import Chain
-from training import Run
+from trainings import Run
 folder = Path(sys.argv[1])
 run = Run(folder, folder / "recipe.py", folder / "blobs", epochs=6, batch_size=16)
 run()

@@ -14,7 +14,7 @@ PROGRAM = """
 import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from pathlib import Path
-from training import Lengths, Run
+from trainings import Lengths, Run
 
 folder = Path(sys.argv[2])
 run = Run(folder / sys.argv[3], folder / "recipe.py", folder / "points", {"learning_rate": 0.01}, epochs=40, batch_size=8,

@@ -3,7 +3,7 @@
 import datasets
 import pytest
 import recipes
-from training import Run
+from trainings import Run
 
 from tapeline.errors import InputError
 

@@ -2,7 +2,7 @@
 
 import pytest
 from pipelines import ONE_PER_RECIPE, PIPELINES, STEPS_PER_EPOCH, stand_in, without_models
-from training import Crash, Lengths, Run, crash_after
+from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.errors import InputError
 

@@ -3,7 +3,7 @@
 import datasets
 import pytest
 import recipes
-from training import Crash, Lengths, Run, crash_after
+from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.errors import InputError
 from tapeline.train.records import LoopEnded, Validated

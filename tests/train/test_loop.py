@@ -4,7 +4,7 @@ import datasets
 import numpy as np
 import pytest
 import recipes
-from training import Lengths, Run
+from trainings import Lengths, Run
 
 from tapeline.train.records import LoopEnded
 from tapeline.train.settings import TrainSettings

@@ -3,7 +3,7 @@
 import datasets
 import pytest
 import recipes
-from training import Crash, Lengths, Run, crash_after, waiting_for_saves
+from trainings import Crash, Lengths, Run, crash_after, waiting_for_saves
 
 from tapeline.errors import InputError, LimitReached, RunError
 from tapeline.train.records import LoopEnded, Saved, Skipped, Validated

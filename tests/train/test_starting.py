@@ -4,7 +4,7 @@ import datasets
 import numpy as np
 import pytest
 import recipes
-from training import Crash, Lengths, Run, crash_after
+from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.errors import InputError
 from tapeline.train.options import steps

@@ -12,7 +12,7 @@ import datasets
 import pytest
 import recipes
 from projects import write_params
-from training import Run
+from trainings import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60

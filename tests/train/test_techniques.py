@@ -10,7 +10,7 @@ import datasets
 import numpy as np
 import pytest
 import recipes
-from training import Crash, Lengths, Run, crash_after
+from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError
@@ -69,7 +69,7 @@ REPLICAS = """
 import json, os, sys
 sys.path[:0] = json.loads(sys.argv[1])
 from pathlib import Path
-from training import Crash, Lengths, Run, crash_after
+from trainings import Crash, Lengths, Run, crash_after
 
 folder, data = Path(sys.argv[2]), Path(sys.argv[3])
 

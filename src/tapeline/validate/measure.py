@@ -1,6 +1,7 @@
 """Predict the test split by the very function that will be exported, and measure what came out."""
 
 import io
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def measure(
             files.write_text(folder / name, text)
         for name, picture in pictures.items():
             files.write_bytes(folder / f"{name}.png", bytes(tf.io.encode_png(picture).numpy()))
-    files.write_bytes(out / "predictions.npz", _npz(predicted))
+    files.write_bytes(out / "predictions.npz", npz(predicted))
     files.write_json(out / "metrics.json", {**dict(sorted(metrics.items())), **details})
     files.write_json(out / "verdict.json", verdict)
     report({"event": "validated", "metrics": metrics, "verdict": verdict["verdict"]})
@@ -102,8 +103,15 @@ def _classifier(
     return metrics, {"classes": figures, "confusion": {"classes": list(classes), "counts": matrix}}, plots
 
 
-def _npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return an uncompressed `.npz`; NumPy dates its members 1980, so that the bytes repeat."""
+def npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return an uncompressed `.npz` whose bytes repeat: no clock is in it, and no 64-bit size that no member needs.
+
+    `numpy.savez` always asks for those, and Python writes them in another way since 3.11.4.
+    """
     buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            np.save(member, array, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue())
     return buffer.getvalue()
