@@ -26,7 +26,7 @@ import json, sys, time
 began = float(sys.argv[1])
 sys.path[:0] = json.loads(sys.argv[2])
 from pathlib import Path
-from training import Crash, Run, crash_after
+from trainings import Crash, Run, crash_after
 from tapeline.train.records import LoopEnded, Started
 
 folder, target = Path(sys.argv[3]), int(sys.argv[4])
