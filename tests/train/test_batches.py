@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tapeline.errors import InputError
-from tapeline.train.batches import Batches
+from tapeline.train.batches import Ahead, Batches
 from tapeline.train.permutation import permuted
 
 plan = Batches.plan
@@ -86,3 +86,10 @@ def test_nothing_is_left_out_or_drawn_twice(size):
     for epoch in (0, 5):
         permutation = permuted(np.arange(size)[None], size, seed=3, epochs=np.array([epoch]))
         assert np.array_equal(np.sort(permutation[0]), np.arange(size))
+
+
+def test_numbers_that_were_worked_out_ahead_are_the_same_in_any_order():
+    batches = plan(1000, batch_size=64, seed=3, shuffle=True)
+    ahead = Ahead(batches)
+    for first, count in ((0, 2), (2, 2), (62, 4), (60, 2), (500, 200), (0, 1), (10**12, 3)):
+        assert np.array_equal(ahead.indices(first, count), batches.indices(first, count))

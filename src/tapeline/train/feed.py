@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from tapeline.dataset import release
 from tapeline.recipe import Batch, Context, Recipe
 from tapeline.recipe.autograph import convert
-from tapeline.train.batches import Batches
+from tapeline.train.batches import Ahead, Batches
 
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 64 << 20
 """How much of a super-batch is made at once; three are alive at a time."""
 CHUNK_STEPS = 4096
 
@@ -44,6 +44,7 @@ class Feed:
         self, recipe: Recipe, columns: Mapping[str, NDArray[Any]], batches: Batches, *, key: tf.Tensor, in_ram: bool
     ) -> None:
         self._recipe, self._batches, self._key = recipe, batches, key
+        self._ahead = Ahead(batches)
         self._stored = columns
         self.columns: Mapping[str, tf.Tensor] = {n: tf.constant(c) for n, c in columns.items()} if in_ram else {}
         self._prepares = type(recipe).prepare is not Recipe.prepare
@@ -65,7 +66,7 @@ class Feed:
 
     def batch(self, rows: Mapping[str, tf.Tensor], columns: Mapping[str, tf.Tensor], row: tf.Tensor) -> Batch:
         """Return one step's batch out of a chunk's rows, inside the loop."""
-        batch = {name: tf.gather(value, row) for name, value in rows.items() if name != INDEX}
+        batch = {name: value[row] for name, value in rows.items() if name != INDEX}  # `gather` would copy
         if INDEX in rows:
             index = tf.gather(rows[INDEX], row)
             batch |= {name: tf.gather(columns[name], index) for name in self._kept if name in columns}
@@ -78,23 +79,36 @@ class Feed:
         index = {INDEX: tf.TensorSpec([size], self._batches.dtype)}
         rows = {} if self.columns else stored
         if self._prepares:
-            self._prepare = tf.function(self._prepare_one, autograph=False).get_concrete_function(
-                tf.TensorSpec([], tf.int64), index[INDEX], rows
-            )
+            traced = self._traced(index[INDEX], rows, unread={})
+            self._read = [name for name, row in zip(sorted(rows), traced.inputs[2:], strict=False) if row.consumers()]
+            read = {name: rows[name] for name in self._read}
+            unread = {name: spec for name, spec in rows.items() if name not in read}
+            self._prepare = self._traced(index[INDEX], read, unread) if unread else traced
             made = {n: tf.TensorSpec(out.shape, out.dtype) for n, out in self._prepare.structured_outputs.items()}
             rows = {name: spec for name, spec in rows.items() if name in self._kept} | made
         return index | rows if self.columns or not self._stored else rows
 
+    def _traced(self, index: tf.TensorSpec, read: Any, unread: Mapping[str, tf.TensorSpec]) -> Any:
+        """Return `prepare` for one step; of columns that it does not read it gets the shape alone."""
+
+        def one(step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            nothing = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in unread.items()}  # pruned
+            return self._prepare_one(step, index, {**nothing, **rows})
+
+        step = tf.TensorSpec([], tf.int64)
+        return tf.function(one, autograph=False).get_concrete_function(step, index, read)
+
     def _rows(self, first: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
         steps = first + tf.range(count, dtype=tf.int64)
-        index = tf.numpy_function(lambda step: self._batches.indices(int(step), count), [first], self._batches.dtype)
+        index = tf.numpy_function(lambda step: self._ahead.indices(int(step), count), [first], self._batches.dtype)
         index = tf.ensure_shape(index, (count, self._batches.batch_size))
         rows = {} if self.columns else {name: self._gather(name, index) for name in self._stored}
         if self._prepares:
             made = {name: spec for name, spec in self.row_specs.items() if name in self._prepare.structured_outputs}
             passed = {name: row for name, row in rows.items() if name in self._kept}
             if made:
-                each = tf.map_fn(lambda inputs: self._prepare(*inputs), (steps, index, rows), fn_output_signature=made)
+                inputs = (steps, index, {name: rows[name] for name in self._read})  # each is copied
+                each = tf.map_fn(lambda one: self._prepare(*one), inputs, fn_output_signature=made)
                 passed = passed | each
             rows = passed
         return {INDEX: index, **rows} if INDEX in self.row_specs else rows
