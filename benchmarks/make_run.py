@@ -3,14 +3,14 @@
     python -m benchmarks.make_run [--repeats 3]
 
 HEAD is cloned to a temporary folder that uses this checkout's environment, so that the first run does all of the
-work and the second one none.
+work and the second one none. A plain `dvc repro` in another clone does the same work without Prefect.
 """
 
 import argparse
+import os
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,23 +18,71 @@ from pathlib import Path
 from benchmarks import machine, result_files
 from benchmarks.workload import ROOT
 
-STAGE = re.compile(r"^(\w+)@\S+ +(?:ran|unchanged|up to date).*? ([\d.]+) s\s*$", re.MULTILINE)
+BEGINS = re.compile(r"Beginning flow run")
+WORKS = re.compile(r"Running stage '(\w+)@")
+WORKED = re.compile(r"Updating lock file|Generating lock file")
+ENDS = re.compile(r"(\w+)@\S+ +Finished in state")
+ENDED = re.compile(r" Finished in state (Completed|Failed)\(")
 PIECES = {
     "python": "pass",
     "import prefect": "import prefect",
+    "import flows.training": "import flows.training",
     "import dvc": "import dvc.repo",
+    "import prefect's server": "import prefect.server.api.server",
     "import tensorflow": "from tapeline import startup; startup.tensorflow()",
 }
 
 
-def timed(command: list[str], folder: Path) -> tuple[float, str]:
-    """Return the seconds of a command and what it wrote. Raises when it fails."""
+def cloned(folder: Path) -> Path:
+    """Clone HEAD to a folder, for this checkout's environment."""
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    return folder
+
+
+def timed(command: list[str], folder: Path) -> tuple[float, list[tuple[float, str]]]:
+    """Return the seconds of a command, and each line that it wrote with its second. Raises when it fails."""
+    env = {**os.environ, "PATH": os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ["PATH"]])}
+    pipe, out = subprocess.PIPE, subprocess.STDOUT
     began = time.perf_counter()
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=out, text=True) as process:
+        assert process.stdout is not None
+        lines = [(time.perf_counter() - began, line.rstrip()) for line in process.stdout]
     seconds = time.perf_counter() - began
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")
-    return seconds, done.stdout + done.stderr
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}: {lines[-1:]}")
+    return seconds, lines
+
+
+def pieces(seconds: float, lines: list[tuple[float, str]]) -> dict[str, float]:
+    """Return what a run's time is made of; the pieces add up to all of it.
+
+    A stage's work is its own process: interpreter, imports, and what it is for. DVC's part of a stage is what `dvc
+    repro` takes before it and afterwards, Prefect's task included.
+    """
+    found: dict[str, float] = {}
+    last, working = 0.0, ""
+
+    def until(now: float, name: str) -> None:
+        nonlocal last
+        found[name] = found.get(name, 0.0) + now - last
+        last = now
+
+    for now, line in lines:
+        if BEGINS.search(line):
+            until(now, "start: imports, server")
+        elif stage := WORKS.search(line):
+            working = stage[1]
+            until(now, "around a stage: before")
+        elif working and WORKED.search(line):
+            until(now, f"work of {working}")
+            working = ""
+        elif ENDS.search(line):
+            until(now, "around a stage: after" if "unchanged" not in line else "stages that are not stale")
+        elif ENDED.search(line):
+            until(now, "report")
+    until(seconds, "end: summary, server")
+    return found
 
 
 def main() -> None:
@@ -45,6 +93,7 @@ def main() -> None:
     options = parser.parse_args()
     python = str(ROOT / ".venv" / "bin" / "python")
     flow = [python, "-m", "flows.training", "--pipeline", "digits"]
+    repro = [python, "-m", "dvc", "repro", "export@digits"]
     rows: dict[str, list[float]] = {}
 
     def note(name: str, seconds: float) -> None:
@@ -52,23 +101,20 @@ def main() -> None:
 
     for _ in range(options.repeats):
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name) / "clone"
-            timed(["git", "clone", "--quiet", str(ROOT), str(folder)], Path(name))
-            (folder / ".venv").symlink_to(ROOT / ".venv")
-            whole, written = timed(flow, folder)
-            stages = {stage: float(seconds) for stage, seconds in STAGE.findall(written)}
-            for stage, seconds in stages.items():
-                note(f"stage {stage}", seconds)
-            note("around the stages", whole - sum(stages.values()))
-            note("whole run", whole)
-            note("run without work", timed(flow, folder)[0])
+            clone = cloned(Path(name) / "flow")
+            for run in ("run", "run without work"):
+                seconds, lines = timed(flow, clone)
+                note(run, seconds)
+                for piece, part in pieces(seconds, lines).items():
+                    note(f"{run}: {piece}", part)
+            note("dvc repro of the same", timed(repro, cloned(Path(name) / "dvc"))[0])
             for piece, program in PIECES.items():
-                note(piece, timed([python, "-c", program], folder)[0])
+                note(piece, timed([python, "-c", program], clone)[0])
     for name, values in rows.items():
-        print(f"{name:<20} {statistics.median(values):7.2f} s")
+        print(f"{name:<44} {statistics.median(values):7.2f} s")
     record = {"workload": "make_run", "seconds": rows}
     result_files.write(options.out, record, machine.describe())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,9 +1,12 @@
 """The peers of a workload learn what Tapeline learns: the same mean loss over the first steps."""
 
+import pkgutil
+from importlib import import_module
 from importlib.util import find_spec
 
 import pytest
 
+import benchmarks
 from benchmarks.catalogue import NAMES, workload
 from benchmarks.comparison import disagreements
 from benchmarks.process import Process
@@ -21,6 +24,11 @@ def test_a_workload_is_named_as_its_file_and_its_contenders_apart(name):
     assert names[0].startswith("tapeline")
     assert set(one.targets) <= {contender.family for contender in one.contenders}
     assert one.recipe.path.is_file()
+
+
+@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(benchmarks.__path__)])
+def test_every_program_finds_what_it_uses(name):
+    import_module(f"benchmarks.{name}")
 
 
 def learned(name, contender, folder):

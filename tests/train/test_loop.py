@@ -6,17 +6,18 @@ import pytest
 import recipes
 from trainings import Lengths, Run
 
+from tapeline.train.batches import Batches
 from tapeline.train.records import LoopEnded
 from tapeline.train.settings import TrainSettings
 
 
-def assembled(tmp_path, recipe=None, data=None, **settings):
+def assembled(tmp_path, recipe=None, dataset=None, **settings):
     from tapeline.train.run import assemble
 
     path = recipe or recipes.write(tmp_path)
-    data = data or datasets.points(tmp_path / "points", examples=64)
+    dataset = dataset or datasets.points(tmp_path / "points", examples=64)
     values = {"epochs": 100, "batch_size": 8, **settings}
-    return assemble(path, {"learning_rate": 0.01}, TrainSettings(**values), data)
+    return assemble(path, {"learning_rate": 0.01}, TrainSettings(**values), dataset)
 
 
 @pytest.mark.parametrize("mode", ["graph", "xla"])
@@ -39,6 +40,26 @@ def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
     assert [(c.first, c.end) for c in chunks][:2] == [(3, 10), (10, 17)]
     assert chunks[-1].end == 40
     assert len({tuple(tuple(row.shape) for row in c.rows.values()) for c in chunks}) == 1
+
+
+def test_streamed_chunks_share_memory_only_when_they_are_not_held(tmp_path, tf, monkeypatch):
+    from tapeline.train import feed
+
+    monkeypatch.setattr(feed, "CHUNK_STEPS", 4)
+    dataset = datasets.points(tmp_path / "points", examples=64)
+    parts = assembled(tmp_path, dataset=dataset, data="stream")
+
+    def chunks():
+        return (np.asarray(memoryview(chunk.rows["x"])) for chunk in parts.feed.chunks(0, 800))  # not a copy
+
+    column = dataset.column("train", "x")
+    numbers = Batches.plan(64, batch_size=8, seed=TrainSettings(epochs=1, batch_size=8).seed, shuffle=True).indices(
+        0, 800
+    )
+    held = list(chunks())
+    assert len({array.ctypes.data for array in held}) == 200
+    assert np.array_equal(np.concatenate(held), column[numbers])
+    assert len({array.ctypes.data for array in chunks()}) < 20
 
 
 def test_a_stop_ends_a_graph_loop_and_the_step_is_told(tmp_path, tf):

@@ -17,6 +17,7 @@ from tapeline.dataset import release
 from tapeline.recipe import Batch, Context, Recipe
 from tapeline.recipe.autograph import convert
 from tapeline.train.batches import Ahead, Batches
+from tapeline.train.memory import Recycled
 
 CHUNK_BYTES = 64 << 20
 """How much of a super-batch is made at once; three are alive at a time."""
@@ -123,9 +124,10 @@ class Feed:
     def _gather(self, name: str, index: tf.Tensor) -> tf.Tensor:
         """Copy examples out of a memory-mapped column: shape (steps, batch, *feature)."""
         column = self._stored[name]
+        arrays = Recycled((*index.shape, *column.shape[1:]), column.dtype)
 
         def take(numbers: NDArray[Any]) -> NDArray[Any]:
-            taken = np.take(column, numbers, axis=0)
+            taken = np.take(column, numbers, axis=0, out=arrays.take(), mode="clip")  # "raise" would copy once more
             release(column)
             return taken
 
