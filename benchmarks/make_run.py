@@ -20,7 +20,6 @@ from benchmarks.workload import ROOT
 
 BEGINS = re.compile(r"Beginning flow run")
 WORKS = re.compile(r"Running stage '(\w+)@")
-WORKED = re.compile(r"Updating lock file|Generating lock file")
 ENDS = re.compile(r"(\w+)@\S+ +Finished in state")
 ENDED = re.compile(r" Finished in state (Completed|Failed)\(")
 PIECES = {
@@ -57,8 +56,8 @@ def timed(command: list[str], folder: Path) -> tuple[float, list[tuple[float, st
 def pieces(seconds: float, lines: list[tuple[float, str]]) -> dict[str, float]:
     """Return what a run's time is made of; the pieces add up to all of it.
 
-    A stage's work is its own process: interpreter, imports, and what it is for. DVC's part of a stage is what `dvc
-    repro` takes before it and afterwards, Prefect's task included.
+    A stage's piece is its own process (interpreter, imports, what it is for) and DVC's hashing of its outs; what is
+    before it is the start of a `dvc repro`, with Prefect's task around it.
     """
     found: dict[str, float] = {}
     last, working = 0.0, ""
@@ -73,12 +72,10 @@ def pieces(seconds: float, lines: list[tuple[float, str]]) -> dict[str, float]:
             until(now, "start: imports, server")
         elif stage := WORKS.search(line):
             working = stage[1]
-            until(now, "around a stage: before")
-        elif working and WORKED.search(line):
-            until(now, f"work of {working}")
-            working = ""
+            until(now, "before stages: dvc")
         elif ENDS.search(line):
-            until(now, "around a stage: after" if "unchanged" not in line else "stages that are not stale")
+            until(now, f"{working}, and what DVC keeps of it" if working else "stages that are not stale")
+            working = ""
         elif ENDED.search(line):
             until(now, "report")
     until(seconds, "end: summary, server")
