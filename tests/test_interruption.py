@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SWALLOWS = """
+PROGRAM = """
 import os, sys, time
 from tapeline.interruption import interruptible
 
@@ -23,15 +23,23 @@ with interruptible(leave, grace=0.2):
             print("ready", flush=True)
             time.sleep(60)
         except BaseException:
-            if sys.argv[1] == "raises":
-                raise SystemExit(7)
+            if sys.argv[1] != "swallows":
+                break
+try:
+    if sys.argv[1] == "echo":  # a parent's death is told once for each of its threads
+        os.kill(os.getpid(), int(sys.argv[2]))
+except BaseException:
+    raise SystemExit(1)
+raise SystemExit(7)
 """
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize(("how", "status", "said"), [("swallows", 128, "left: stopped by"), ("raises", 7, "")])
+@pytest.mark.parametrize(
+    ("how", "status", "said"), [("swallows", 128, "left: stopped by"), ("raises", 7, ""), ("echo", 7, "")]
+)
 def test_a_signal_ends_it(signum, how, status, said):
-    command = [sys.executable, "-c", SWALLOWS, how]
+    command = [sys.executable, "-c", PROGRAM, how, str(int(signum))]
     source = str(Path(__file__).resolve().parents[1] / "src")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": source}) as process:
         assert process.stdout.readline() == "ready\n"

@@ -3,11 +3,16 @@
 The handlers raise `Interrupted`, which cleans up on its way out. It may come late, since Python's handlers do not run
 inside a long call of TensorFlow, or be lost, since what is raised inside a `__del__` is printed and dropped. Then a
 watcher thread, which the kernel's signal reaches in any case, ends the process.
+
+A signal that comes again at once is the same one (`is_echo`): a parent's death is told once for each of its threads
+(`tapeline.processes`), and a second signal means that a person has lost patience.
 """
 
+import math
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -17,6 +22,26 @@ from tapeline.errors import Interrupted
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE = 3.0
 """Seconds that the exception has to end the process in order."""
+
+ECHO = 1.0
+"""Seconds in which a signal that comes again is the same one."""
+
+_heard: dict[int, float] = {}
+"""When each signal was last taken for a new one. Signals are the process's, and so is this."""
+
+
+def listen() -> None:
+    """Take whatever comes next for a new signal."""
+    _heard.clear()
+
+
+def is_echo(signum: int) -> bool:
+    """Return whether a signal that has just come is the one before, told again. To be asked once for each."""
+    now = time.monotonic()
+    if now - _heard.get(signum, -math.inf) < ECHO:
+        return True
+    _heard[signum] = now
+    return False
 
 
 @contextmanager
@@ -28,6 +53,7 @@ def interruptible(leave: Callable[[Interrupted], None], *, grace: float = GRACE)
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     done = threading.Event()
+    listen()
     for number in SIGNALS:
         signal.signal(number, interrupt)
     before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -45,7 +71,8 @@ def interruptible(leave: Callable[[Interrupted], None], *, grace: float = GRACE)
 
 def interrupt(signum: int, frame: FrameType | None) -> None:
     """Handle a signal by `Interrupted`."""
-    raise _of(signum)
+    if not is_echo(signum):
+        raise _of(signum)
 
 
 def _of(signum: int) -> Interrupted:

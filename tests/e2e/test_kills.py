@@ -38,6 +38,7 @@ def role(process):
         "uvicorn": "server",
         "server": "server",
         "flows": "flow",
+        "processes.py": "guard",
         "export/check.py": "check",
         "tapeline": "stage",
         "dvc": "dvc",

@@ -99,3 +99,46 @@ with Child([sys.executable, "-c", {POLITE!r}], cwd=Path("."), env=os.environ) as
         assert alive(child)
         parent.kill()
     until(lambda: not alive(child), limit=60)
+
+
+# Counts how often it is asked to end, and writes that down when it was quiet for a while.
+COUNTS = """
+import pathlib, signal, time
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append(time.monotonic()))
+print("ready", flush=True)
+while not asked or time.monotonic() < asked[-1] + 0.5:
+    time.sleep(0.001)
+pathlib.Path("asked").write_text(str(len(asked)))
+"""
+
+
+def test_the_death_of_a_parent_with_threads_is_told_once(tmp_path, root, until):
+    """The kernel tells it for each thread; a second signal would end a stage before its checkpoint is saved."""
+    code = f"""
+import os, sys, threading, time
+from pathlib import Path
+sys.path.insert(0, {str(root)!r})
+from flows.stages.child import Child
+for _ in range(8):
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+with Child([sys.executable, "-c", {COUNTS!r}], cwd=Path("."), env=os.environ) as child:
+    for line in child.lines():
+        if line:
+            print(child.session, flush=True)
+"""
+    for _ in range(3):
+        (tmp_path / "asked").unlink(missing_ok=True)
+        with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as parent:
+            guard = int(parent.stdout.readline())
+            parent.kill()
+        until(lambda guard=guard: not alive(guard), limit=60)
+        assert (tmp_path / "asked").read_text() == "1"
+
+
+@pytest.mark.parametrize("end", [3, -signal.SIGSEGV, -signal.SIGKILL])
+def test_the_exit_status_is_the_command_s(tmp_path, end):
+    code = f"import os; os._exit({end}) if {end} > 0 else os.kill(os.getpid(), -{end})"
+    with python(code, tmp_path) as child:
+        list(child.lines())
+    assert child.returncode == end

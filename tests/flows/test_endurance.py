@@ -18,6 +18,7 @@ import httpx
 import psutil
 import pytest
 from serving import commit, entry, prepare, started, write
+from surroundings import started_by
 
 SECONDS = float(os.environ.get("TAPELINE_ENDURANCE", "90"))
 EVERY = 20 if SECONDS >= 300 else 6
@@ -52,8 +53,7 @@ class Served:
 
     def child(self, word):
         """The process of ours whose command has the word."""
-        living = (c for c in psutil.Process(self.process.pid).children() if c.status() != psutil.STATUS_ZOMBIE)
-        return next((c for c in living if word in c.cmdline()), None)
+        return next((c for c in started_by(self.process.pid) if word in c.cmdline()), None)
 
     def memory(self):
         """MB of the three processes that stay."""

@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
+from surroundings import started_by
 
 from flows.connection.server import LocalServer
 
@@ -25,6 +25,10 @@ def waiting(project, with_database, start, until):
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         yield folder, flow
         flow.kill()
+
+
+def running_dvc(flow):
+    return next(child for child in started_by(flow.pid) if "dvc" in child.cmdline())
 
 
 def finishes_from_the_checkpoint(folder, run):
@@ -63,7 +67,7 @@ def held(folder):
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run):
     folder, flow = waiting
-    assert len(processes_below(folder)) == 4, "the flow, its server, DVC and the stage"
+    assert len(processes_below(folder)) == 5, "the flow, its server, the guard, DVC and the stage"
     flow.send_signal(signum)
     _, err = flow.communicate(timeout=120)
     assert processes_below(folder) == []
@@ -98,7 +102,7 @@ def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
 def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
     """Prefect's client would ask it for minutes."""
     folder, flow = waiting
-    server = next(child for child in psutil.Process(flow.pid).children() if "uvicorn" in child.cmdline())
+    server = next(child for child in started_by(flow.pid) if "uvicorn" in child.cmdline())
     server.kill()
     stderr = flow.communicate(timeout=120)[1]
     assert flow.returncode == 1
@@ -109,7 +113,7 @@ def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
 
 def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     _, flow = waiting
-    dvc = next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline())
+    dvc = running_dvc(flow)
     dvc.kill()
     _, err = flow.communicate(timeout=120)
     assert flow.returncode == 0, err
@@ -125,7 +129,7 @@ def test_a_killed_dvc_without_another_try_fails_the_flow(project, with_database,
     with_database(folder)
     with start(folder, "--pipeline", "tiny", "--retries", "0") as flow:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
-        next(child for child in psutil.Process(flow.pid).children() if "dvc" in child.cmdline()).kill()
+        running_dvc(flow).kill()
         _, err = flow.communicate(timeout=120)
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signal.SIGKILL

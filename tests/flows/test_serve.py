@@ -18,6 +18,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending
 from serving import commit, entry, environment, prepare, write
 from serving import started as start
+from surroundings import started_by
 
 from flows.schedules import dead_runs
 from flows.schedules.deployments import read
@@ -258,8 +259,7 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
             return []
 
     def child(word):
-        living = (c for c in psutil.Process(process.pid).children() if c.status() != psutil.STATUS_ZOMBIE)
-        return next((c for c in living if word in c.cmdline()), None)
+        return next((c for c in started_by(process.pid) if word in c.cmdline()), None)
 
     until(lambda: names() == ["own"], limit=200)
     for word in ("uvicorn", "flows.schedules.runner"):
@@ -306,7 +306,7 @@ def test_a_worker_runs_what_is_due_and_is_started_again(checkout, serve, runs, u
     process = serve(folder, "--worker")
     until(lambda: runs("by-worker", "COMPLETED"), limit=200)
     done = len(runs("by-worker", "COMPLETED"))
-    for child in psutil.Process(process.pid).children():
+    for child in started_by(process.pid):
         child.kill()
     until(lambda: len(runs("by-worker", "COMPLETED")) > done, limit=200)
     assert runs("by-worker", "FAILED") == []

@@ -2,9 +2,12 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
+
+from tapeline import processes
 
 ORPHANS = 20.0
 """Seconds after which nothing of a stopped or killed run may be there."""
@@ -41,3 +44,13 @@ def locks_are_free(folder):
     """Return whether DVC's record of who uses which file is empty."""
     rwlock = folder / ".dvc" / "tmp" / "rwlock"
     return not rwlock.exists() or not any(json.loads(rwlock.read_text()).values())
+
+
+def started_by(pid):
+    """The processes that a process of ours has started: what a guard runs, not the guard."""
+    found = []
+    for child in psutil.Process(pid).children():
+        with suppress(psutil.NoSuchProcess):
+            if child.status() != psutil.STATUS_ZOMBIE:
+                found += started_by(child.pid) if processes.__file__ in child.cmdline() else [child]
+    return found

@@ -140,13 +140,15 @@ with Stopper(ask=lambda: None, save=save, leave=leave_at_once, deadline=0.3):
     [
         ("pass", "pass", "saved"),
         ("pass", "os.kill(os.getpid(), signal.SIGCHLD)", "saved"),
+        ("time.sleep(0.2)", "for _ in range(9): time.sleep(0.05); os.kill(os.getpid(), signal.SIGTERM)", "saved"),
+        ("time.sleep(60)", "time.sleep(1.2); os.kill(os.getpid(), signal.SIGTERM)", "stopped at once by SIGTERM and then SIGTERM; the checkpoints before stand"),
         ("time.sleep(60)", "time.sleep(0.6); os.kill(os.getpid(), signal.SIGINT)", "stopped at once by SIGTERM and then SIGINT; the checkpoints before stand"),
         ("raise OSError(28, 'No space left')", "pass", "stopped, and its state could not be saved: [Errno 28] No space left; the checkpoints before stand"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("heard", [True, False])
 def test_whatever_happens_the_watcher_leaves(save, then, said, heard):
-    """Another signal, a second one while it saves, a full disk; and nobody who hears what it says."""
+    """Another signal, an echo, a second one while it saves, a full disk; and nobody who hears what it says."""
     program = WATCHED.replace("SAVE", save).replace("THEN", then)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     process = subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.PIPE, text=True)

@@ -15,8 +15,8 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from tapeline.errors import Interrupted
+from tapeline.interruption import SIGNALS, is_echo, listen
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DEADLINE = 0.5
 """Seconds that the loop has to end by itself, which it does after the step that it is in; then the watcher saves the
 last snapshot and leaves."""
@@ -37,7 +37,8 @@ class Stopper:
     """Context manager: inside it, a signal becomes `signum`, and `ask` is called from the watcher thread.
 
     ask: makes the running loop end soon. save: writes the last snapshot, and returns what a signal of this number
-    interrupted. leave: ends the process. A second signal leaves at once, even in the middle of that.
+    interrupted. leave: ends the process. A second signal that is no echo of the first leaves at once, even in the
+    middle of that.
     Handlers of the surrounding program are put back at the end.
     """
 
@@ -56,6 +57,7 @@ class Stopper:
     def __enter__(self) -> "Stopper":
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
+        listen()
         self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._handlers: dict[signal.Signals, Any] = {number: signal.signal(number, _nothing) for number in SIGNALS}
         self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
@@ -107,8 +109,10 @@ class Stopper:
                 received = self._reader.recv(1)
             except TimeoutError:
                 return 0
-            if not received or received[0] in SIGNALS:
-                return received[0] if received else 0
+            if not received:
+                return 0
+            if received[0] in SIGNALS and not is_echo(received[0]):
+                return received[0]
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:

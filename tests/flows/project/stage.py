@@ -16,12 +16,9 @@ from ruamel.yaml import YAML
 
 from tapeline import processes
 from tapeline.errors import InputError, Interrupted, TapelineError, VerdictNo
+from tapeline.interruption import interrupt
 from tapeline.project import Project
 from tapeline.report import Progress, write_outcome
-
-
-def interrupt(signum, frame):
-    raise Interrupted(f"stopped by signal {signum}", signum=signum)
 
 
 def write(path, content):
