@@ -2,16 +2,17 @@
 
 with prefect_api(project, say=print) as connect:
     from flows.training import training     # takes half as long as the server's start: both go on at once
-    connect()
+    connect()                               # whatever was imported until here stays
     training("digits")
 """
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from flows.connection import log
 from flows.connection.server import LOOPBACK, LocalServer
+from tapeline import imports
 from tapeline.project import Project
 
 API = "PREFECT_API_URL"
@@ -25,15 +26,22 @@ def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Cal
     tell; so one that nobody has named in the environment is started before Prefect is asked. The function raises
     `RunError` when it did not start.
     """
-    if os.environ.get(API):
-        yield lambda: None
-        return
-    with LocalServer(project.shared, say=say) as server:
-        try:
-            yield lambda: _connect(server)
-        finally:
-            if os.environ.get(API):
-                _send_the_rest()
+    with ExitStack() as importing:
+        importing.enter_context(imports.lasting())
+        if os.environ.get(API):
+            yield importing.close
+            return
+        with LocalServer(project.shared, say=say) as server:
+
+            def connect() -> None:
+                importing.close()
+                _connect(server)
+
+            try:
+                yield connect
+            finally:
+                if os.environ.get(API):
+                    _send_the_rest()
 
 
 def _connect(server: LocalServer) -> None:

@@ -5,7 +5,6 @@ scikit-learn, SciPy's statistics and matplotlib where these are installed; they 
 into looking for garbage where there is none. The greetings tell of drivers that a machine without a GPU lacks.
 """
 
-import gc
 import os
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from tapeline import imports
 from tapeline.errors import InputError
 
 _RARE = frozenset(
@@ -54,18 +54,6 @@ def quietly() -> Iterator[None]:
             for line in held:
                 if failed or not any(greeting in line for greeting in _GREETINGS):
                     os.write(2, line)
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Look for no garbage meanwhile: imports make hundreds of thousands of objects, and they stay."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 class _Later(Loader):
@@ -122,14 +110,13 @@ def tensorflow(replicas: int = 1) -> None:
     replicas: as `train.replicas`; of two or more each has a core. Raises `InputError` where TensorFlow has begun
     with other threads, which it cannot change.
     """
-    with quietly(), _without_collection(), _rare_modules_later():
+    with quietly(), imports.lasting(), _rare_modules_later():
         import tensorflow as tf
 
         if replicas > 1:
             _one_core_an_operation(tf.config.threading, replicas)
         tf.config.list_physical_devices()
         tf.constant(0)
-        gc.freeze()  # what was imported lives on: looking through it costs a third of a trace
 
 
 def _one_core_an_operation(threading: Any, replicas: int) -> None:
