@@ -23,6 +23,10 @@ CHUNK_BYTES = 64 << 20
 """How much of a super-batch is made at once; three are alive at a time."""
 CHUNK_STEPS = 4096
 
+MAPPED_BYTES = 8 << 20
+"""How much is read of a memory-mapped column until its pages are given back, or one step. The kernel may map many times
+as much: up to 2 MB around each example."""
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -125,10 +129,14 @@ class Feed:
         """Copy examples out of a memory-mapped column: shape (steps, batch, *feature)."""
         column = self._stored[name]
         arrays = Recycled((*index.shape, *column.shape[1:]), column.dtype)
+        at_once = max(1, MAPPED_BYTES // max(1, column[:1].nbytes * self._batches.batch_size))
 
         def take(numbers: NDArray[Any]) -> NDArray[Any]:
-            taken = np.take(column, numbers, axis=0, out=arrays.take(), mode="clip")  # "raise" would copy once more
-            release(column)
+            taken = arrays.take()
+            for piece in range(0, len(numbers), at_once):
+                some = slice(piece, piece + at_once)
+                np.take(column, numbers[some], axis=0, out=taken[some], mode="clip")  # "raise" would copy once more
+                release(column)
             return taken
 
         gathered = tf.numpy_function(take, [index], column.dtype)
