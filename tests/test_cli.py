@@ -8,6 +8,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import datasets
+import numpy as np
 import pytest
 import recipes
 from ruamel.yaml import YAML
@@ -95,6 +97,19 @@ def test_unknown_names_and_missing_inputs(project, arguments, said):
     refused(project.call(*arguments), said)
 
 
+def test_a_wrong_pipeline_stands_in_the_way_of_itself_alone(project):
+    project.params["pipelines"]["wrong"] = {**project.params["pipelines"]["fit"], "train": {"epochs": 0}}
+    project.save()
+    refused(project.call("train", "wrong"), "pipelines.wrong.train.epochs is 0")
+    refused(project.call("train", "fit"), "data/points/dataset.json is missing")
+    answer = project.call("list")
+    assert answer.returncode == 2 and answer.stdout.splitlines()[1].startswith("fit ")
+    assert "wrong: params.yaml: pipelines.wrong.train.epochs is 0: must be" in answer.stdout
+    answer = project.call("list", "--targets")
+    assert answer.returncode == 2 and answer.stdout.splitlines()[0] == "export@fit"
+    assert answer.stderr.startswith("tapeline: left out: params.yaml: pipelines.wrong.train.epochs is 0: must be")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -115,6 +130,25 @@ def test_wrong_parameters_are_said_before_tensorflow(project, change, said):
     refused(project.call("train", "fit"), said)
     assert project.outcome("train", "fit")["outcome"] == "input"
     assert not (project.folder / "runs").exists()
+
+
+def test_a_split_that_validate_needs_is_missed_before_training(project):
+    x = np.ones((16, 2), np.float32)
+    columns = {"x": x, "y": x[:, :1]}
+    datasets.write(project.folder / "data" / "points", {"train": columns, "val": columns})
+    refused(project.call("train", "fit"), "validate.split is 'test': ")
+    project.params["pipelines"]["fit"]["validate"]["split"] = "val"
+    project.save()
+    project.call("train", "fit", check=True)
+
+
+def test_a_threshold_on_what_is_not_measured_is_missed_before_training(project):
+    project.call("ingest", "points", check=True)
+    thresholds = project.params["pipelines"]["fit"]["validate"]["thresholds"]
+    thresholds["los"] = thresholds.pop("loss")
+    project.save()
+    said = "validate.thresholds names 'los', which is not measured; there are loss, mean_absolute_error, r2, root_mean_"
+    refused(project.call("train", "fit"), said, light=False)
 
 
 def test_answers_cannot_be_a_folder(project):
@@ -155,6 +189,10 @@ def test_the_four_stages_and_what_they_leave(project):
         "models/fit/saved_model/saved_model.pb",
     }
     assert not [name for name in made if ".partial" in name]
+    said = project.call("validate", "fit").stdout.splitlines()
+    figures = json.loads((project.folder / "runs/fit/validate/metrics.json").read_text())
+    assert f"loss {figures['loss']:.6g}" in next(line for line in said if "mean_absolute_error " in line)
+    assert "exported models/fit: " in answer.stdout and "serving_default; 10 answers" in answer.stdout
     history = (project.folder / "runs/fit/train/history.csv").read_text().splitlines()
     assert history[0] == "step,epoch,loss,val_loss"
     assert len(history) == 3
@@ -168,6 +206,23 @@ def test_the_four_stages_and_what_they_leave(project):
     assert answer.returncode == 1
     assert answer.stderr.splitlines()[0].startswith("tapeline: fit is not exported: loss is ")
     assert project.outcome("export", "fit")["outcome"] == "verdict"
+
+
+LOGGED = re.compile(
+    r"^(\d{4}-\d\d-\d\d .*|[IWEF]\d{4} .*|(INFO|WARNING).*|.*(absl|oneDNN|XLA|TfLite|tflite).*)$", re.MULTILINE
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_no_line_is_tensorflow_s_own(project, mode):
+    project.params["pipelines"]["fit"]["train"]["compile"] = mode
+    project.params["pipelines"]["fit"]["export"] = {"litert": ["float32", "int8"]}
+    project.save()
+    for stage, name in (("ingest", "points"), ("train", "fit"), ("validate", "fit"), ("export", "fit")):
+        answer = project.call(stage, name)
+        assert answer.returncode == 0, answer.stderr
+        assert not (found := LOGGED.search(answer.stdout + answer.stderr)), found[0]
 
 
 def test_a_read_only_and_a_full_disk(project):

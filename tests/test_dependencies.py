@@ -54,6 +54,41 @@ def test_the_closure_sees_imports_inside_functions_and_of_packages(tmp_path):
     assert names == {"__init__.py", "start.py", "inner/__init__.py", "inner/leaf.py", "other.py"}
 
 
+def test_the_closure_sees_relative_imports(tmp_path):
+    package = tmp_path / "tapeline"
+    (package / "inner" / "deep").mkdir(parents=True)
+    for name, text in {
+        "__init__.py": "",
+        "start.py": "from . import beside, nothing\nfrom .inner import leaf, CONSTANT\n",
+        "beside.py": "",
+        "inner/__init__.py": "from .named import value\n",
+        "inner/named.py": "",
+        "inner/leaf.py": "def f():\n    from .deep.end import g\n",
+        "inner/deep/__init__.py": "",
+        "inner/deep/end.py": "from ... import above\nfrom ..other import *\n",
+        "inner/other.py": "",
+        "above.py": "",
+        "unused.py": "",
+    }.items():
+        (package / name).write_text(text)
+    names = {file.relative_to(package).as_posix() for file in closure.of_module("tapeline.start", package)}
+    every = {file.relative_to(package).as_posix() for file in package.rglob("*.py")}
+    assert names == every - {"unused.py"}
+
+
+def test_a_recipe_s_own_package_is_seen_from_inside(tmp_path):
+    (tmp_path / "parts").mkdir()
+    for name, text in {
+        "recipe.py": "from parts.head import f\n",
+        "parts/__init__.py": "",
+        "parts/head.py": "from .body import g\nimport parts.tail\n",
+        "parts/body.py": "",
+        "parts/tail.py": "",
+    }.items():
+        (tmp_path / name).write_text(text)
+    assert len(closure.of_file(tmp_path / "recipe.py")) == 5
+
+
 def test_no_stage_depends_on_the_command_line_or_on_a_recipe(root):
     for entry in ENTRIES.values():
         files = closure.of_module(f"tapeline.{entry}", root / "src" / "tapeline")
@@ -82,10 +117,17 @@ def test_nothing_reads_a_clock_or_a_random_source_into_an_out(root):
     """No stage imports what would make two runs differ; `random` belongs to nobody."""
     for entry in ("ingest.stage", "validate.stage", "export.stage"):
         for file in closure.of_module(f"tapeline.{entry}", root / "src" / "tapeline"):
-            imported = {
-                alias.name
-                for node in ast.walk(ast.parse(file.read_text()))
-                if isinstance(node, ast.Import)
-                for alias in node.names
-            }
-            assert not imported & {"random", "uuid", "datetime", "socket", "getpass"}, file
+            assert not imported(file.read_text()) & {"random", "uuid", "datetime", "socket", "getpass"}, file
+
+
+def imported(source):
+    """Return the packages that a source imports by either statement."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return {name.partition(".")[0] for name in names}
+
+
+def test_either_form_of_import_is_seen():
+    source = "import a.b as c\ndef f():\n    from datetime import datetime\nfrom .random import x\n"
+    assert imported(source) == {"a", "datetime"}

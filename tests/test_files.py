@@ -2,13 +2,16 @@ import hashlib
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tapeline import files
+from tapeline.errors import InputError
 
 KILLED = """
 import os, signal, sys
@@ -104,6 +107,10 @@ def test_a_failure_leaves_nothing_where_nothing_was(tmp_path: Path) -> None:
         (folder / "new").touch()
         raise ValueError
     assert names(tmp_path) == []
+    with pytest.raises(ValueError), files.replacing(tmp_path / "out") as folder:
+        folder.rmdir()  # what went wrong is told, and not that there was nothing to remove
+        raise ValueError
+    assert names(tmp_path) == []
 
 
 def test_a_kill_in_the_middle_leaves_the_old_folder_and_the_next_call_tidies_up(tmp_path: Path) -> None:
@@ -121,3 +128,49 @@ def test_a_kill_in_the_middle_leaves_the_old_folder_and_the_next_call_tidies_up(
         (folder / "next").touch()
     assert names(tmp_path) == ["out"]
     assert names(out) == ["next"]
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def unix_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(str(path))
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [fifo, unix_socket, device])
+@pytest.mark.parametrize("read", [files.read_bytes, files.sha256, files.sha256_of_tree])
+def test_what_is_no_file_is_refused_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], read: Callable[[Path], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    make(Path("x"))
+    with pytest.raises(InputError, match="^x is a FIFO, a socket or a device, and no file: give a file, or remove it$"):
+        read(Path("x"))
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        files.read_bytes(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        files.read_bytes(tmp_path / "none")
+
+
+def test_what_is_no_name(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name, said in (
+        ("x" * 300, "File name too long"),
+        ("a/b", "Not a directory"),
+        ("loop", "Too many"),
+        ("\0", "null"),
+    ):
+        with pytest.raises(InputError, match=f"is no file's name: .*{said}") as raised:
+            files.read_bytes(tmp_path / name)
+        assert str(raised.value).isprintable()

@@ -1,6 +1,7 @@
 """`train.init_from`: a folder of the project, or a version that Git and DVC know."""
 
 import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import sys
 import pytest
 
 from tapeline.errors import InputError
-from tapeline.initial_weights import initial_weights
+from tapeline.initial_weights import initial_classes, initial_weights
 from tapeline.project import Project
 
 DVC = """
@@ -85,3 +86,70 @@ def test_what_is_not_there(project, source, said):
     with pytest.raises(InputError, match=said) as raised:
         initial_weights(project, source)
     assert "\n" not in str(raised.value)
+
+
+ANIMALS = """
+stages:
+  ingest:
+    foreach: [zoo]
+    do:
+      cmd: mkdir -p data && cp -r raw data/zoo
+      deps: [raw]
+      outs: [data/zoo]
+  train:
+    foreach: [animals]
+    do:
+      cmd: mkdir -p runs/animals/train/weights && touch runs/animals/train/weights/weights.index
+      deps: [data/zoo]
+      params: [pipelines.animals.dataset]
+      outs: [runs/animals/train/weights]
+"""
+
+
+@pytest.fixture
+def animals(tmp_path):
+    """Weights of a dataset with two classes; that of today has three."""
+
+    def call(*command):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    def ingest(*names):
+        (tmp_path / "raw").mkdir(exist_ok=True)
+        features = {"image": {"shape": [2], "dtype": "uint8"}, "kind": {"classes": names}}
+        (tmp_path / "raw" / "dataset.json").write_text(json.dumps({"features": features}))
+        call(sys.executable, "-m", "dvc", "repro", "-q")
+        record = {"data": hashlib.sha256((tmp_path / "data/zoo/dataset.json").read_bytes()).hexdigest()}
+        (tmp_path / "runs/animals/train/run.json").write_text(json.dumps(record))
+
+    for line in ("init -q -b main", "config user.email t@example.org", "config user.name T"):
+        call("git", *line.split())
+    call(sys.executable, "-m", "dvc", "init", "-q")
+    (tmp_path / "params.yaml").write_text("pipelines: {animals: {dataset: zoo}}\n")
+    (tmp_path / "dvc.yaml").write_text(ANIMALS)
+    ingest("bat", "cat")
+    call("git", "add", "-A")
+    call("git", "commit", "-qm", "one")
+    call("git", "tag", "animals@v1.0.0")
+    project = Project.find(tmp_path)
+    source = "runs/animals/train/weights"
+    assert initial_classes(project, source, tmp_path / source) == {"kind": ("bat", "cat")}
+    return project, ingest
+
+
+def test_a_version_knows_the_classes_of_its_own_data(animals):
+    project, ingest = animals
+    ingest("ant", "bat", "cat")
+    version = "animals@v1.0.0"
+    assert initial_classes(project, version, initial_weights(project, version)) == {"kind": ("bat", "cat")}
+    assert initial_classes(project, "", project.folder / "runs/animals/train/weights")["kind"][0] == "ant"
+
+
+def test_a_folder_s_data_is_found_in_the_cache_when_it_is_another_one_now(animals):
+    project, _ = animals
+    shutil.rmtree(project.folder / "data")
+    weights = project.folder / "runs/animals/train/weights"
+    assert initial_classes(project, "", weights) == {"kind": ("bat", "cat")}
+    (weights.parent / "run.json").write_text('{"data": "0"}')
+    assert initial_classes(project, "", weights) is None
+    (weights.parent / "run.json").unlink()
+    assert initial_classes(project, "", weights) is None

@@ -2,8 +2,10 @@
 
 import shutil
 
+import pytest
 from repositories import RECIPE, Repository
 
+from tapeline.errors import InputError
 from tapeline.listing import entries
 from tapeline.params import Params
 from tapeline.project import Project
@@ -26,3 +28,12 @@ def test_what_is_built_stale_and_missing(tmp_path):
     shutil.rmtree(folder / ".dvc" / "cache")
     shutil.rmtree(folder / "models")
     assert states(folder)["one"][1] == "recorded, its files are not here"
+
+
+def test_raw_data_that_dvc_overlooks(tmp_path):
+    folder = Repository(tmp_path).folder
+    (folder / "data/raw").mkdir(parents=True)
+    (folder / "data/raw/own.csv.dvc").write_text("outs:\n- path: own.csv\n")
+    (folder / ".gitignore").write_text("/data/*\n!/data/raw/\n")
+    with pytest.raises(InputError, match=r"data/raw/own\.csv\.dvc is not seen by DVC"):
+        states(folder)

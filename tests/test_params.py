@@ -66,7 +66,13 @@ def test_the_good_file_loads(tmp_path):
             "dataset: lines",
             "pipelines.line-fit.dataset is 'lines': no such dataset; did you mean 'line'?",
         ),
-        ("source: table", "source: csv", "datasets.line.source is 'csv': must be one of"),
+        (
+            "needs: line.csv",
+            "needs: [a.py, b.csv]",
+            "needs: needs is a list, and `dvc.yaml` takes one path: put a.py and",
+        ),
+        ("needs: data/line", "needs: [a, b, c]", "put a and b and the others, or links to files, into one folder, and"),
+        ("source: table", "source: csv", "datasets.line.source is \"csv\": must be one of 'tfds', "),
         ("line-fit:", "Line_Fit:", "'Line_Fit' is no name: lower-case letters, digits and inner hyphens"),
         ("environment: {tensorflow: 2.21.0, keras: 3.15.1}", "", "environment is missing"),
         ("{loss: {max: 0.5}}", "{loss: {maximum: 0.5}}", "maximum: no such setting"),
@@ -130,3 +136,78 @@ def test_unknown_names_offer_the_known(tmp_path):
         params.pipeline("line-fat")
     with pytest.raises(InputError, match="no dataset 'zebra' in params.yaml; there are: line"):
         params.dataset("zebra")
+
+
+OTHERS = (
+    GOOD
+    + """
+  other: {dataset: line, recipe: recipe.py, needs: x, params: {}, train: {epochs: false}, validate: {}, export: {}}
+  astray: {dataset: bad, recipe: recipe.py, needs: x, params: {}, train: {epochs: 1, batch_size: 1}, validate: {}, export: {}}
+registry: {models: {other: {}}}
+"""
+)
+
+
+def test_a_mistake_of_one_pipeline_is_only_its_own(tmp_path):
+    text = OTHERS.replace("datasets:\n", "datasets:\n  bad: {source: csv}\n")
+    with pytest.raises(InputError, match=r"^params.yaml: datasets.bad.source is \"csv\""):
+        load(tmp_path, text)
+    params, mistakes = Params.sound(tmp_path)
+    assert list(params.pipelines) == ["line-fit"] and list(params.datasets) == ["line"]
+    assert list(mistakes) == ["datasets.bad", "pipelines.other", "pipelines.astray"]
+    assert (
+        mistakes["pipelines.other"]
+        == "params.yaml: pipelines.other.train.epochs is false: must be a valid integer (and 1 more)"
+    )
+    assert mistakes["pipelines.astray"] == mistakes["datasets.bad"]
+    assert Params.load_for(tmp_path, pipeline="line-fit").pipeline("line-fit").train.epochs == 3
+    assert Params.load_for(tmp_path, dataset="line").dataset("line").needs == "line.csv"
+    for asked in ({"pipeline": "other"}, {"pipeline": "astray"}, {"dataset": "bad"}):
+        with pytest.raises(InputError, match="^params.yaml: "):
+            Params.load_for(tmp_path, **asked)
+
+
+TYPED = """
+from tapeline.recipe import Recipe, RecipeParams
+
+class Typed(Recipe):
+    class Params(RecipeParams):
+        rates: dict[int, float] = {}
+        sizes: tuple[int, ...] = ()
+
+    def build(self): ...
+    def train_step(self, batch, context): ...
+    def eval_step(self, batch, context): ...
+"""
+
+
+def test_numbers_as_keys_and_lists_as_tuples_reach_the_recipe(tmp_path, tf):
+    from tapeline.recipe import loading
+
+    (tmp_path / "recipe.py").write_text(TYPED)
+    pipeline = load(tmp_path, GOOD.replace("{learning_rate: 0.01}", "{rates: {0: 0.5, 100: 0.1}, sizes: [3, 4]}"))
+    check_recipe(tmp_path, "line-fit", pipeline.pipeline("line-fit"))
+    built = loading.build(tmp_path / "recipe.py", pipeline.pipeline("line-fit").params, {})
+    assert built.params.rates == {0: 0.5, 100: 0.1} and built.params.sizes == (3, 4)
+    wrong = load(tmp_path, GOOD.replace("{learning_rate: 0.01}", "{rates: {a: 0.5}}")).pipeline("line-fit")
+    with pytest.raises(InputError, match=r'params.rates.a is "a": must be a valid integer$'):
+        check_recipe(tmp_path, "line-fit", wrong)
+    with pytest.raises(InputError, match=r'recipe.py: rates.a is "a": must be a valid integer$'):
+        loading.build(tmp_path / "recipe.py", wrong.params, {})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("layers: int = 2", "layers: int = 2 // 0", "recipe.py, line 5: Params: ZeroDivisionError: integer division"),
+        ("gt=0", "gt=0, lt='x'", "recipe.py, line 5: Params: "),
+        ("import RecipeParams", "import \0RecipeParams", "null bytes"),
+        ("layers: int = 2", "layers: int = " + "(" * 300 + ")" * 300, "recipe.py, line "),
+    ],
+)
+def test_a_recipe_whose_params_are_no_class(tmp_path, old, new, said):
+    (tmp_path / "recipe.py").write_text(RECIPE.replace(old, new))
+    pipeline = load(tmp_path, GOOD).pipeline("line-fit")
+    with pytest.raises(InputError) as raised:
+        check_recipe(tmp_path, "line-fit", pipeline)
+    assert said in str(raised.value) and str(raised.value).isprintable()

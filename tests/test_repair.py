@@ -3,13 +3,15 @@
 import json
 import subprocess
 import sys
+from secrets import token_urlsafe
 
 import pytest
+from dvc.lock import make_lock
 from repositories import Repository
 
-from tapeline.errors import InputError
+from tapeline.errors import InputError, RunError
 from tapeline.project import Project
-from tapeline.repair import repair
+from tapeline.repair import is_whole, repair
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,25 @@ def test_entries_of_the_dead_go_and_those_of_the_living_stay(repository, rwlock)
     assert kept == {"write": {"living": holders["living"]}, "read": {"a": [holders["living"]]}}
 
 
+def test_what_dvc_left_on_a_full_disk_goes_and_what_is_ours_stays(repository):
+    beside = repository.folder / "models"
+    probe, ours, full = (
+        beside / f".{token_urlsafe(16)}.tmp",
+        beside / ".notes.tmp",
+        beside / f".{token_urlsafe(16)}.tmp",
+    )
+    for path, content in ((probe, ""), (ours, ""), (full, "mine")):
+        path.write_text(content)
+    lock = make_lock(str(repository.folder / ".dvc/tmp/lock"), tmp_dir=str(repository.folder / ".dvc/tmp"))
+    with lock, pytest.raises(RunError, match="held by another DVC"):
+        repaired(repository)
+    assert probe.exists()
+    assert repaired(repository) == [f"{probe}: removed, DVC tried a link with it on a full disk"]
+    assert ours.exists() and full.read_text() == "mine"
+    ours.unlink()
+    full.unlink()
+
+
 @pytest.mark.parametrize("after", [b"", b"sch", b"stages:\n  ingest", b"deps:\n    - pa"])
 def test_a_cut_dvc_lock_is_the_committed_one_again(repository, after):
     path = repository.folder / "dvc.lock"
@@ -66,6 +87,26 @@ def test_a_cut_dvc_lock_is_the_committed_one_again(repository, after):
     (line,) = repaired(repository)
     assert "was cut; it is the committed one again" in line
     assert path.read_bytes() == whole
+
+
+def test_a_dvc_lock_cut_between_two_stages_is_the_committed_one_again(repository):
+    """Such a beginning is a lock by itself: only the committed one tells that more was there."""
+    path = repository.folder / "dvc.lock"
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    beginnings = [b"".join(lines[:end]) for end in range(1, len(lines))]
+    readable = [beginning for beginning in beginnings if is_whole(beginning)]
+    assert len(readable) >= 3  # after each stage but the last
+    try:
+        for beginning in readable:
+            path.write_bytes(beginning)
+            (line,) = repaired(repository)
+            assert "was cut; it is the committed one again" in line and path.read_bytes() == whole
+        other = readable[-1].replace(b"recipe.py", b"other.py")  # another command wrote this one
+        path.write_bytes(other)
+        assert repaired(repository) == [] and path.read_bytes() == other
+    finally:
+        path.write_bytes(whole)
 
 
 def test_every_cut_of_a_dvc_lock_is_seen_or_harmless(repository):

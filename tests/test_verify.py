@@ -9,7 +9,7 @@ from repositories import Repository
 from tapeline.environment import machine
 from tapeline.errors import InputError, RunError
 from tapeline.project import Project
-from tapeline.verify import byte_range, verify
+from tapeline.verify import byte_range, stale, verify
 
 # Differs each time: its process id in a fixed width.
 OTHER_EACH_TIME = "printf %08d $$"
@@ -65,9 +65,21 @@ def test_a_record_of_another_machine_is_left_out(tmp_path, train, same):
     repository.commit()
     found, lines = verified(repository)
     assert found == same
-    assert any("recorded on Another CPU" in line for line in lines)
+    assert any("recorded on Another CPU" in line and "(CPU Another CPU" in line for line in lines)
     if not same:
         assert lines[-1].startswith("runs/one.weights differs: bytes ")
+
+
+def test_an_old_record_that_does_not_repeat_says_what_it_does_not_say(tmp_path):
+    repository = Repository(tmp_path, train=OTHER_EACH_TIME)
+    told = {key: machine()[key] for key in ("cpu", "architecture", "threads", "python", "system") if key in machine()}
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    (tmp_path / "runs" / "one" / "environment.json").write_text(json.dumps({"machine": told}))
+    repository.git("add", "--force", "runs/one/environment.json")
+    repository.commit()
+    same, lines = verified(repository)
+    assert not same
+    assert lines[-1].startswith("the record does not say its ")
 
 
 def test_raw_data_comes_from_the_checkouts_cache(tmp_path):
@@ -116,3 +128,14 @@ def test_a_stage_that_fails_and_a_folder_without_git(tmp_path):
 )
 def test_the_range_of_bytes(one, other, said):
     assert byte_range(one, other) == said
+
+
+def test_a_lock_of_other_parameters_is_stale():
+    lock = {"train@a": {"params": {"params.yaml": {"pipelines.a.train": {"epochs": 3}}}}, "ingest@d": {}}
+    parameters = {"pipelines": {"a": {"dataset": "d", "train": {"epochs": 3}}, "b": {"dataset": "d"}}}
+    assert stale(lock, parameters, ["export@a"]) == ""
+    parameters["pipelines"]["a"]["train"] = {"epochs": 4}
+    assert stale(lock, parameters, ["export@a"]) == (
+        'train@a was recorded with pipelines.a.train {"epochs": 3}, and params.yaml has {"epochs": 4}'
+    )
+    assert stale(lock, parameters, ["export@b"]) == "", "not asked for"

@@ -25,26 +25,40 @@ def of_file(path: Path, package: Path = PACKAGE) -> set[Path]:
 
 def _close(found: set[Path], package: Path) -> set[Path]:
     waiting = list(found)
+    folders = {path.parent for path in found}
     while waiting:
-        for imported in _imports(waiting.pop(), package):
+        for imported in _imports(waiting.pop(), package, folders):
             if imported not in found:
                 found.add(imported)
                 waiting.append(imported)
     return found
 
 
-def _imports(path: Path, package: Path) -> Iterator[Path]:
+def _imports(path: Path, package: Path, folders: set[Path]) -> Iterator[Path]:
+    """Yield the files that one file imports; `folders` are those that the first ones are in."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield from _relative(node, path)
         for name in names:
             for parent in _with_parents(name):
-                file = _file(parent, package) or _file_beside(parent, path.parent)
-                if file is not None:
-                    yield file
+                for file in (_file(parent, package), *(_file_beside(parent, f) for f in {path.parent, *folders})):
+                    if file is not None:
+                        yield file
+
+
+def _relative(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
+    """Yield what `from .name import other` names, and the packages on the way there."""
+    folder = path.parents[node.level - 1]
+    start = f"{node.module}." if node.module else ""
+    for alias in node.names:
+        names = (".", *_with_parents(f"{start}{alias.name}"))
+        found = (folder / "__init__.py" if name == "." else _file_beside(name, folder) for name in names)
+        yield from (file for file in found if file is not None and file.is_file())
 
 
 def _with_parents(name: str) -> Iterator[str]:

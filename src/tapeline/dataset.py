@@ -6,20 +6,20 @@
 Columns are memory-mapped: opening costs the same whatever their size.
 """
 
-import json
 import mmap
 from dataclasses import dataclass
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline import files
+from tapeline import arrays, files, json_text
 from tapeline.errors import InputError
 
 INDEX = "dataset.json"
+LONGEST_NAME, LONGEST_PATH = 255, 1000
+"""What file systems take of a name and, with the folder in front, of a path."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,13 @@ class Dataset:
         path = folder / INDEX
         remedy = f"run `tapeline ingest {folder.name}`"
         try:
-            index = json.loads(path.read_bytes())
+            index = checked_index(files.read_bytes(path), sizes=True)
         except FileNotFoundError:
             raise InputError(f"{path} is missing: {remedy}") from None
-        except ValueError:
-            raise InputError(f"{path} is not JSON, so it was cut or altered: {remedy}") from None
+        except ValueError as error:
+            raise InputError(f"{path} is {error}: {remedy}") from None
         dataset = cls(folder, index)
-        try:
-            sizes = dataset._sizes()
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise InputError(f"{path} is no index of columns, so it was altered: {remedy}") from None
+        sizes = {folder / column["file"]: column["bytes"] for column in _columns(index)}
         for file, size in sizes.items():
             if not file.is_file():
                 raise InputError(f"{file} is missing: {remedy}")
@@ -105,8 +102,8 @@ class Dataset:
         shape = (self.examples(split), *kind.shape)
         remedy = f"run `tapeline ingest {self.name}`"
         try:
-            array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
-        except (ValueError, SyntaxError, TokenError) as error:  # the last two for a header that is no Python literal
+            array = arrays.mapped(path)
+        except arrays.NotArrays as error:
             raise InputError(f"{path} is not an .npy array ({error}): {remedy}") from None
         if array.shape != shape or array.dtype != np.dtype(kind.dtype):
             found = f"{array.dtype}{array.shape}"
@@ -132,19 +129,6 @@ class Dataset:
         """Return the SHA-256 of the index, which holds the checksum of every column."""
         return files.sha256(self.folder / INDEX)
 
-    def _sizes(self) -> dict[Path, int]:
-        """Return every column's file and recorded size. Raises what Python does for an entry that is not there."""
-        str(self.index["name"])
-        for feature in self.features.values():
-            np.dtype(feature.dtype)
-        sizes = {}
-        for split in self.splits:
-            self.examples(split)
-            for record in (self._record(split, name) for name in self.features):
-                sizes[self.folder / record["file"]] = int(record["bytes"])
-                str(record["sha256"])
-        return sizes
-
     def _split(self, split: str) -> dict[str, Any]:
         if split not in self.splits:
             raise InputError(f"dataset {self.name!r} has no split {split!r}: it has {', '.join(self.splits)}")
@@ -156,6 +140,61 @@ class Dataset:
         if feature not in columns:
             raise InputError(f"dataset {self.name!r} has no feature {feature!r}: it has {', '.join(columns)}")
         return columns[feature]
+
+
+def checked_index(content: bytes, *, sizes: bool) -> dict[str, Any]:
+    """Return what a `dataset.json` says. Raises `ValueError`, in words that follow "is", for what is no index.
+
+    sizes: whether it must have the columns' sizes and checksums too.
+    """
+    try:
+        index: dict[str, Any] = json_text.parsed(content)
+    except json_text.NotJson:
+        raise ValueError("not JSON, so it was cut or altered") from None
+    try:
+        if not isinstance(index["name"], str) or not isinstance(index["source"], dict):
+            raise TypeError("name")
+        for feature in index["features"].values():
+            _check_feature(feature)
+        for split in index["splits"].values():
+            if not _is_count(split["examples"]) or split["columns"].keys() != index["features"].keys():
+                raise TypeError("splits")
+        for column in _columns(index):
+            _check_column(column, sizes=sizes)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError("no index of columns, so it was altered") from None
+    return index
+
+
+def _columns(index: dict[str, Any]) -> list[dict[str, Any]]:
+    return [column for split in index["splits"].values() for column in split["columns"].values()]
+
+
+def _check_feature(feature: dict[str, Any]) -> None:
+    """Raise `TypeError` for an entry that `Feature` cannot be made of."""
+    if not isinstance(feature["shape"], list) or not all(map(_is_count, feature["shape"])):
+        raise TypeError("shape")
+    dtype = feature["dtype"]
+    if not isinstance(dtype, str) or not dtype.isalnum() or np.dtype(dtype).kind not in arrays.KINDS:
+        raise TypeError("dtype")  # NumPy takes other signs for the beginning of Python, with errors of its own
+    classes = feature.get("classes")
+    if classes is not None and not (isinstance(classes, list) and all(isinstance(one, str) for one in classes)):
+        raise TypeError("classes")
+
+
+def _check_column(column: dict[str, Any], *, sizes: bool) -> None:
+    """Raise `TypeError` for an entry that names no file inside of the folder, or not its size and its SHA-256."""
+    file = column["file"]
+    if not isinstance(file, str) or not file or "\0" in file or file.startswith("/") or ".." in Path(file).parts:
+        raise TypeError("file")
+    if len(file) > LONGEST_PATH or any(len(part.encode()) > LONGEST_NAME for part in Path(file).parts):
+        raise TypeError("file")
+    if sizes and (not _is_count(column["bytes"]) or not isinstance(column["sha256"], str)):
+        raise TypeError("bytes")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def release(column: NDArray[Any]) -> None:

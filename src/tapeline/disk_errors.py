@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tapeline.errors import InputError, RunError, TapelineError
+from tapeline.files import NO_NAME
 
 
 def disk_error(error: OSError) -> TapelineError:
@@ -15,6 +16,12 @@ def disk_error(error: OSError) -> TapelineError:
     where = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(f"no space left on the disk{where}: make room and run again")
+    if error.errno == errno.EFBIG:
+        return RunError(f"a file larger than this disk or `ulimit -f` allows{where}: raise the limit and run again")
+    if error.errno == errno.EIO:
+        return RunError(f"the disk fails{where}: {os.strerror(errno.EIO)}; run again on another one")
+    if error.errno in NO_NAME:
+        return InputError(f"no file's name{where}: {os.strerror(error.errno)}")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return InputError(f"not writable or readable{where}: {os.strerror(error.errno)}")
     raise error

@@ -3,6 +3,8 @@
 import importlib.metadata
 import os
 import platform
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +30,49 @@ def library_versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what of this machine can change the last bits of a floating-point result."""
-    return {
-        "cpu": _cpu_model(),
+    """Return what of this machine can change the last bits of a floating-point result, as far as it tells.
+
+    A cgroup's quota is none of it: kernels have a thread for each core that this process may use, whatever its share.
+    """
+    told = {
+        **_cpu(_first_processor()),
         "architecture": platform.machine(),
         "threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "libc": " ".join(platform.libc_ver()).strip(),
         "python": platform.python_version(),
         "system": platform.system(),
     }
+    return {name: value for name, value in told.items() if value not in ("", None)}
 
 
-def _cpu_model() -> str:
+CPUINFO = Path("/proc/cpuinfo")
+
+INSTRUCTIONS = re.compile(r"avx\w*|fma4?|f16c|amx\w*|asimd\w*|fphp|sve\w*|sme(?!p)\w*|bf16|i8mm")
+"""The instruction sets by which kernels choose their code, in the order and the size of their sums."""
+
+TYPE = {
+    "cpu": ("model name",),
+    "vendor": ("vendor_id", "CPU implementer"),
+    "family": ("cpu family", "CPU architecture"),
+    "model": ("model", "CPU part"),
+    "stepping": ("stepping", "CPU revision"),
+}
+"""What Linux calls it on x86-64 and on ARM."""
+
+
+def _cpu(said: Mapping[str, str]) -> dict[str, str]:
+    """Return name, type and instruction sets of a processor as `/proc/cpuinfo` has it; elsewhere its name only."""
+    found = {name: next((said[key] for key in keys if key in said), "") for name, keys in TYPE.items()}
+    flags = set((said.get("flags") or said.get("Features") or "").split())
+    found["instructions"] = " ".join(sorted(flag for flag in flags if INSTRUCTIONS.fullmatch(flag)))
+    return {**found, "cpu": found["cpu"] or platform.processor()}
+
+
+def _first_processor() -> dict[str, str]:
+    """Return what Linux says of the first processor; empty on other systems."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        first = CPUINFO.read_text(encoding="utf-8").strip().split("\n\n")[0]
     except OSError:
-        return platform.processor()
-    return next(
-        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
-    )
+        return {}
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,24 +1,68 @@
-"""Writing that leaves the old thing or the new thing, never a half; and hashing.
+"""Writing that leaves the old thing or the new thing, never a half; reading of regular files alone; and hashing.
 
 with files.replacing(Path("models/digits")) as folder:   # write into `folder`; renamed on success
     ...
 """
 
+import errno
 import hashlib
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from tapeline.errors import InputError
+
 PARTIAL = ".partial"
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
+"""The disk's fault: full, over its quota, a file larger than it takes, broken, read-only, not ours to write."""
+NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
+"""The name's own fault: too long, a link to itself, below a file."""
+NO_FILE = "{} is a FIFO, a socket or a device, and no file: give a file, or remove it"
+
+
+def opened(path: Path) -> BufferedReader:
+    """Open a regular file for reading. Raises `InputError` for a FIFO, which would wait for ever, and its like."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:  # of a null byte
+        raise InputError(f"{path} is no file's name: {error}") from None
+    except OSError as error:
+        if error.errno in NO_NAME:
+            raise InputError(f"{path} is no file's name: {error.strerror}") from None
+        if error.errno not in (errno.ENXIO, errno.ENODEV):  # a socket; a device that is not there
+            raise
+        raise InputError(NO_FILE.format(path)) from None
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise InputError(NO_FILE.format(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a regular file's content. Raises `InputError` as `opened` does."""
+    with opened(path) as file:
+        return file.read()
+
+
+def check_tree(path: Path) -> None:
+    """Raise `InputError` for a FIFO, a socket or a device, at a path or below it: who reads all that is there waits."""
+    for one in (path, *path.rglob("*")) if path.is_dir() else (path,):
+        if one.exists() and not (one.is_file() or one.is_dir()):
+            raise InputError(NO_FILE.format(one))
 
 
 def sha256(path: Path) -> str:
-    """Return the hexadecimal SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
+    """Return the hexadecimal SHA-256 of a file's bytes. Raises `InputError` as `opened` does."""
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -31,8 +75,9 @@ def sha256_of_files(paths: Iterable[Path]) -> str:
 def sha256_of_tree(path: Path) -> str:
     """Return one SHA-256 over a file, or over every file below a folder: relative names and contents.
 
-    Raises `FileNotFoundError` when nothing is there.
+    Raises `FileNotFoundError` when nothing is there, and `InputError` as `check_tree` does.
     """
+    check_tree(path)
     if not path.is_dir():
         return sha256(path)
     inside = sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file())
@@ -60,9 +105,20 @@ def sync_tree(folder: Path) -> None:
         sync(path)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; each new one's name is flushed to the disk."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    there = new[-1].parent if new else folder
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(new):
+        sync(path.parent)
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write `content` beside `path`, flush it, and rename it into place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     partial = path.with_name(f".{path.name}{PARTIAL}")
     try:
         with partial.open("wb") as file:
@@ -95,7 +151,8 @@ def replacing(folder: Path) -> Iterator[Path]:
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
     old = folder.with_name(f".{folder.name}.old{PARTIAL}")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    make_folder(folder.parent)
+    partial.mkdir()
     try:
         yield partial
         sync_tree(partial)

@@ -5,15 +5,18 @@ DVC answers the last question in this process, by its own test of `dvc.lock` aga
 
 import ast
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tapeline.errors import RunError
+from tapeline import files
+from tapeline.dvc_words import check_dependencies, check_files, in_one_line
+from tapeline.errors import InputError, plain
 from tapeline.ingest.settings import TfdsSource
 from tapeline.params import Params
 from tapeline.project import Project
+from tapeline.unseen import check_all
 
 STAGES = ("train", "validate", "export")
 
@@ -32,25 +35,31 @@ class Entry:
 
 
 def entries(project: Project, params: Params) -> Iterator[Entry]:
-    """Yield the pipelines in the order of `params.yaml`. Raises `RunError` with DVC's words when it cannot tell."""
-    from dvc.exceptions import DvcException, NotDvcRepoError
+    """Yield the pipelines in the order of `params.yaml`. Raises `RunError` with DVC's words when it cannot tell.
+
+    Raises `InputError` for a `.dvc` file that DVC overlooks.
+    """
+    from dvc.exceptions import NotDvcRepoError
     from dvc.repo import Repo, lock_repo
 
     with ExitStack() as stack:
         repo = None
-        try:
-            if (project.folder / "dvc.yaml").exists():
-                repo = Repo(str(project.folder), _wait_for_lock=True)
-                stack.enter_context(lock_repo(repo))
-        except NotDvcRepoError:
-            repo = None
+        with in_one_line():
+            try:
+                if (project.folder / "dvc.yaml").exists():
+                    check_files(project.folder)
+                    repo = stack.enter_context(closing(Repo(str(project.folder), _wait_for_lock=True)))
+                    stack.enter_context(lock_repo(repo))
+            except NotDvcRepoError:
+                repo = None
         for name, pipeline in params.pipelines.items():
             needed = [f"ingest@{pipeline.dataset}", *(f"{stage}@{name}" for stage in STAGES)]
-            try:
+            with in_one_line():
                 stages = [repo.stage.load_one(str(project.folder / "dvc.yaml"), stage) for stage in needed if repo]
+                check_dependencies(stages)
+                if repo:
+                    check_all(repo, [dep.fspath for stage in stages for dep in stage.deps])
                 state = _state(stages) if stages else "no DVC project here"
-            except DvcException as error:
-                raise RunError(f"DVC: {' '.join(str(error).split())}") from None
             yield Entry(
                 name=name,
                 idea=idea(project.folder / pipeline.recipe),
@@ -74,7 +83,7 @@ def _state(stages: list[Any]) -> str:
 def idea(recipe: Path) -> str:
     """Return the first line of a recipe's module docstring."""
     try:
-        docstring = ast.get_docstring(ast.parse(recipe.read_text(encoding="utf-8")))
-    except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        return f"unreadable: {error}"
+        docstring = ast.get_docstring(ast.parse(files.read_bytes(recipe).decode()))
+    except (OSError, InputError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return plain(f"unreadable: {error}")
     return (docstring or recipe.name).splitlines()[0]

@@ -7,17 +7,17 @@ params.pipeline("digits").train.batch_size
 import difflib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
+from tapeline import files, yaml_text
 from tapeline.errors import InputError
 from tapeline.export.settings import ExportSettings
-from tapeline.ingest.settings import IngestSettings
+from tapeline.ingest.settings import IngestSettings, Needs
+from tapeline.mistakes import mistakes_in
 from tapeline.project import PARAMS
 from tapeline.recipe_params import declared_params
 from tapeline.registry_settings import RegistrySettings
@@ -55,8 +55,8 @@ class Pipeline(BaseModel):
     dataset: str
     recipe: str
     """The recipe's file, relative to `params.yaml`, so that DVC sees what it depends on."""
-    needs: str
-    """One more input for train and validate; the dataset's folder again when there is none."""
+    needs: Needs
+    """One more input for train and validate, a file or a folder; the dataset's folder again when there is none."""
     params: dict[str, Any]
     """The recipe's own hyperparameters, typed by its `Params`."""
     train: TrainSettings
@@ -77,22 +77,54 @@ class Params(BaseModel):
     @classmethod
     def load(cls, folder: Path) -> "Params":
         """Read and check `folder/params.yaml`. Raises `InputError` with the first mistake."""
-        path = folder / PARAMS
-        try:
-            content = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-        except YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f", line {mark.line + 1}" if mark else ""
-            raise InputError(f"{PARAMS}{where}: not YAML: {getattr(error, 'problem', error)}") from None
-        if not isinstance(content, dict):
-            raise InputError(f"{PARAMS} is empty: it needs environment, datasets and pipelines")
+        return cls._checked(_content(folder))
+
+    @classmethod
+    def sound(cls, folder: Path) -> "tuple[Params, dict[str, str]]":
+        """Return the datasets and pipelines without a mistake, and the first mistake of each of the others.
+
+        The mistakes are by `datasets.NAME` and `pipelines.NAME`. Raises `InputError` for one that is in neither.
+        """
+        content = _content(folder)
+        mistakes: dict[str, str] = {}
+        if not _has_entries(content):
+            return cls._checked(content), mistakes
+        for kind in ("datasets", "pipelines"):
+            for name, entry in list(content[kind].items()):
+                alone: dict[str, Any] = {"environment": content.get("environment"), "datasets": {}, "pipelines": {}}
+                try:
+                    checked(cls, {**alone, kind: {name: entry}}, where=PARAMS)
+                    if kind == "pipelines":
+                        _check_dataset(name, entry["dataset"], content["datasets"], mistakes)
+                except InputError as error:
+                    if f"{PARAMS}: environment" in str(error):
+                        raise
+                    mistakes[f"{kind}.{name}"] = str(error)
+        for key in mistakes:
+            kind, name = key.split(".", 1)
+            if kind == "pipelines":
+                del content[kind][name]
+                content.get("registry", {}).get("models", {}).pop(name, None)
+        for key in mistakes:
+            kind, name = key.split(".", 1)
+            if kind == "datasets":
+                del content[kind][name]
+        return cls._checked(content), mistakes
+
+    @classmethod
+    def load_for(cls, folder: Path, *, pipeline: str = "", dataset: str = "") -> "Params":
+        """Read what one pipeline or dataset needs. Raises `InputError` for its mistakes; those of others are theirs."""
+        params, mistakes = cls.sound(folder)
+        for mistake in (mistakes.get(f"pipelines.{pipeline}"), mistakes.get(f"datasets.{dataset}")):
+            if mistake:
+                raise InputError(mistake)
+        return params
+
+    @classmethod
+    def _checked(cls, content: Any) -> "Params":
         params = checked(cls, content, where=PARAMS)
         for name, pipeline in params.pipelines.items():
-            if pipeline.dataset not in params.datasets:
-                known = _known(pipeline.dataset, params.datasets)
-                raise InputError(
-                    f"{PARAMS}: pipelines.{name}.dataset is {pipeline.dataset!r}: no such dataset; {known}"
-                )
+            _check_dataset(name, pipeline.dataset, params.datasets, {})
         for name in params.registry.models:
             if name not in params.pipelines:
                 raise InputError(
@@ -113,6 +145,35 @@ class Params(BaseModel):
         return self.pipelines[name]
 
 
+def _content(folder: Path) -> dict[str, Any]:
+    """Return the file's content. Raises `InputError` for what is no YAML of settings."""
+    try:
+        content = yaml_text.parsed(files.read_bytes(folder / PARAMS))
+    except yaml_text.NotYaml as error:
+        raise InputError(f"{PARAMS}{error.where}: not YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{PARAMS} is empty: it needs environment, datasets and pipelines")
+    return content
+
+
+def _has_entries(content: Mapping[str, Any]) -> bool:
+    """Return whether the sections are mappings, so that their entries can be looked at one by one."""
+    registry = content.get("registry", {})
+    models = registry.get("models", {}) if isinstance(registry, dict) else None
+    sections = (content.get("datasets"), content.get("pipelines"), models)
+    return all(isinstance(section, dict) and all(isinstance(name, str) for name in section) for section in sections)
+
+
+def _check_dataset(pipeline: str, dataset: str, known: Iterable[str], mistakes: Mapping[str, str]) -> None:
+    """Raise `InputError` for a pipeline whose dataset is not there, or has a mistake of its own."""
+    if dataset not in known:
+        raise InputError(
+            f"{PARAMS}: pipelines.{pipeline}.dataset is {dataset!r}: no such dataset; {_known(dataset, known)}"
+        )
+    if mistake := mistakes.get(f"datasets.{dataset}"):
+        raise InputError(mistake)
+
+
 def check_recipe(folder: Path, name: str, pipeline: Pipeline) -> None:
     """Check a pipeline's hyperparameters against what its recipe declares, without running the recipe."""
     declared = declared_params(folder / pipeline.recipe)
@@ -126,34 +187,21 @@ def checked(model: type[Model], content: Any, *, where: str) -> Model:
     The check goes through JSON, so that a list is a tuple's natural form and yet "1" is no number.
     """
     try:
-        return model.model_validate_json(json.dumps(content, default=str))
+        text = json.dumps(content, default=str)
+    except (TypeError, ValueError, RecursionError) as error:  # a date as a key, a list inside of itself
+        raise InputError(f"{where}: no values as JSON has them: {error}") from None
+    try:
+        return model.model_validate_json(text)
     except ValidationError as error:
-        raise InputError(_first_mistake(error, model, where)) from None
+        raise InputError(_first_mistake(error, content, model, where)) from None
 
 
-def _first_mistake(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    mistakes = error.errors(include_url=False)
-    first = next((mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"), mistakes[0])
-    key = ".".join(str(part) for part in first["loc"] if not _is_union_tag(part))
-    separator = ": " if where == PARAMS else "."
-    place = f"{where}{separator}{key}" if key else where
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    if first["type"] == "extra_forbidden":
-        known = _known(str(first["loc"][-1]), _siblings(model, first["loc"]))
-        return f"{place}: no such setting; {known}{more}"
-    if first["type"] == "union_tag_invalid":
-        return f"{place}.source is {first['ctx']['tag']!r}: must be one of {first['ctx']['expected_tags']}{more}"
-    if first["type"] == "missing":
-        return f"{place} is missing{more}"
-    message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    rule = message if message != first["msg"] else message[:1].lower() + message[1:]
-    if first["type"] == "value_error":
-        return f"{place}: {rule}{more}"
-    return f"{place} is {json.dumps(first['input'], default=str)}: must be {rule}{more}"
-
-
-def _is_union_tag(part: int | str) -> bool:
-    return part in {"tfds", "builder", "images", "table", "dataset"}
+def _first_mistake(error: ValidationError, content: Any, model: type[BaseModel], where: str) -> str:
+    first, *others = mistakes_in(error, content)
+    said = first.told(where + (": " if where == PARAMS else "."))
+    if first.kind == "extra_forbidden":
+        said += f"; {_known(str(first.location[-1]), _siblings(model, first.location))}"
+    return said + (f" (and {len(others)} more)" if others else "")
 
 
 def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterable[str]:

@@ -7,7 +7,7 @@ and signals it at each. Up to 7 signals in 34 ms were seen of a parent with 8 th
 a person that has lost patience must not be told so by the kernel: between a parent with threads and such a command a
 process without any stays, the guard.
 
-This file is run by its path as well, so that it imports the standard library only.
+This file is run by its path as well, so what that needs is the standard library alone.
 """
 
 import ctypes
@@ -123,7 +123,9 @@ def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) 
 
     The kernel frees the lock when its holder dies, however it dies.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    from tapeline import files  # here: what runs this file by its path never takes a lock
+
+    files.make_folder(path.parent)
     with path.open("a+", encoding="utf-8") as file:
         told = False
         while True:

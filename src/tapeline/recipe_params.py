@@ -12,6 +12,7 @@ from typing import Any
 
 import pydantic
 
+from tapeline import files
 from tapeline.errors import InputError
 from tapeline.hyperparameters import RecipeParams, field
 
@@ -23,13 +24,15 @@ def declared_params(path: Path) -> type[RecipeParams] | None:
     file that is missing or is not Python.
     """
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        tree = ast.parse(files.read_bytes(path).decode(), filename=str(path))
     except FileNotFoundError:
         raise InputError(f"recipe {path} does not exist{_nearby(path)}") from None
     except (IsADirectoryError, UnicodeDecodeError):
         raise InputError(f"recipe {path} is not a Python file") from None
     except SyntaxError as error:
-        raise InputError(f"recipe {path}, line {error.lineno}: {error.msg}") from None
+        raise InputError(f"recipe {path}, line {error.lineno or 1}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte; nested deeper than Python's parser goes
+        raise InputError(f"recipe {path} is not Python: {error}") from None
     nested = [
         node
         for outer in tree.body
@@ -45,6 +48,8 @@ def declared_params(path: Path) -> type[RecipeParams] | None:
         exec(compile(ast.Module([nested[0]], []), str(path), "exec"), names)
     except NameError:
         return None
+    except Exception as error:  # the class is the user's own code
+        raise InputError(f"recipe {path}, line {nested[0].lineno}: Params: {type(error).__name__}: {error}") from None
     declared: type[RecipeParams] = names["Params"]
     return declared
 

@@ -4,6 +4,7 @@ A cut file is replaced and entries of processes that are gone are cleared; what 
 """
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
-from tapeline import files
+from tapeline import dvc_lock, files, json_text, yaml_text
+from tapeline.dvc_lock import LOCK
 from tapeline.errors import InputError, RunError
 from tapeline.project import Project
 
 RWLOCK = Path(".dvc") / "tmp" / "rwlock"
-LOCK = "dvc.lock"
+DVC_LOCK = Path(".dvc") / "tmp" / "lock"
+PROBE = re.compile(r"\.[\w-]{22}\.tmp")
+"""What DVC calls the file with which it tries how it can link an output to its cache."""
 
 
 def repair(project: Project) -> Iterator[str]:
@@ -33,18 +35,19 @@ def repair(project: Project) -> Iterator[str]:
     yield from _mend_rwlock(top / RWLOCK)
     for folder in dict.fromkeys((project.folder, *(path.parent for path in top.glob("*/dvc.yaml")), top)):
         yield from _mend_lock(folder / LOCK)
+        yield from _remove_probes(folder, top / DVC_LOCK)
 
 
 def _mend_rwlock(path: Path) -> Iterator[str]:
     """Drop the entries of processes that are gone; an unreadable file becomes one without entries."""
     if not path.exists():
         return
-    with _guarded(path):
+    with _guarded(path.with_name(f"{path.name}.lock")):
         try:
-            held = json.loads(path.read_bytes())
+            held = json_text.mapping(files.read_bytes(path))
             write = {name: holder for name, holder in held.get("write", {}).items() if _runs(holder)}
             read = {name: [h for h in holders if _runs(h)] for name, holders in held.get("read", {}).items()}
-        except (ValueError, AttributeError, KeyError, TypeError):
+        except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
             files.write_text(path, "{}")
             yield f"{path}: was cut; it has no entries now"
             return
@@ -56,14 +59,14 @@ def _mend_rwlock(path: Path) -> Iterator[str]:
 
 @contextmanager
 def _guarded(path: Path) -> Iterator[None]:
-    """Hold the lock under which DVC itself edits the file."""
+    """Hold the lock `path` of DVC's own."""
     from dvc.lock import LockError, make_lock
 
-    guard = make_lock(f"{path}.lock", tmp_dir=str(path.parent), hardlink_lock=False)
+    guard = make_lock(str(path), tmp_dir=str(path.parent), hardlink_lock=False)
     try:
         guard.lock()
     except LockError as error:
-        raise RunError(f"{path} is being written by another DVC: {' '.join(str(error).split())}") from None
+        raise RunError(f"{path} is held by another DVC: {' '.join(str(error).split())}") from None
     try:
         yield
     finally:
@@ -87,7 +90,7 @@ def _mend_lock(path: Path) -> Iterator[str]:
     """Put a cut `dvc.lock` back to the committed one; DVC's run-cache gives back what was built since."""
     if not path.exists():
         return
-    content = path.read_bytes()
+    content = files.read_bytes(path)
     answer = subprocess.run(["git", "show", f"HEAD:./{LOCK}"], cwd=path.parent, capture_output=True, check=False)
     committed = answer.stdout if answer.returncode == 0 else b""
     beginning = committed.startswith(content) and content != committed
@@ -107,8 +110,28 @@ def is_whole(content: bytes) -> bool:
     from voluptuous import Invalid
 
     try:
-        lock = COMPILED_LOCKFILE_SCHEMA(YAML(typ="safe").load(content.decode()))
-    except (YAMLError, UnicodeDecodeError, Invalid):
+        lock = COMPILED_LOCKFILE_SCHEMA(yaml_text.parsed(content))
+    except (yaml_text.NotYaml, Invalid):
         return False
     entries = [e for stage in lock.get("stages", {}).values() for kind in ("deps", "outs") for e in stage.get(kind, ())]
     return content.endswith(b"\n") and all("size" in entry for entry in entries if "md5" in entry)
+
+
+def _remove_probes(folder: Path, lock: Path) -> Iterator[str]:
+    """Remove the empty files that DVC leaves beside a recorded output where a disk is full."""
+    try:
+        recorded = dvc_lock.stages(files.read_bytes(folder / LOCK))
+    except (FileNotFoundError, ValueError):
+        return
+    outs = (folder / out["path"] for stage in recorded.values() for out in stage.get("outs", ()))
+    beside = {out.parent for out in outs if out.resolve().is_relative_to(folder.resolve())}
+    found = [path for place in sorted(beside) for path in place.glob(".*.tmp") if _is_probe(path)]
+    if found:
+        with _guarded(lock):
+            for path in found:
+                path.unlink(missing_ok=True)
+                yield f"{path}: removed, DVC tried a link with it on a full disk"
+
+
+def _is_probe(path: Path) -> bool:
+    return bool(PROBE.fullmatch(path.name)) and path.is_file() and not path.is_symlink() and path.stat().st_size == 0

@@ -5,11 +5,12 @@ Neither is an out: both carry times, and only the flow and people read them.
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from tapeline import files
 
@@ -22,7 +23,7 @@ def silent(record: Mapping[str, Any]) -> None:
 
 
 class Progress:
-    """Append records to a JSON-lines file, one flushed line each.
+    """Append records to a JSON-lines file, one flushed line each; a disk that is full ends no run: lines are left out.
 
     >>> with Progress(path) as report:
     ...     report({"event": "epoch", "step": 10, "metrics": {"loss": 0.5}})
@@ -30,11 +31,12 @@ class Progress:
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._path, self._clock = path, clock
-        self._file: TextIO | None = None
+        self._file: BinaryIO | None = None
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Report:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("w", buffering=1, encoding="utf-8")
+        self._file = self._path.open("wb", buffering=0)
         return self._write
 
     def __exit__(
@@ -45,7 +47,18 @@ class Progress:
 
     def _write(self, record: Mapping[str, Any]) -> None:
         assert self._file is not None, "a report is made inside `with Progress(...)`"
-        self._file.write(json.dumps({"time": round(self._clock(), 3), **record}) + "\n")
+        line = (json.dumps({"time": round(self._clock(), 3), **record}) + "\n").encode()
+        with self._lock:  # checkpoints are told of from their own thread
+            whole = self._file.tell()
+            try:
+                written = self._file.write(line)
+            except OSError as error:
+                if error.errno not in files.DISK_ERRORS:
+                    raise
+                written = 0
+            if 0 < written < len(line):
+                self._file.truncate(whole)
+                self._file.seek(whole)
 
 
 def write_outcome(path: Path, *, outcome: str, status: int, message: str) -> None:

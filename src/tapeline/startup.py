@@ -6,13 +6,15 @@ into looking for garbage where there is none. The greetings tell of drivers that
 """
 
 import os
+import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -31,29 +33,86 @@ _GREETINGS = (
     b"failed call to cuInit",
     b"This TensorFlow binary is optimized to use available CPU instructions",
     b"To enable the following instructions",
+    b"Ignored output_format.",  # LiteRT's converter, of settings that nobody has made
+    b"Ignored drop_control_dependency.",
+    b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU",
 )
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Hold back the process's standard error, then pass on what is not a greeting; all of it after a failure."""
+    """Hold back the process's standard error, then pass on what is not a greeting; all of it after a failure.
+
+    A process that dies in here, by whatever signal, leaves what was held to a shell that has waited for its end.
+    Where standard error is closed or no shell can be started, nothing is held back.
+    """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    sys.stderr.flush()
-    original = os.dup(2)
-    with tempfile.TemporaryFile() as held:
+    try:
+        original = os.dup(2)
+    except OSError:  # closed: nobody could read anything
+        yield
+        return
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    with tempfile.NamedTemporaryFile() as held, ExitStack() as stack:
+        try:
+            stack.enter_context(_passed_on_at_death(Path(held.name)))
+        except OSError:
+            os.close(original)
+            original = -1
+        if original < 0:
+            yield
+            return
         os.dup2(held.fileno(), 2)
         failed = True
         try:
             yield
             failed = False
         finally:
-            sys.stderr.flush()
+            if sys.stderr is not None:
+                sys.stderr.flush()
             os.dup2(original, 2)
             os.close(original)
             held.seek(0)
             for line in held:
                 if failed or not any(greeting in line for greeting in _GREETINGS):
-                    os.write(2, line)
+                    _write_all(2, line)
+
+
+_SHELL = "/bin/sh"
+_AT_DEATH = """trap '' HUP INT TERM
+(read -r alive || cat <&3 >&2) <&4 4<&- &"""
+"""A background process, so that it is nobody's child and what kills this one's children does not reach it."""
+
+
+@contextmanager
+def _passed_on_at_death(path: Path) -> Iterator[None]:
+    """Have the file written to standard error if this process ends inside; a pipe that closes without a word says so.
+
+    Starting the shell costs a millisecond or two.
+    """
+    reader, writer = os.pipe()
+    program = f"exec 4<&0 3<&1 0<&- 1>&-\n{_AT_DEATH}"  # dash knows descriptors of one digit alone
+    try:
+        with path.open("rb") as again:  # with a position of its own
+            shell = subprocess.Popen([_SHELL, "-c", program], stdin=reader, stdout=again)
+    except OSError:
+        os.close(writer)
+        raise
+    finally:
+        os.close(reader)
+    try:
+        yield
+    finally:
+        with suppress(BrokenPipeError):  # somebody has killed the shell
+            os.write(writer, b"alive\n")
+        os.close(writer)
+        shell.wait()
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
 class _Later(Loader):

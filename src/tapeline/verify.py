@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ruamel.yaml import YAML
 
+from tapeline import dvc_lock, json_text, yaml_text
+from tapeline.dvc_lock import LOCK
 from tapeline.environment import machine
-from tapeline.errors import RunError
+from tapeline.errors import InputError, RunError
 from tapeline.git import Git
-from tapeline.project import Project
+from tapeline.machines import compare, recorded_machine
+from tapeline.project import PARAMS, Project
 
-LOCK = "dvc.lock"
 Say = Callable[[str], None]
 
 
@@ -46,18 +47,64 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     if git("status", "--porcelain", "--untracked-files=no"):
         say(f"verifying {head}; what is not committed is not in it")
     targets = list(targets)
+    lock, parameters = (git.ask("show", f"HEAD:{(inside / name).as_posix()}") for name in (LOCK, PARAMS))
+    if wrong := stale(_stages_of(lock), _parameters_of(parameters), targets):
+        raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
     with tempfile.TemporaryDirectory(prefix="tapeline-verify-") as made:
         first = _rebuild(top, Path(made) / "first", inside, targets, say)
         stages = _stages(first, targets)
         recorded = _locked(project.folder, git("show", f"HEAD:{inside.as_posix()}/{LOCK}"), stages)
-        other = _other_machine(project.folder, inside, stages)
+        other, unsaid = _other_machines(project.folder, stages)
         if not other:
             files = _Cached(project.folder)
-            return _compared(recorded, _locked(first, None, stages), files, first, ("recorded", "rebuilt"), say)
-        say(f"recorded on {other}, which is not this machine: two rebuilds are compared with each other")
+            same = _compared(recorded, _locked(first, None, stages), files, first, ("recorded", "rebuilt"), say)
+            if unsaid and not same:
+                say(
+                    f"{unsaid}: another machine type makes other last bits; a record of this one is `dvc repro --force`"
+                )
+            return same
+        say(f"recorded on {other}: two rebuilds are compared with each other")
         second = _rebuild(top, Path(made) / "second", inside, targets, say)
         one, two = (_locked(folder, None, stages) for folder in (first, second))
         return _compared(one, two, lambda out: first / out.path, second, ("first rebuild", "second"), say)
+
+
+def stale(stages: Mapping[str, Any], parameters: Mapping[str, Any], targets: Iterable[str]) -> str:
+    """Return which stage a `dvc.lock` records with other parameters than those of `params.yaml`; nothing if none."""
+    pipelines = {target.partition("@")[2] for target in targets}
+    entries = parameters.get("pipelines", {})
+    datasets = {entries[name].get("dataset") for name in pipelines if name in entries}
+    for stage, recorded in stages.items():
+        kind, _, name = stage.partition("@")
+        if name not in (datasets if kind == "ingest" else pipelines):
+            continue
+        for key, value in recorded.get("params", {}).get(PARAMS, {}).items():
+            found: Any = parameters
+            for part in key.split("."):
+                found = found.get(part) if isinstance(found, Mapping) else None
+            if found != value:
+                return f"{stage} was recorded with {key} {json.dumps(value)}, and {PARAMS} has {json.dumps(found)}"
+    return ""
+
+
+def _stages_of(text: str | None) -> dict[str, dict[str, Any]]:
+    """Return what a lock records. Raises `InputError` for one that was cut or altered."""
+    try:
+        return dvc_lock.stages(text or "")
+    except ValueError as error:
+        raise InputError(f"{LOCK} was cut or altered ({error}): `tapeline repair` mends it") from None
+
+
+def _parameters_of(text: str | None) -> dict[str, Any]:
+    """Return what a commit's `params.yaml` says. Raises `InputError` where it is no YAML of settings."""
+    try:
+        found = yaml_text.parsed(text or "{}")
+        pipelines = found.get("pipelines", {}) if isinstance(found, dict) else None
+    except yaml_text.NotYaml as error:
+        raise InputError(f"{PARAMS} of HEAD{error.where}: not YAML: {error}") from None
+    if not isinstance(pipelines, dict) or not all(isinstance(entry, dict) for entry in pipelines.values()):
+        raise InputError(f"{PARAMS} of HEAD has no pipelines: commit one that has")
+    return dict(found)
 
 
 def _rebuild(top: Path, clone: Path, inside: Path, targets: list[str], say: Say) -> Path:
@@ -81,9 +128,9 @@ def _stages(folder: Path, targets: list[str]) -> set[str]:
 
 def _locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
     """Return the outs that a `dvc.lock` records for the stages, by path; `text` is its content when it is no file."""
-    content = YAML(typ="safe").load(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
-    outs = [out for name, stage in content["stages"].items() if name in stages for out in stage.get("outs", ())]
-    return {out["path"]: Out(out["path"], out["md5"]) for out in outs}
+    recorded = _stages_of(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
+    outs = [out for name, stage in recorded.items() if name in stages for out in stage.get("outs", ())]
+    return {out["path"]: Out(out["path"], str(out.get("md5"))) for out in outs}
 
 
 def _compared(
@@ -123,8 +170,11 @@ class _Cached:
     def listed(self, out: Out) -> dict[str, Path]:
         """Return a folder's files by their path in it."""
         listing = self(out)
-        entries = json.loads(listing.read_bytes()) if listing else []
-        return {entry["relpath"]: self._cache / entry["md5"][:2] / entry["md5"][2:] for entry in entries}
+        try:
+            entries = json_text.parsed(listing.read_bytes()) if listing else []
+            return {str(entry["relpath"]): self._cache / entry["md5"][:2] / entry["md5"][2:] for entry in entries}
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{listing} is no list of a folder's files: delete it and run `dvc fetch`") from None
 
 
 def _first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder: Path) -> str:
@@ -160,16 +210,21 @@ def byte_range(one: bytes, other: bytes) -> str:
     return "; ".join(part for part in (within, sizes) if part)
 
 
-def _other_machine(folder: Path, inside: Path, stages: set[str]) -> str:
-    """Return the machine on which a pipeline of these stages was trained, when it is not this one."""
+def _other_machines(folder: Path, stages: set[str]) -> tuple[str, str]:
+    """Return what the records of these pipelines say of machines that are not this one, and what they do not say."""
+    here = machine()
+    other: dict[str, None] = {}
+    unsaid: dict[str, None] = {}
     for name in sorted(stage.partition("@")[2] for stage in stages if stage.startswith("train@")):
-        text = Git(folder).ask("show", f"HEAD:{(inside / 'runs' / name / 'environment.json').as_posix()}")
-        if text is None:
+        recorded = recorded_machine(folder, name)
+        if recorded is None:
             continue  # recorded nowhere: taken for this machine, so that a difference is a difference
-        recorded: dict[str, Any] = json.loads(text)["machine"]
-        if recorded != machine():
-            return f"{recorded['cpu']} with {recorded['threads']} threads, Python {recorded['python']}"
-    return ""
+        found = compare(recorded, here)
+        if found.differing:
+            other[f"{recorded.get('cpu', 'another CPU')}, which is not this machine type ({found})"] = None
+        elif found.unsaid:
+            unsaid[str(found)] = None
+    return "; ".join(other), "; ".join(unsaid)
 
 
 def _dvc(folder: Path, *arguments: str) -> str:

@@ -33,7 +33,7 @@ def write(
     return Dataset.open(folder)
 
 
-def points(folder: Path, *, examples: int = 40, seed: int = 0) -> Dataset:
+def points(folder: Path, *, examples: int = 40, val: int = 7, seed: int = 0) -> Dataset:
     """Write y = x1 + x2 with a train, val and test split."""
     random = np.random.default_rng(seed)
 
@@ -41,7 +41,7 @@ def points(folder: Path, *, examples: int = 40, seed: int = 0) -> Dataset:
         x = random.normal(size=(count, 2)).astype(np.float32)
         return {"x": x, "y": x.sum(1, keepdims=True)}
 
-    return write(folder, {"train": split(examples), "val": split(7), "test": split(9)})
+    return write(folder, {"train": split(examples), "val": split(val), "test": split(9)})
 
 
 def blobs(folder: Path, *, examples: int = 100, classes: int = 3, seed: int = 0) -> Dataset:

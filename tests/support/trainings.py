@@ -68,7 +68,9 @@ class Run:
         self.settings = TrainSettings.model_validate_json(json.dumps(settings))
         self.out, self.checkpoints = folder / "out", folder / "checkpoints"
         self.weights: Path | None = None
+        self.weights_classes: dict[str, tuple[str, ...]] | None = None
         self.needs: Path | None = None
+        self.expect = None
         self.notes: list[str] = []
 
     def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, **options) -> "Run":
@@ -85,7 +87,9 @@ class Run:
             traces=self.folder / "traces",
             options=Options(**options),
             weights=self.weights,
+            weights_classes=self.weights_classes,
             needs=self.needs,
+            expect=self.expect,
             hooks=[*listen, *hooks],
             pace=pace,
         )
