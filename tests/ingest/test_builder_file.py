@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import sys
 from collections.abc import Callable
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from tapeline.dataset import Dataset
-from tapeline.ingest.split import held_out
+from tapeline.errors import InputError
 
 BUILDER = """
 import numpy as np
@@ -29,6 +30,15 @@ class Own(tfds.core.GeneratorBasedBuilder):
         for key, value in enumerate(values):
             yield EXAMPLE
 """
+PICTURES = f"""{BUILDER}
+def png(size, count=None):
+    import io
+    from PIL import Image
+    file = io.BytesIO()
+    Image.new("RGB", (size, size)).save(file, "PNG")
+    return io.BytesIO(file.getvalue()[:count])
+"""
+IMAGE = '{"x": tfds.features.Image(shape=(2, 2, 3))}'
 ONE = {
     "FEATURES": '{"x": tfds.features.Scalar(np.int32)}',
     "SPLITS": 'return {"train": self._generate_examples(range(5))}',
@@ -106,12 +116,22 @@ def test_the_template_of_tfds_is_named_after_its_file(project: Path, ingested: I
     assert dataset.index["source"]["name"] == "mine"
 
 
-def test_the_cut_goes_by_place_over_all_pieces(project: Path, ingested: Ingested) -> None:
-    write(project, SPLITS='return {"train": self._generate_examples(range(2500))}')
-    dataset = Dataset.open(ingested({**SETTINGS, "validation": 0.25}))
-    moved = held_out([str(place) for place in range(2500)], 0.25)
-    assert np.array_equal(dataset.column("train", "x"), np.arange(2500)[~moved])
-    assert np.array_equal(dataset.column("val", "x"), np.arange(2500)[moved])
+def test_what_is_added_anywhere_moves_no_example_of_before(project: Path, ingested: Ingested) -> None:
+    sides: list[dict[str, set[int]]] = []
+    for values, shuffled in (
+        ("range(2500)", False),
+        ("[*range(9000, 9025), *range(2500), 7]", False),
+        ("range(2600)", True),
+    ):
+        source = BUILDER.replace(", disable_shuffling=True", "") if shuffled else BUILDER
+        write(project, source, SPLITS=f'return {{"train": self._generate_examples({values})}}')
+        dataset = Dataset.open(ingested({**SETTINGS, "validation": 0.25}))
+        sides.append({split: set(dataset.column(split, "x").tolist()) for split in ("train", "val")})
+    first, *others = sides
+    assert len(first["val"]) == pytest.approx(625, abs=75)
+    for later in others:
+        assert first["train"] <= later["train"] and first["val"] <= later["val"]
+        assert not later["train"] & later["val"], "the 7 that is there twice is on one side"
 
 
 def test_what_a_killed_ingest_prepared_is_not_reused(project: Path, ingested: Ingested, tmp_path: Path) -> None:
@@ -185,6 +205,21 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
             "feature 'x' has the shape (None, None, 3); a column needs one fixed shape",
         ),
         (
+            PICTURES,
+            {"FEATURES": IMAGE, "EXAMPLE": 'key, {"x": png(3 if key == 2 else 2)}'},
+            "train example 2 cannot be read: Incompatible shapes at 'x': expected [2,2,3] but got [3,3,3].",
+        ),
+        (
+            PICTURES,
+            {"FEATURES": IMAGE, "EXAMPLE": 'key, {"x": png(2, 9 if key == 2 else None)}'},
+            "train example 2 cannot be read: Invalid PNG. Failed to initialize decoder.",
+        ),
+        (
+            PICTURES,
+            {"FEATURES": IMAGE, "EXAMPLE": 'key, {"x": "no/such.png"}'},
+            "own: an example names a file that is not there: [Errno 2] No such file or directory: 'no/such.png'",
+        ),
+        (
             BUILDER,
             {"FEATURES": '{"x": tfds.features.Sequence(np.int32)}', "EXAMPLE": 'key, {"x": [1] * value}'},
             "feature 'x' has the shape (None,); a column needs one fixed shape",
@@ -203,6 +238,39 @@ def test_an_unknown_column_is_refused(project: Path, refused: Refused) -> None:
     refused({**SETTINGS, "columns": ["y"]}, "TFDS dataset own has no feature 'y' to keep as `columns` says: it has x")
 
 
+READING = {
+    "SPLITS": "import pathlib; rows = (pathlib.Path(__file__).parent / 'rows.csv').read_text().split(); "
+    'return {"train": self._generate_examples(map(int, rows))}'
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "others"),
+    [("any.py", []), ("own.py", ["parts.py"]), ("own_dataset_builder.py", ["own.py", "__init__.py"])],
+)
+def test_a_folder_holds_a_builder_and_what_it_reads(
+    project: Path, ingested: Ingested, refused: Refused, name: str, others: list[str]
+) -> None:
+    source = write(project, **READING)
+    (project / "own").mkdir()
+    source.rename(project / "own" / name)
+    for other in others:
+        (project / "own" / other).touch()
+    (project / "own" / "rows.csv").write_text("3\n4\n")
+    assert Dataset.open(ingested({**SETTINGS, "needs": "own"})).column("train", "x").tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("names", "has"),
+    [([], "has no Python file"), (["a.py", "b.py"], "has a.py, b.py"), (["rows.csv"], "has no Python")],
+)
+def test_a_folder_without_its_builder(project: Path, refused: Refused, names: list[str], has: str) -> None:
+    (project / "own").mkdir()
+    for name in names:
+        (project / "own" / name).touch()
+    refused({**SETTINGS, "needs": "own"}, f"own {has}")
+
+
 def test_a_file_that_is_no_python_is_refused(project: Path, refused: Refused) -> None:
     write(project).rename(project / "own.txt")
     refused({**SETTINGS, "needs": "own.txt"}, "own.txt is no builder: a Python file with one tfds.core.")
@@ -212,3 +280,19 @@ def test_a_builder_is_not_left_in_the_catalogue(project: Path, ingested: Ingeste
     write(project)
     ingested(SETTINGS)
     assert "own" not in sys.modules["tensorflow_datasets"].list_builders(with_community_datasets=False)
+
+
+def test_a_full_disk_is_no_mistake_of_the_builder(project: Path, ingested: Ingested) -> None:
+    write(project, SPLITS='__import__("pathlib").Path("/dev/full").write_bytes(b"x")')
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        ingested(SETTINGS)
+    assert caught.value.errno == errno.ENOSPC
+    assert not isinstance(caught.value, InputError)
+
+
+def test_an_unusable_type_is_told_before_anything_is_prepared(project: Path, refused: Refused, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    parts = {"FEATURES": '{"x": tfds.features.Text()}', "SPLITS": f'open({str(begun)!r}, "w").close()'}
+    write(project, **parts)
+    refused(SETTINGS, "feature 'x' is text; a column needs numbers of one fixed shape")
+    assert not begun.exists()

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from tapeline.dataset import Feature
-from tapeline.ingest.columns import ColumnWriter, blocks
+from tapeline.ingest.columns import ColumnWriter
+from tapeline.statistics import blocks
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
 import json
+import os
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +11,9 @@ import pytest
 from PIL import Image
 
 from tapeline.dataset import Dataset
+from tapeline.errors import InputError
+from tapeline.ingest import image_folder
+from tapeline.ingest.settings import ImageFolderSource
 from tapeline.ingest.split import held_out
 
 SETTINGS: dict[str, Any] = {"source": "images", "needs": "pictures", "size": [4, 6]}
@@ -138,6 +144,27 @@ def sixteen_bit(project: Path) -> None:
     save(project, "train/a/1.png", Image.fromarray(np.ones((4, 6), np.uint16)))
 
 
+def sixteen_bit_colour(project: Path) -> None:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header, rows = struct.pack(">IIBBBBB", 6, 4, 16, 2, 0, 0, 0), zlib.compress((b"\0" + bytes(36)) * 4)
+    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    save(project, "train/a/1.png").write_bytes(content)
+
+
+def dangling(project: Path) -> None:
+    save(project, "train/a/1.png").with_name("2.png").symlink_to("nowhere.png")
+
+
+def fifo(project: Path) -> None:
+    os.mkfifo(save(project, "train/a/1.png").with_name("2.png"))
+
+
+def device(project: Path) -> None:
+    save(project, "train/a/1.png").with_name("2.png").symlink_to("/dev/zero")
+
+
 def file_for_split(project: Path) -> None:
     save(project, "train/a/1.png")
     (project / "pictures" / "README.md").touch()
@@ -187,6 +214,10 @@ def no_folder(project: Path) -> None:
         (truncated, "pictures/train/a/1.png is not an image that can be decoded ("),
         (text, "pictures/train/a/1.png is not an image that can be decoded (cannot identify image file): replace or"),
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
+        (sixteen_bit_colour, "pictures/train/a/1.png has 16 bits a channel: save it with 8 bits a channel"),
+        (dangling, "pictures/train/a/2.png is a link to nowhere.png, where nothing is: mend or remove it"),
+        (fifo, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),
+        (device, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),
         (
             file_for_split,
             "pictures/README.md is a file where folders are expected: an image folder is <split>/",
@@ -205,3 +236,24 @@ def no_folder(project: Path) -> None:
 def test_a_bad_folder_is_refused(project: Path, refused: Refused, make: Callable[[Path], None], message: str) -> None:
     make(project)
     refused(SETTINGS, message)
+
+
+def test_an_image_that_changes_while_it_is_read_is_refused(project: Path) -> None:
+    save(project, "train/a/1.png")
+    settings = ImageFolderSource(source="images", needs="pictures", size=(4, 6))
+    source = image_folder.read(settings, project / "pictures")
+    save(project, "train/a/1.png", image(seed=1))
+    with pytest.raises(InputError, match="pictures/train/a/1.png changed while the folder was read"):
+        list(source.examples)
+
+
+def test_a_jpeg_without_its_end_is_said(project: Path, ingested: Ingested, capfd: pytest.CaptureFixture[str]) -> None:
+    save(project, "train/a/1.jpg")
+    path = save(project, "train/a/2.jpg", image(400, 400))
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] + bytes(len(content) // 2))  # as a file that was never filled
+    ingested(SETTINGS)
+    assert (
+        "set: note: JPEG files that seem damaged, so that some of their pixels are made up: "
+        "1 (train/a/2.jpg: it has no end marker)"
+    ) in (capfd.readouterr().out)

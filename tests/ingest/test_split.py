@@ -4,11 +4,14 @@ import hashlib
 import numpy as np
 import pytest
 
+from tapeline.dataset import Feature
 from tapeline.ingest import split
 from tapeline.ingest.source import Examples
-from tapeline.ingest.split import cut, held_out
+from tapeline.ingest.split import contents, cut, held_out
 
 KEYS = [f"train/cat/{number}.png" for number in range(2000)]
+
+FEATURES = {"x": Feature((), "int64")}
 
 
 def examples(split: str, keys: list[str]) -> Examples:
@@ -41,7 +44,7 @@ def test_the_cut_has_about_the_size_that_was_asked_for(fraction: float) -> None:
 
 
 def test_the_cut_keeps_order_and_loses_nothing() -> None:
-    train, val = cut(examples("train", KEYS), 0.25)
+    train, val = cut(examples("train", KEYS), 0.25, FEATURES)
     assert (train.split, val.split) == ("train", "val")
     assert sorted([*train.columns["x"], *val.columns["x"]]) == list(range(len(KEYS)))
     assert np.all(np.diff(train.columns["x"]) > 0)
@@ -51,5 +54,33 @@ def test_the_cut_keeps_order_and_loses_nothing() -> None:
 @pytest.mark.parametrize("name", ["val", "test"])
 def test_only_train_is_cut(name: str) -> None:
     whole = examples(name, KEYS)
-    assert list(cut(whole, 0.5)) == [whole]
-    assert [part.keys for part in cut(examples("train", KEYS), 0.0)] == [KEYS]
+    assert list(cut(whole, 0.5, FEATURES)) == [whole]
+    assert [part.keys for part in cut(examples("train", KEYS), 0.0, FEATURES)] == [KEYS]
+
+
+CLASSES = ("bat", "cat")
+TYPES = {"image": Feature((2, 2), "uint8"), "label": Feature((), "int64", CLASSES)}
+COLUMNS = {"image": np.arange(400, dtype=np.uint8).reshape(100, 2, 2), "label": np.arange(100) % 2}
+
+
+def test_without_keys_the_content_decides_and_copies_are_on_one_side() -> None:
+    twice = {name: np.concatenate([values, values[::-1]]) for name, values in COLUMNS.items()}
+    keys = contents(twice, TYPES)
+    assert keys[:100] == keys[:99:-1] and len(set(keys)) == 64, "uint8 begins anew after 256"
+    train, val = cut(Examples("train", [str(place) for place in range(200)], twice, own_keys=False), 0.3, TYPES)
+    sides = [
+        {(row.tobytes(), label) for row, label in zip(*side.columns.values(), strict=True)} for side in (train, val)
+    ]
+    assert not sides[0] & sides[1] and all(sides)
+
+
+def test_content_is_values_types_and_names_and_no_class_id() -> None:
+    keys = contents(COLUMNS, TYPES)
+    later = {**TYPES, "label": Feature((), "int64", ("ant", *CLASSES))}
+    assert contents({**COLUMNS, "label": COLUMNS["label"] + 1}, later) == keys
+    assert contents({**COLUMNS, "label": 1 - COLUMNS["label"]}, TYPES)[0] != keys[0]
+    big = {**COLUMNS, "label": COLUMNS["label"].astype(">i8")}
+    plain = {**TYPES, "label": Feature((), "int64")}
+    assert contents(big, plain) == contents(COLUMNS, plain)
+    renamed = {"picture": COLUMNS["image"], "label": COLUMNS["label"]}
+    assert contents(renamed, {**TYPES, "picture": TYPES["image"]})[0] != keys[0]

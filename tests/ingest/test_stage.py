@@ -22,8 +22,8 @@ Hashes = Callable[[Path], dict[str, str]]
 
 
 def test_the_index_is_all_that_training_and_dvc_must_know(project: Path, ingested: Ingested) -> None:
-    (project / "t.csv").write_text("x,y\n1,b\n1,a\n2,b\n3,b\n3,b\n6,b\n")
-    folder = ingested({**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "validation": 0.5})
+    (project / "t.csv").write_text("x,y,k\n1,b,0\n1,a,1\n2,b,2\n3,b,3\n3,b,4\n6,b,5\n")
+    folder = ingested({**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "key": "k", "validation": 0.5})
     index = json.loads((folder / "dataset.json").read_bytes())
     assert (folder / "dataset.json").read_text() == files.canonical_json(index)
     counts, item = {"train": 2, "val": 4}, {"x": 4, "y": 8}
@@ -69,7 +69,7 @@ def test_people_get_three_plain_lines(project: Path, ingested: Ingested, capfd: 
 
 
 def test_the_flow_is_told_the_count(project: Path, tmp_path: Path) -> None:
-    (project / "t.csv").write_text("x\n" + "1\n" * 321)
+    (project / "t.csv").write_text("x\n" + "".join(f"{row}\n" for row in range(321)))
     told: list[Any] = []
     settings = TableSource(**SETTINGS)
     ingest("set", settings, project=project, out=project / "out", work=tmp_path / "work", report=told.append)

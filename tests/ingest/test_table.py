@@ -77,7 +77,8 @@ def test_class_ids_are_kept(project: Path, ingested: Ingested) -> None:
     ("values", "expected"),
     [
         (pa.array([True, False]), [1, 0]),
-        (pa.array([2**63 - 1, -5]), [2.0**63, -5]),
+        (pa.array([2**62, -5]), [2.0**62, -5]),
+        (pa.array([2**63], pa.uint64()), [2.0**63]),
         (pa.array([1, 2], pa.uint8()), [1, 2]),
         (pa.array([0.5, 1], pa.float32()), [0.5, 1]),
         (pa.array(["1", "2e0"], pa.large_string()), [1, 2]),
@@ -96,14 +97,32 @@ def test_columns_that_are_not_kept_are_not_even_read(project: Path, ingested: In
     assert list(Dataset.open(ingested(settings)).features) == ["x"]
 
 
-def test_the_validation_cut_is_by_row_number_and_appended_rows_leave_it(project: Path, ingested: Ingested) -> None:
-    rows = [f"{value}\n" for value in range(200)]
-    for count in (100, 200):
-        settings = table("x\n" + "".join(rows[:count]), project, validation=0.25)
-        dataset = Dataset.open(ingested(settings))
-        moved = held_out([str(row) for row in range(count)], 0.25)
-        assert dataset.column("val", "x").tolist() == np.arange(count)[moved].tolist()
-        assert dataset.column("train", "x").tolist() == np.arange(count)[~moved].tolist()
+def test_rows_that_are_added_anywhere_move_no_other(project: Path, ingested: Ingested) -> None:
+    sides = []
+    for values in ([*range(200)], [*range(900, 950), *range(200), 7]):
+        dataset = Dataset.open(
+            ingested(table("x\n" + "".join(f"{value}\n" for value in values), project, validation=0.25))
+        )
+        sides.append({split: set(dataset.column(split, "x").tolist()) for split in ("train", "val")})
+    first, later = sides
+    assert first["train"] <= later["train"] and first["val"] <= later["val"] and first["val"]
+    assert not later["train"] & later["val"]
+
+
+def test_rows_of_one_key_stay_together(project: Path, ingested: Ingested, refused: Refused) -> None:
+    text = "x,who\n" + "".join(f"{value},p{value // 10}\n" for value in range(300))
+    dataset = Dataset.open(ingested(table(text, project, validation=0.3, key="who")))
+    moved = held_out([f"p{value // 10}" for value in range(300)], 0.3)
+    assert dataset.column("val", "x").tolist() == np.arange(300)[moved].tolist()
+    assert dataset.column("train", "x").tolist() == np.arange(300)[~moved].tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("x,who\n1,\n", "row 1 below the header: the value is missing"), ("x\n1\n", "has no column 'who'")],
+)
+def test_a_key_that_is_not_there(project: Path, refused: Refused, text: str, said: str) -> None:
+    refused(table(text, project, validation=0.3, key="who"), said)
 
 
 def test_a_table_of_many_blocks_keeps_its_order(project: Path, ingested: Ingested) -> None:

@@ -126,6 +126,17 @@ def test_a_real_dataset_is_read_by_its_name(ingested: Ingested, name: str, shape
     ],
 )
 def test_what_cannot_be_had_is_refused(refused: Refused, name: str, message: str) -> None:
+    refused({**SETTINGS, "name": name, "columns": ["label"]}, message)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cifar10", "TFDS dataset cifar10: feature 'id' is text; a column needs numbers of one fixed shape: keep"),
+        ("imagenette/320px", "feature 'image' has the shape (None, None, 3); a column needs one fixed shape"),
+    ],
+)
+def test_an_unusable_type_is_told_before_a_download(refused: Refused, name: str, message: str) -> None:
     refused({**SETTINGS, "name": name}, message)
 
 
@@ -151,6 +162,7 @@ def test_reading_says_nothing_but_what_was_read(brought: Path, project: Path, bu
     assert [error for _, error in told] == ["", ""]
     assert told[0][0].splitlines() == [
         "mnist: reading dummy_mnist (source: tfds)",
+        "mnist: note: 20 of 20 examples of test are in train too: 0, 1, 2, ...",
         "mnist: train 20, test 20 examples of image (uint8 28x28x1), label (int64)",
         "mnist: written to data/mnist",
     ]

@@ -4,6 +4,8 @@ It is prepared anew on each call, in a folder that is removed afterwards: TFDS w
 there already, although the file, or what it reads, has changed. Downloads are kept.
 """
 
+import errno
+import os
 import shutil
 import sys
 import traceback
@@ -13,22 +15,25 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from tapeline import startup
+from tapeline import files, startup
 from tapeline.errors import InputError, TapelineError
 from tapeline.ingest.settings import BuilderSource
 from tapeline.ingest.source import SPLITS, Source, split_name
 from tapeline.report import Report
 
 SUFFIX = "_dataset_builder"
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+"""What a disk does to whoever writes or reads; no mistake of a builder."""
 MODULE = f"_tapeline{SUFFIX}"
 
 
 @contextmanager
 def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -> Iterator[Source]:
-    """Yield the examples of the one `GeneratorBasedBuilder` in the file, prepared below `work`.
+    """Yield the examples of the one `GeneratorBasedBuilder` in the file, or the folder's file, prepared below `work`.
 
     Raises `InputError` with file and line for a file that does not import or a builder that does not generate.
     """
+    path = _file(path)
     code = _compiled(path)
     startup.tensorflow()
     from tapeline.ingest import tfds_reader
@@ -39,6 +44,7 @@ def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -
     try:
         with _errors_placed(path):
             builder = _builder_class(path, code)(data_dir=str(folder))
+            tfds_reader.check_features(builder, settings.columns)  # before what may take hours
             prepare(builder, downloads=downloads, bring=_bring(downloads), report=report)
         # No hash of the file: a comment changed in it must not make another dataset.
         origin = {"kind": "builder", "name": builder.name, "version": str(builder.version)}
@@ -54,12 +60,27 @@ def _bring(downloads: Path) -> str:
     )
 
 
+def _file(path: Path) -> Path:
+    """Return the builder's file, where `path` is a folder that holds it and what it reads."""
+    if not path.is_dir():
+        return path
+    names = sorted(file.name for file in path.glob("*.py") if file.name != "__init__.py")
+    wanted = [f"{path.name}{SUFFIX}.py", f"{path.name}.py"]
+    chosen = next((name for name in wanted if name in names), names[0] if len(names) == 1 else None)
+    if chosen is None:
+        has = f"has {', '.join(names)}" if names else "has no Python file"
+        raise InputError(f"{path.name} {has}: the builder of a folder is {wanted[1]}, or the only Python file")
+    return path / chosen
+
+
 def _compiled(path: Path) -> CodeType:
     """Compile the file, which needs no TensorFlow and leaves no `__pycache__` beside it."""
+    if path.is_file() and not os.access(path, os.R_OK):
+        raise InputError(f"{path.name} may not be read by this user: give the right with `chmod u+r`")
     if not path.is_file() or path.suffix != ".py":
         raise InputError(f"{path.name} is no builder: a Python file with one tfds.core.GeneratorBasedBuilder is needed")
     try:
-        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        return compile(files.read_bytes(path), str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path.name}, line {getattr(error, 'lineno', None) or 1}: {error.args[0]}") from None
 
@@ -91,6 +112,19 @@ def _splits(builder: Any) -> dict[str, str]:
     return {split: named[split] for split in SPLITS if split in named}
 
 
+def _disk_error(error: BaseException) -> OSError | None:
+    """Return the full, read-only or failing disk behind an error, which TFDS or TensorFlow may have wrapped."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in DISK:
+            return OSError(cause.errno, os.strerror(cause.errno), cause.filename)
+        cause = cause.__cause__ or cause.__context__
+    for number in DISK:  # TensorFlow's errors have the system's words and no number
+        if type(error).__module__.startswith("tensorflow") and os.strerror(number) in str(error):
+            return OSError(number, os.strerror(number))
+    return None
+
+
 @contextmanager
 def _errors_placed(path: Path) -> Iterator[None]:
     """Turn what the file's code raises into one line with the place in the file."""
@@ -100,6 +134,8 @@ def _errors_placed(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        if (disk := _disk_error(error)) is not None:
+            raise disk from error
         if isinstance(error, OSError) and not lines:
             raise  # of the disk, not of the file's code
         from tapeline.ingest.prepare import one_line

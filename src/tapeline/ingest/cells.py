@@ -1,5 +1,7 @@
 """The cells of one table column as labels or as numbers; what is neither is named by its row and value."""
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,18 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tapeline.errors import InputError
+from tapeline.ingest.bad_cells import BadCell, BadCells
+
+WHOLE = re.compile(r"[+-]?[0-9]+")
+EXACT = 2.0**24
+"""float32 holds every whole number up to here, and then only some."""
+MEND = "mend the row or drop it"
+USABLE = "a feature needs numbers: integers, floats, decimals, booleans, or text that holds numbers"
+TEXT = (
+    "most of the column is text: it can be the `label` or say the `split`; for a feature write numbers, "
+    "or leave the column out"
+)
+ROUNDED = "a whole number that float32 rounds: keep the feature as int64 with `integers`, or store it in smaller units"
 
 
 @dataclass(frozen=True)
@@ -22,59 +36,131 @@ class Cells:
     """The table and column, for messages."""
 
     def words(self) -> pa.Array:
-        """Return names or whole numbers as trimmed text. Raises `InputError` for a missing value or another type."""
-        values = self.values
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        if not (_is_text(values.type) or pa.types.is_integer(values.type)):
-            raise InputError(f"{self.of} is {values.type}: names or whole numbers are needed here")
+        """Return names or whole numbers as trimmed text. Raises `BadCells` for those missing or blank."""
+        check_words(self.values.type, self.of)
         self._refuse_missing()
-        words = pc.utf8_trim_whitespace(pc.cast(values, pa.string()))
-        if (blank := pc.index(words, "").as_py()) >= 0:
-            raise self._wrong(blank, "is blank")
+        words = pc.utf8_trim_whitespace(pc.cast(self._decoded(), pa.string()))
+        self._refuse(np.asarray(pc.equal(words, "")), "is blank")
         return words
 
     def numbers(self) -> NDArray[np.float32]:
-        """Return float32. Raises `InputError` for a value that is missing, no number, or not finite as float32."""
-        self._refuse_missing()
-        values = pc.utf8_trim_whitespace(self.values) if _is_text(self.values.type) else self.values
-        try:
-            numbers = _as_float64(values).to_numpy(zero_copy_only=False)
-        except pa.ArrowNotImplementedError:
-            raise InputError(f"{self.of} is {values.type}: a feature needs numbers") from None
-        except pa.ArrowInvalid:
-            row = next(row for row, value in enumerate(values) if not _is_number(value))
-            raise self._wrong(row, "is no number") from None
+        """Return float32.
+
+        Raises `BadCells` for a value that is missing, no number, or not finite as float32, and for a whole number that
+        float32 would round: of a decimal fraction one expects that, of a count or an identifier not.
+        """
+        numbers = self._cast(pa.float64(), "is no number", is_number)
         with np.errstate(over="ignore"):
             result: NDArray[np.float32] = numbers.astype(np.float32)
-        finite = np.isfinite(result)
-        if not finite.all():
-            raise self._wrong(int(np.argmin(finite)), "is not finite as float32")
+        self._refuse(~np.isfinite(result), "is not finite as float32")
+        self._refuse_rounded(result)
         return result
+
+    def integers(self) -> NDArray[np.int64]:
+        """Return int64. Raises `BadCells` for a value that is missing or no whole number of 64 bits."""
+        result: NDArray[np.int64] = self._cast(pa.int64(), "is no whole number of 64 bits", is_integer)
+        return result
+
+    def _cast(self, kind: Any, what: str, good: Callable[[object], bool]) -> NDArray[Any]:
+        check_numbers(self.values.type, self.of)
+        self._refuse_missing()
+        values = self._decoded()
+        text = _is_text(values.type)
+        if text:
+            values = pc.utf8_trim_whitespace(values)
+        try:
+            if (
+                text
+                and pa.types.is_integer(kind)
+                and not pc.all(pc.match_substring_regex(values, "^-?[0-9]+$")).as_py()
+            ):
+                raise pa.ArrowInvalid("Arrow would read hexadecimal digits too")
+            # An integer that float64 cannot hold is rounded here; whether float32 holds it is asked of the original.
+            return np.asarray(pc.cast(values, kind, safe=kind == pa.int64()).to_numpy(zero_copy_only=False))
+        except pa.ArrowInvalid:
+            bad = np.array([not good(value) for value in values.to_pylist()])
+            raise self._wrong(bad, what, TEXT if text and len(bad) > 1 and bad.mean() > 0.5 else MEND) from None
+
+    def _refuse_rounded(self, result: NDArray[np.float32]) -> None:
+        kind = self._decoded().type
+        if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+            return
+        large = np.flatnonzero(np.abs(result) >= EXACT)
+        if not len(large):
+            return
+        bad = np.zeros(len(result), bool)
+        for row, value in zip(large, self._decoded().take(pa.array(large)).to_pylist(), strict=True):
+            whole = _whole(value)
+            bad[row] = whole is not None and whole != int(result[row])
+        if bad.any():
+            stored = int(result[np.argmax(bad)])
+            raise self._wrong(bad, f"would become {stored} as float32", ROUNDED)
+
+    def _decoded(self) -> Any:
+        return self.values.dictionary_decode() if pa.types.is_dictionary(self.values.type) else self.values
 
     def _refuse_missing(self) -> None:
         if self.values.null_count:
-            raise self._wrong(pc.index(self.values.is_null(), True).as_py(), "is missing")
+            self._refuse(np.asarray(self.values.is_null()), "is missing")
 
-    def _wrong(self, row: int, what: str) -> InputError:
-        value = self.values[row].as_py()
-        said = "the value" if value is None else repr(value)
-        number = self.first + row + 1
-        return InputError(f"{self.of}, row {number} below the header: {said} {what}; mend the row or drop it")
+    def _refuse(self, bad: NDArray[np.bool_], what: str) -> None:
+        if bad.any():
+            raise self._wrong(bad, what)
+
+    def _wrong(self, bad: NDArray[np.bool_], what: str, remedy: str = MEND) -> BadCells:
+        rows = np.flatnonzero(bad).tolist()
+        return BadCells(
+            [BadCell(self.of, self.first + row + 1, self.values[row].as_py(), what) for row in rows], remedy=remedy
+        )
+
+
+def check_words(kind: Any, of: str) -> None:
+    """Raise `InputError` for a column type that holds neither names nor whole numbers."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
+        raise InputError(f"{of} is {kind}: names or whole numbers are needed here")
+
+
+def check_numbers(kind: Any, of: str) -> None:
+    """Raise `InputError` for a column type that no number can be made of."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    types = pa.types
+    numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
+    if not (numeric or _is_text(kind) or types.is_null(kind)):
+        raise InputError(f"{of} is {kind}: {USABLE}")
+
+
+def is_number(value: object) -> bool:
+    """Return whether Arrow reads a value as a number."""
+    try:
+        pc.cast(pa.scalar(value), pa.float64(), safe=False)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def is_integer(value: object) -> bool:
+    """Return whether a value is a whole number of 64 bits."""
+    whole = _whole(value, points=True)
+    return whole is not None and -(2**63) <= whole < 2**63
+
+
+def _whole(value: Any, *, points: bool = False) -> int | None:
+    """Return text of digits, or a number, as a Python integer, which has no limit; None for what is not whole.
+
+    points: whether 5.0, as a number, is whole.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        return int(text) if WHOLE.fullmatch(text) and len(text) < 1000 else None
+    if isinstance(value, float) and not points:
+        return None
+    try:
+        whole = int(value)
+    except (OverflowError, ValueError):
+        return None
+    return whole if whole == value else None
 
 
 def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _as_float64(values: Any) -> Any:
-    """Cast an array or scalar; an integer that float64 cannot hold is rounded, as float32 will round it anyway."""
-    return pc.cast(values, pa.float64(), safe=False)
-
-
-def _is_number(value: pa.Scalar) -> bool:
-    try:
-        _as_float64(value)
-    except pa.ArrowInvalid:
-        return False
-    return True

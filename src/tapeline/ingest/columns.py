@@ -1,4 +1,4 @@
-"""Columns on disk: `.npy` files that are written and read in pieces.
+"""Columns on disk: `.npy` files that are written in pieces.
 
     with ColumnWriter(path, Feature((28, 28, 1), "uint8")) as column:
         column.append(images)            # uint8, (any number, 28, 28, 1)
@@ -7,7 +7,6 @@ So a column may be larger than memory.
 """
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -43,18 +42,6 @@ class ColumnWriter:
         """Write more examples: (any number, *feature shape), of the feature's dtype."""
         self._file.write(np.ascontiguousarray(values, self._feature.dtype).data)
         self.examples += len(values)
-
-
-def blocks(path: Path, values: int = 2**20) -> Iterator[NDArray[Any]]:
-    """Yield a column's values, flat and in order, `values` at a time (the last block is shorter).
-
-    Read, not memory-mapped: mapped pages of a large column would count as this process's memory.
-    """
-    with path.open("rb") as file:
-        np.lib.format.read_magic(file)
-        _, _, dtype = np.lib.format.read_array_header_1_0(file)
-        while (block := np.fromfile(file, dtype, values)).size:
-            yield block
 
 
 def _header(feature: Feature, examples: int) -> bytes:

@@ -7,26 +7,22 @@ An example's key is the image's path in the folder.
 
 import hashlib
 import io
-import struct
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 
+from tapeline import files
 from tapeline.dataset import Feature
 from tapeline.errors import InputError
+from tapeline.ingest import jpeg
+from tapeline.ingest.pixels import GREY, decoded, upright
+from tapeline.ingest.remarks import named
 from tapeline.ingest.settings import ImageFolderSource
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece, split_name
-
-GREY = {"1", "L", "LA"}
-COLOUR = {"P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,9 @@ class _File:
 def read(settings: ImageFolderSource, folder: Path) -> Source:
     """Open an image folder. Raises `InputError` for another layout and for a file that is not an 8-bit image."""
     entries = _listed(folder)
-    channels, digest = _surveyed(folder, entries)
+    notes: list[str] = []
+    channels, hashes = _surveyed(folder, entries, notes)
+    digest = hashlib.sha256("".join(f"{key}\0{sha256}\n" for key, sha256 in hashes.items()).encode()).hexdigest()
     classes = tuple(sorted({entry.label for entry in entries}))
     types = {"image": Feature((*settings.size, channels), "uint8"), "label": Feature((), "int64", classes)}
     kept = chosen_features(types, settings.columns, of=f"image folder {folder.name}")
@@ -50,8 +48,9 @@ def read(settings: ImageFolderSource, folder: Path) -> Source:
         origin={"kind": "images", "name": folder.name, "sha256": digest},
         features=features,
         splits=tuple(split for split in SPLITS if any(entry.split == split for entry in entries)),
-        examples=_examples(folder, entries, features, classes),
+        examples=_examples(folder, entries, hashes, features, classes),
         total=len(entries),
+        notes=notes,
     )
 
 
@@ -78,6 +77,12 @@ def _inside(folder: Path, root: Path, *, folders: bool) -> list[Path]:
     for path in paths:
         if not path.name.isprintable():
             raise InputError(f"{path.name!a} in {folder.name} is no printable name in UTF-8: rename it")
+        if path.is_symlink() and not path.exists():
+            raise InputError(
+                f"{_shown(path, root)} is a link to {path.readlink()}, where nothing is: mend or remove it"
+            )
+        if not (path.is_dir() or path.is_file()):  # reading a FIFO would wait for ever
+            raise InputError(f"{_shown(path, root)} is a FIFO, a socket or a device, and no file: remove it")
         if path.is_dir() != folders:
             what = "a folder where images are" if path.is_dir() else "a file where folders are"
             raise InputError(f"{_shown(path, root)} is {what} expected: an image folder is <split>/<class>/<image>")
@@ -88,24 +93,29 @@ def _shown(path: Path, folder: Path) -> str:
     return f"{folder.name}/{path.relative_to(folder).as_posix()}"
 
 
-def _surveyed(folder: Path, entries: Sequence[_File]) -> tuple[int, str]:
-    """Return the number of channels that suits all images, and one SHA-256 over their names and bytes."""
-    digest = hashlib.sha256()
+def _surveyed(folder: Path, entries: Sequence[_File], notes: list[str]) -> tuple[int, dict[str, str]]:
+    """Return the number of channels that suits all images, and the SHA-256 of each by its key."""
+    hashes: dict[str, str] = {}
+    damaged = []
     grey = True
     for entry in entries:
-        content = (folder / entry.key).read_bytes()
-        mode = _decoded(folder, entry, content, lambda image: image.mode)
-        if mode not in GREY | COLOUR:
-            raise InputError(
-                f"{_shown(folder / entry.key, folder)} has pixels of type {mode}: save it with 8 bits a channel"
-            )
-        grey = grey and mode in GREY
-        digest.update(f"{entry.key}\0{hashlib.sha256(content).hexdigest()}\n".encode())
-    return 1 if grey else 3, digest.hexdigest()
+        content = _content(folder, entry)
+        with decoded(io.BytesIO(content), _shown(folder / entry.key, folder)) as image:
+            grey = grey and image.mode in GREY
+        if why := jpeg.damage(content):
+            damaged.append(f"{entry.key}: {why}")
+        hashes[entry.key] = hashlib.sha256(content).hexdigest()
+    if damaged:
+        notes.append(f"JPEG files that seem damaged, so that some of their pixels are made up: {named(damaged)}")
+    return 1 if grey else 3, hashes
 
 
 def _examples(
-    folder: Path, entries: Sequence[_File], features: Mapping[str, Feature], classes: Sequence[str]
+    folder: Path,
+    entries: Sequence[_File],
+    hashes: Mapping[str, str],
+    features: Mapping[str, Feature],
+    classes: Sequence[str],
 ) -> Iterator[Examples]:
     size = piece(features)
     for split in SPLITS:
@@ -114,38 +124,32 @@ def _examples(
             some = chosen[start : start + size]
             columns = {}
             if "image" in features:
-                columns["image"] = np.stack([_pixels(folder, entry, features["image"].shape) for entry in some])
+                shape = features["image"].shape
+                columns["image"] = np.stack([_pixels(folder, entry, hashes[entry.key], shape) for entry in some])
             if "label" in features:
                 columns["label"] = np.array([classes.index(entry.label) for entry in some], np.int64)
             yield Examples(split, [entry.key for entry in some], columns)
 
 
-def _pixels(folder: Path, entry: _File, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def _pixels(folder: Path, entry: _File, sha256: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Return one image as uint8 of `shape` (height, width, channels), resized bilinearly where it has another size."""
     height, width, channels = shape
-
-    def decode(image: Image.Image) -> NDArray[np.uint8]:
-        upright = ImageOps.exif_transpose(image)
-        if "transparency" in upright.info:
-            upright = upright.convert("RGBA")
-        plain = upright.convert("L" if channels == 1 else "RGB")
+    shown, content = _shown(folder / entry.key, folder), _content(folder, entry)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise InputError(f"{shown} changed while the folder was read: ingest again when nothing writes there")
+    with decoded(io.BytesIO(content), shown) as image:
+        plain = upright(image, channels)
         if plain.size != (width, height):
             plain = plain.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(plain, np.uint8).reshape(shape)
 
-    return _decoded(folder, entry, (folder / entry.key).read_bytes(), decode)
 
-
-def _decoded(folder: Path, entry: _File, content: bytes, use: Callable[[Image.Image], Result]) -> Result:
-    """Return what `use` makes of a file's image. Raises `InputError` naming a file that Pillow cannot decode."""
+def _content(folder: Path, entry: _File) -> bytes:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # damaged metadata and large images: what matters is whether it decodes
-            with Image.open(io.BytesIO(content)) as image:
-                return use(image)
-    except (OSError, ValueError, SyntaxError, struct.error, Image.DecompressionBombError) as error:
-        # The memory address of the buffer, which Pillow prints, says nothing.
-        reason = str(error).split("<_io")[0].strip()
-        raise InputError(
-            f"{_shown(folder / entry.key, folder)} is not an image that can be decoded ({reason}): replace or remove it"
-        ) from None
+        return files.read_bytes(folder / entry.key)
+    except PermissionError:
+        shown = _shown(folder / entry.key, folder)
+        raise InputError(f"{shown} may not be read by this user: give the right with `chmod u+r`") from None
+    except FileNotFoundError:
+        shown = _shown(folder / entry.key, folder)
+        raise InputError(f"{shown} went away while the folder was read: ingest again") from None

@@ -1,6 +1,6 @@
 """A dataset that was ingested elsewhere, as another project of the same repository has it, as a source.
 
-An example's key is its place in its split.
+An example has no key: messages name its place in its split, and the validation cut goes by its content.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,4 +36,4 @@ def _examples(dataset: Dataset, splits: tuple[str, ...], features: Mapping[str, 
         for start in range(0, dataset.examples(split), size):
             pieces = {name: np.asarray(column[start : start + size]) for name, column in columns.items()}
             count = len(next(iter(pieces.values())))
-            yield Examples(split, [str(start + place) for place in range(count)], pieces)
+            yield Examples(split, [str(start + place) for place in range(count)], pieces, own_keys=False)

@@ -25,6 +25,8 @@ def prepare(builder: Any, *, downloads: Path, bring: str, report: Report) -> Non
     except tfds.download.DownloadError as error:
         raise RunError(f"{one_line(error)} {bring}") from error
     except OSError as error:
+        if error.errno is None and isinstance(error, FileNotFoundError):  # what the builder's examples name
+            raise InputError(f"{builder.name}: an example names a file that is not there: {one_line(error)}") from error
         if error.errno is None:  # of `requests` or of TFDS itself, not of the disk
             raise RunError(f"{builder.name} could not be downloaded or prepared: {one_line(error)}; {bring}") from error
         raise

@@ -1,11 +1,24 @@
 """The entries of `datasets:` in `params.yaml`, one model per kind of source. No TensorFlow here."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Positive = Annotated[int, Field(gt=0)]
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+def _one_path(value: Any) -> Any:
+    """DVC's templates refuse a list among a stage's dependencies; a folder is one, and DVC hashes each file in it."""
+    if isinstance(value, list):
+        raise ValueError(
+            f"needs is a list, and `dvc.yaml` takes one path: put {' and '.join(map(str, value[:2])) or 'the files'}"
+            f"{' and the others' if len(value) > 2 else ''}, or links to files, into one folder, and name that"
+        )
+    return value
+
+
+Needs = Annotated[str, BeforeValidator(_one_path)]
 
 
 class DatasetSettings(BaseModel):
@@ -13,10 +26,11 @@ class DatasetSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    needs: str
-    """The input that DVC watches: the user's raw file or folder, a builder's file, else `src/tapeline/ingest`."""
+    needs: Needs
+    """The input that DVC watches: the user's raw file or folder, a builder's file, or the folder with it and what it
+    reads, else `src/tapeline/ingest`."""
     validation: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Fraction of `train` moved to `val`, chosen by a hash of each example's key."""
+    """Fraction of `train` moved to `val`, chosen by a hash of each example's key, or of its content without one."""
     columns: Names | None = None
     """Features to keep; all when absent."""
 
@@ -41,7 +55,10 @@ class TfdsSource(DatasetSettings):
 class BuilderSource(DatasetSettings):
     """A TFDS `GeneratorBasedBuilder` of one's own, the only one in the file `needs`.
 
-    An example's key is its place in its split: the order of generation with `disable_shuffling`, else TFDS's own.
+    Or `needs` is a folder with that file and what it reads: the only Python file there, or the one that is named as the
+    folder, with `_dataset_builder` behind or not.
+
+    The validation cut goes by the content of an example: what is added moves no other, and copies stay together.
     """
 
     source: Literal["builder"]
@@ -63,13 +80,32 @@ class TableSource(DatasetSettings):
     """Feature name → table column (a scalar feature) or columns (a vector)."""
     label: str | None = None
     """The feature that holds class names or integer class ids; stored as int64."""
+    integers: tuple[str, ...] = ()
+    """Features of whole numbers that are stored as int64; the others are float32, which is exact up to 2**24."""
     split: str | None = None
     """The table column that says train, val or test; all rows are `train` when absent."""
+    key: str | None = None
+    """The table column (names or whole numbers) that says what belongs together: rows of one key are all moved to
+    another split, or none of them. The row's content when absent."""
+    test: float = Field(default=0.0, ge=0.0, lt=1.0)
+    """Fraction of the rows that become `test`, chosen as `validation` is, which is then of the rest."""
+    stratify: str | None = None
+    """The table column of whose every value `test` and `validation` take their fraction, to the nearest row. The row's
+    content decides which, so copies of a row stay together."""
 
     @model_validator(mode="after")
     def _label_fits(self) -> "TableSource":
         if self.label is not None and not isinstance(self.features.get(self.label), str):
             raise ValueError(f"label is {self.label!r}: it must be a feature that is made of one table column")
+        if self.test and self.split is not None:
+            raise ValueError("split says which rows are test, and test would cut others: give one of the two")
+        if self.stratify is not None and (self.split is not None or not (self.test or self.validation)):
+            raise ValueError("stratify needs a fraction to cut, `test` or `validation`, and no split column")
+        if self.stratify is not None and self.key is not None:
+            raise ValueError("key keeps rows together, and stratify parts them: give one of the two")
+        for name in self.integers:
+            if name not in self.features or name == self.label:
+                raise ValueError(f"integers has {name!r}: it must be a feature that is not the label")
         return self
 
 

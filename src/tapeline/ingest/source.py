@@ -10,7 +10,7 @@ Examples come in a fixed order, a piece at a time.
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,11 +32,13 @@ class Examples:
     split: str
     keys: Sequence[str]
     columns: Mapping[str, NDArray[Any]]
+    own_keys: bool = True
+    """Whether the keys are the source's own, by which the validation cut goes; else they are places, for messages."""
 
     def select(self, chosen: NDArray[np.bool_], split: str) -> "Examples":
         """Return the chosen examples, in order, as examples of `split`."""
         keys = [key for key, take in zip(self.keys, chosen, strict=True) if take]
-        return Examples(split, keys, {name: values[chosen] for name, values in self.columns.items()})
+        return Examples(split, keys, {name: values[chosen] for name, values in self.columns.items()}, self.own_keys)
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class Source:
     examples: Iterable[Examples]
     total: int | None = None
     """How many examples there are in all, where that is known beforehand."""
+    validation_cut: bool = False
+    """Whether `val` is cut already as the settings' `validation` asks, so that the stage must not cut another."""
+    notes: list[str] = field(default_factory=list)
+    """What people are to be told, one line each. Complete when all examples were read."""
 
 
 def piece(features: Mapping[str, Feature]) -> int:

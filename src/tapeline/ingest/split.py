@@ -1,14 +1,18 @@
-"""The validation cut: which examples of `train` become `val`, as a pure function of each example's key.
+"""The validation cut: which examples of `train` become `val`, as a pure function of each example's key or content.
 
-Whatever else is in the dataset, an example stays on its side, and a larger fraction only adds to a smaller one.
+Whatever else is in the dataset, an example stays on its side, and a larger fraction only adds to a smaller one. Where
+the source has no keys of its own, the content decides: a place would be another's as soon as an example is added. So
+the same content is on one side, however often it is there.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tapeline.dataset import Feature
 from tapeline.ingest.source import Examples
 
 
@@ -19,15 +23,41 @@ def held_out(keys: Sequence[str], fraction: float) -> NDArray[np.bool_]:
     [True, True, False, True]
     """
     bound = fraction * 2.0**64
-    numbers = (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") for key in keys)
-    return np.fromiter((number < bound for number in numbers), dtype=bool, count=len(keys))
+    return np.fromiter((number < bound for number in numbers(keys).tolist()), dtype=bool, count=len(keys))
 
 
-def cut(examples: Examples, fraction: float) -> Iterator[Examples]:
+def numbers(keys: Sequence[str]) -> NDArray[np.uint64]:
+    """Return the first 64 bits of each key's SHA-256."""
+    found = (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") for key in keys)
+    return np.fromiter(found, dtype=np.uint64, count=len(keys))
+
+
+def contents(columns: Mapping[str, NDArray[Any]], features: Mapping[str, Feature]) -> list[str]:
+    """Return a key for each example that says what is in it: a SHA-256 over its values, feature by feature by name.
+
+    columns: feature → values of shape (examples, *feature shape). A class counts by its name, because its id is
+    another one as soon as a class is added. Little-endian, so that every machine has the same keys.
+    """
+    digests = [hashlib.sha256() for _ in range(len(next(iter(columns.values()))))]
+    for name, values in sorted(columns.items()):
+        kind = f"{name} {values.dtype.name} {values.shape[1:]}\n".encode()
+        classes = features[name].classes
+        if classes:
+            rows = (repr([classes[number] for number in row.flat]).encode() for row in values.reshape(len(values), -1))
+        else:
+            little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+            rows = (row.tobytes() for row in little)
+        for digest, row in zip(digests, rows, strict=True):
+            digest.update(kind)
+            digest.update(row)
+    return [digest.hexdigest() for digest in digests]
+
+
+def cut(examples: Examples, fraction: float, features: Mapping[str, Feature]) -> Iterator[Examples]:
     """Yield examples of `train` as those that stay and those that move to `val`; any other split as it came."""
     if examples.split != "train" or fraction == 0.0:
         yield examples
         return
-    moved = held_out(examples.keys, fraction)
+    moved = held_out(examples.keys if examples.own_keys else contents(examples.columns, features), fraction)
     yield examples.select(~moved, "train")
     yield examples.select(moved, "val")

@@ -16,7 +16,9 @@ from tapeline.dataset import INDEX, Feature
 from tapeline.errors import InputError
 from tapeline.ingest.checks import check
 from tapeline.ingest.columns import ColumnWriter
+from tapeline.ingest.duplicates import Duplicates
 from tapeline.ingest.progress import ExampleCounter
+from tapeline.ingest.remarks import Constants, alike, unlearned
 from tapeline.ingest.settings import (
     BuilderSource,
     ImageFolderSource,
@@ -44,11 +46,19 @@ def ingest(
     what = settings.name if isinstance(settings, TfdsSource) else settings.needs
     print(f"{name}: reading {what} (source: {settings.source})", flush=True)
     with opened(settings, needs, work=work, report=report) as source:
+        if source.validation_cut:
+            settings = settings.model_copy(update={"validation": 0.0})
         _check_splits(name, source, settings)
         with files.replacing(out) as folder:
-            counts = _write_columns(source, folder, settings.validation, report)
+            notes: list[str] = []
+            counts = _write_columns(source, folder, settings.validation, report, notes)
             _check_counts(name, source, counts, settings.validation)
-            files.write_json(folder / INDEX, _index(name, source, folder, counts))
+            index = _index(name, source, folder, counts)
+            files.write_json(folder / INDEX, index)
+            notes += _notes_on_classes(source, index["statistics"])
+    for note in (*source.notes, *notes):
+        print(f"{name}: note: {note}", flush=True)
+        report({"event": "note", "text": note})
     print(f"{name}: {_summary(source, counts)}")
     print(f"{name}: written to {out.relative_to(project) if out.is_relative_to(project) else out}", flush=True)
 
@@ -111,24 +121,38 @@ def _check_counts(name: str, source: Source, counts: Mapping[str, int], validati
             raise InputError(f"dataset {name!r}: split {split} is empty{cause}; every split needs at least one example")
 
 
-def _write_columns(source: Source, folder: Path, validation: float, report: Report) -> Counter[str]:
-    """Write every column and return the number of examples in each split."""
+def _write_columns(source: Source, folder: Path, validation: float, report: Report, notes: list[str]) -> Counter[str]:
+    """Write every column and return the number of examples in each split. Adds what is to be said to `notes`."""
+    constants = Constants(source.features)
+    # One split shares nothing with another, and need not be hashed.
+    duplicates = Duplicates(source.features) if validation or len(source.splits) > 1 else None
     counts: Counter[str] = Counter()
     counter = ExampleCounter(report, source.total)
     with ExitStack() as stack:
         columns: dict[tuple[str, str], ColumnWriter] = {}
         for piece in source.examples:
             check(piece, source.features)
-            for examples in cut(piece, validation):
+            constants.add(piece)
+            for examples in cut(piece, validation, source.features):
                 for feature, kind in source.features.items():
                     column = (examples.split, feature)
                     if column not in columns:
                         columns[column] = stack.enter_context(ColumnWriter(folder / _file(*column), kind))
                     columns[column].append(examples.columns[feature])
                 counts[examples.split] += len(examples.keys)
+                if duplicates:
+                    duplicates.add(examples)
             counter.add(len(piece.keys))
     counter.finish()
+    notes += constants.notes()
+    notes += duplicates.notes() if duplicates else ()
     return counts
+
+
+def _notes_on_classes(source: Source, statistics: Mapping[str, Any]) -> Iterator[str]:
+    for feature, kind in source.features.items():
+        yield from alike(kind.classes or ())
+        yield from unlearned(feature, kind, statistics)
 
 
 def _index(name: str, source: Source, folder: Path, counts: Mapping[str, int]) -> dict[str, Any]:
@@ -150,7 +174,7 @@ def _index(name: str, source: Source, folder: Path, counts: Mapping[str, int]) -
 
 
 def _summary(source: Source, counts: Mapping[str, int]) -> str:
-    """Return `train 795, val 103 examples of image (uint8 8x8x1), label (int64)`."""
+    """Return `train 816, val 82 examples of image (uint8 8x8x1), label (int64)`."""
     sizes = ", ".join(f"{split} {counts[split]:,}" for split in SPLITS if split in counts)
     columns = (
         f"{name} ({' '.join(filter(None, (kind.dtype, 'x'.join(map(str, kind.shape)))))})"

@@ -1,10 +1,11 @@
 """A CSV or Parquet file as a source: streamed in record batches, never held as a whole. No TensorFlow here.
 
-Features are float32, the label int64. A CSV cell is read as text first, so that a mistake is named by its value,
-column and row. An example's key is the number of its row, so appending rows leaves the validation cut as it was.
+Features are float32, the label and what `integers` names int64. A CSV cell is read as text first, so that a mistake is
+named by its value, column and row. The test and validation cuts go by the `key` column where one is named, else by the
+row's content, so that neither added nor sorted rows change them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,14 @@ from pyarrow import csv, parquet
 from tapeline import files
 from tapeline.dataset import Feature
 from tapeline.errors import InputError
-from tapeline.ingest.cells import Cells
+from tapeline.ingest.bad_cells import Collected
+from tapeline.ingest.cells import Cells, check_numbers, check_words
+from tapeline.ingest.class_ids import LooksLikeIds
+from tapeline.ingest.fractions import Fractions, Keys
 from tapeline.ingest.labels import Classes, find_classes
 from tapeline.ingest.settings import TableSource
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, split_name
+from tapeline.ingest.split import contents
 
 CSV_BLOCK_BYTES = 2**20
 PARQUET_ROWS = 4096
@@ -33,19 +38,68 @@ Wanted = Mapping[str, str | tuple[str, ...]]
 def read(settings: TableSource, path: Path) -> Source:
     """Open a table. Raises `InputError` for a column that is not there and, if there is a label, for its bad values."""
     table = _Table(path)
+    sha256 = files.sha256(path)
     names = chosen_features(settings.features, settings.columns, of=f"table {path.name}")
     wanted = {name: settings.features[name] for name in names}
     label = settings.label if settings.label in names else None
-    split = settings.split
-    table.require([column for name in names for column in _columns(wanted[name])])
-    survey = _survey(table, str(wanted[label]) if label else None, split)
+    keeping = [column for column in (settings.split, settings.key, settings.stratify) if column is not None]
+    table.require([column for name in names for column in _columns(wanted[name])] + keeping)
+    for name in names:
+        for column in _columns(wanted[name]):
+            table.check_type(column, check_words if name == label else check_numbers)
+    for column in keeping:
+        table.check_type(column, check_words)
+    survey = _survey(table, str(wanted[label]) if label else None, settings.split)
+    features = {
+        name: _type(wanted[name], survey.classes if name == label else None, whole=name in settings.integers)
+        for name in names
+    }
+    decoder = _Decoder(wanted, label, survey.classes, settings.integers)
+    fractions = _fractions(table, settings, decoder, features)
+    notes: list[str] = []
     return Source(
-        origin={"kind": "table", "name": path.name, "sha256": files.sha256(path)},
-        features={name: _type(wanted[name], survey.classes if name == label else None) for name in names},
-        splits=survey.splits,
-        examples=_examples(table, wanted, label, survey.classes, split),
+        origin={"kind": "table", "name": path.name, "sha256": sha256},
+        features=features,
+        splits=_splits(survey.splits, settings),
+        examples=_unchanged(_examples(table, decoder, settings, features, notes, fractions), path, sha256),
         total=survey.rows,
+        validation_cut=settings.stratify is not None,
+        notes=notes,
     )
+
+
+def _splits(found: tuple[str, ...], settings: TableSource) -> tuple[str, ...]:
+    """Return the splits of the table's own column, or those that the fractions make."""
+    cut = {"test": settings.test, "val": settings.validation if settings.stratify is not None else 0.0}
+    return tuple(split for split in SPLITS if split in found or cut.get(split))
+
+
+def _fractions(
+    table: "_Table", settings: TableSource, decoder: "_Decoder", features: Mapping[str, Feature]
+) -> Fractions | None:
+    """Return how the table is cut, if it is. Strata need all rows once, before the first is written."""
+    if settings.stratify is None:
+        return Fractions(test=settings.test, validation=0.0) if settings.test else None
+    ids: dict[str, int] = {}
+    strata, keys, bad = [np.empty(0, np.int64)], Keys(), Collected()
+    for rows in table.rows([*decoder.columns, settings.stratify]):
+        values = decoder.values(rows, bad)
+        with bad.column():
+            words = rows.cells(settings.stratify).words().to_pylist()
+            strata.append(np.array([ids.setdefault(word, len(ids)) for word in words], np.int64))
+        if bad.full:
+            break
+        if not bad.count:
+            keys.add(contents(values, features))
+    bad.refuse()
+    return Fractions(test=settings.test, validation=settings.validation, strata=np.concatenate(strata), keys=keys)
+
+
+def _unchanged(examples: Iterator[Examples], path: Path, sha256: str) -> Iterator[Examples]:
+    """Yield all examples, then hash the file again: `InputError` where it is not what was recorded."""
+    yield from examples
+    if files.sha256(path) != sha256:
+        raise InputError(f"{path.name} changed while it was read: ingest again when nothing writes to it")
 
 
 @dataclass(frozen=True)
@@ -74,16 +128,25 @@ class _Table:
         self.path, self._csv = path, path.suffix.lower() == ".csv"
         if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
             raise InputError(f"{path.name} is no table: a file that ends in .csv or .parquet is")
+        _readable(path)
         with self._reading():
-            self._names = self._open_csv(None).schema.names if self._csv else parquet.read_schema(path).names
+            self._schema = self._open_csv(None).schema if self._csv else parquet.read_schema(path)
+            self._names = self._schema.names  # decoded here
 
     def require(self, columns: Iterable[str]) -> None:
         """Raise `InputError` for a column that the table has not got, or has got twice."""
-        known = ", ".join(" ".join(name.split()) for name in self._names)
+        known = ", ".join(repr(name) if name.strip() != name else " ".join(name.split()) for name in self._names)
         for column in columns:
             if self._names.count(column) != 1:
                 what = "no column" if column not in self._names else "more than one column"
-                raise InputError(f"{self.path.name} has {what} {column!r}: it has {known}")
+                blank = [name for name in self._names if name != column and name.strip() == column.strip()]
+                remedy = f"; take the blanks out of the header's {blank[0]!r}, or name it so" if blank else ""
+                raise InputError(f"{self.path.name} has {what} {column!r}: it has {known}{remedy}")
+
+    def check_type(self, column: str, check: Callable[[Any, str], None]) -> None:
+        """Have `check` raise `InputError` for a Parquet column's type. In a CSV every cell is text at first."""
+        if not self._csv:
+            check(self._schema.field(column).type, f"{self.path.name}: column {column!r}")
 
     def rows(self, columns: Iterable[str]) -> Iterator[_Rows]:
         """Yield the rows of some columns, from the first to the last."""
@@ -91,6 +154,7 @@ class _Table:
         first = 0
         with self._reading():
             for batch in self._open_csv(chosen) if self._csv else self._open_parquet(chosen):
+                batch.validate(full=not self._csv)  # Arrow takes text of a Parquet file as it is, UTF-8 or not
                 yield _Rows(batch, first, self.path.name)
                 first += batch.num_rows
 
@@ -105,11 +169,13 @@ class _Table:
                 strings_can_be_null=True,
                 null_values=[""],
             ),
+            # Else a newline inside quotes is refused or not by where a block happens to end.
+            parse_options=csv.ParseOptions(newlines_in_values=True),
         )
 
     def _open_parquet(self, columns: list[str]) -> Any:
         # Without these two a whole row group, which may be the whole file, is read at once.
-        file = parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20)
+        file = parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20, page_checksum_verification=True)
         return file.iter_batches(PARQUET_ROWS, columns=columns)
 
     @contextmanager
@@ -118,6 +184,8 @@ class _Table:
             yield
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from None
+        except MemoryError:
+            raise self._unreadable(ValueError("it asks for more memory than there is")) from None
         except OSError as error:
             if error.errno is None:  # Arrow's word for a file that was cut, not the system's for a disk that failed
                 raise self._unreadable(error) from None
@@ -125,17 +193,57 @@ class _Table:
 
     def _unreadable(self, error: Exception) -> InputError:
         kind, reason = "CSV" if self._csv else "Parquet", " ".join(str(error).split())
+        if "straddling" in reason:
+            reason = f"a row is longer than {CSV_BLOCK_BYTES:,} bytes, or a quote is not closed"
         return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; mend it or bring it anew")
+
+
+def _readable(path: Path) -> None:
+    """Raise `InputError` for a file that this user may not read; Arrow's own error does not name it."""
+    try:
+        path.open("rb").close()
+    except PermissionError:
+        raise InputError(f"{path.name} may not be read by this user: give the right with `chmod u+r`") from None
 
 
 def _columns(feature: str | tuple[str, ...]) -> tuple[str, ...]:
     return (feature,) if isinstance(feature, str) else feature
 
 
-def _type(columns: str | tuple[str, ...], classes: Classes | None) -> Feature:
+def _type(columns: str | tuple[str, ...], classes: Classes | None, *, whole: bool) -> Feature:
     if classes is not None:
         return Feature((), "int64", classes.names)
-    return Feature(() if isinstance(columns, str) else (len(columns),), "float32")
+    return Feature(() if isinstance(columns, str) else (len(columns),), "int64" if whole else "float32")
+
+
+@dataclass(frozen=True)
+class _Decoder:
+    """How rows become features."""
+
+    wanted: Wanted
+    label: str | None
+    classes: Classes | None
+    integers: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        return [column for feature in self.wanted.values() for column in _columns(feature)]
+
+    def values(self, rows: _Rows, bad: Collected) -> dict[str, NDArray[Any]]:
+        """Return the features of some rows. Bad cells are added to `bad`; then features may be missing."""
+        values: dict[str, NDArray[Any]] = {}
+        for name, of in self.wanted.items():
+            parts: list[NDArray[Any]] = []
+            for column in _columns(of):
+                cells = rows.cells(column)
+                with bad.column():
+                    if name == self.label and self.classes is not None:
+                        parts.append(self.classes.encode(cells.words()))
+                    else:
+                        parts.append(cells.integers() if name in self.integers else cells.numbers())
+            if not bad.count:
+                values[name] = parts[0] if isinstance(of, str) else np.stack(parts, axis=1)
+        return values
 
 
 @dataclass(frozen=True)
@@ -155,35 +263,57 @@ def _survey(table: _Table, label: str | None, split: str | None) -> _Survey:
     table.require(columns)
     labels: set[str] = set()
     splits: set[str] = set()
+    bad = Collected()
     count = 0
     for rows in table.rows(columns):
         count += rows.batch.num_rows
         if label is not None:
-            labels.update(pc.unique(rows.cells(label).words()).to_pylist())
-        splits.update(("train",) if split is None else rows.splits(split))
+            with bad.column():
+                labels.update(pc.unique(rows.cells(label).words()).to_pylist())
+        with bad.column():
+            splits.update(("train",) if split is None else rows.splits(split))
+        if bad.full:
+            break
+    bad.refuse()
     classes = None if label is None else find_classes(labels, of=f"{table.path.name}: column {label!r}")
     return _Survey(count, tuple(name for name in SPLITS if name in splits), classes)
 
 
 def _examples(
-    table: _Table, wanted: Wanted, label: str | None, classes: Classes | None, split: str | None
+    table: _Table,
+    decoder: _Decoder,
+    settings: TableSource,
+    features: Mapping[str, Feature],
+    notes: list[str],
+    fractions: Fractions | None,
 ) -> Iterator[Examples]:
-    columns = [column for feature in wanted.values() for column in _columns(feature)]
-    for rows in table.rows([*columns, split] if split is not None else columns):
-        values: dict[str, NDArray[Any]] = {}
-        for name, of in wanted.items():
-            if name == label and classes is not None:
-                values[name] = classes.encode(rows.cells(str(of)).words())
-            elif isinstance(of, str):
-                values[name] = rows.cells(of).numbers()
-            else:
-                values[name] = np.stack([rows.cells(column).numbers() for column in of], axis=1)
-        keys = [str(rows.first + row) for row in range(rows.batch.num_rows)]
-        examples = Examples("train", keys, values)
-        if split is None:
+    split, key = settings.split, settings.key
+    scalars = [name for name, of in decoder.wanted.items() if isinstance(of, str) and name not in decoder.integers]
+    unsaid = {name: LooksLikeIds(name) for name in (scalars if decoder.label is None else ())}
+    bad = Collected()
+    for rows in table.rows([*decoder.columns, *(column for column in (split, key) if column is not None)]):
+        values = decoder.values(rows, bad)
+        numbers = range(rows.first, rows.first + rows.batch.num_rows)
+        keys = [str(row) for row in numbers]
+        if key is not None:
+            with bad.column():
+                keys = rows.cells(key).words().to_pylist()
+        if bad.full:
+            break
+        if bad.count:
+            continue  # for the other bad cells
+        for name, looks in unsaid.items():
+            looks.add(values[name])
+        examples = Examples("train", keys, values, own_keys=key is not None)
+        if split is not None:
+            splits = np.array(rows.splits(split))
+        elif fractions is not None:
+            splits = np.array(SPLITS)[fractions.places(numbers, keys if key else contents(values, features))]
+        else:
             yield examples
             continue
-        splits = np.array(rows.splits(split))
         for name in SPLITS:
             if (chosen := splits == name).any():
                 yield examples.select(chosen, name)
+    bad.refuse()
+    notes += [note for looks in unsaid.values() for note in looks.notes()]

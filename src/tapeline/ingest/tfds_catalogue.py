@@ -31,6 +31,7 @@ def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:
     builder = _prepared(settings.name, _brought()) or _known(settings.name, own)
     startup.tensorflow()  # seconds, so a wrong name is told before
     if not _is_prepared(builder):
+        tfds_reader.check_features(builder, settings.columns)
         _download(builder, settings.name, own, report)
     splits: dict[str, str] = dict(settings.splits.items())
     origin = {"kind": "tfds", "name": builder.name, "version": str(builder.version), "splits": splits}

@@ -1,10 +1,11 @@
 """Prepared TFDS data as a source: which features can be columns, and their examples in TFDS's stored order.
 
-TFDS stores no keys. Its order is a function of the keys (or the order of generation, with `disable_shuffling`), so an
-example's place in its split is the key here.
+TFDS stores no keys, and its order is another one as soon as an example is added. So messages name an example by its
+place in its split, and the validation cut goes by its content.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tapeline.dataset import Feature
 from tapeline.errors import InputError
 from tapeline.ingest.prepare import one_line
 from tapeline.ingest.source import Examples, Source, chosen_features, piece
+from tapeline.untuned import untuned
 
 INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 NUMBERS = {"bool", *INTEGERS, "float16", "float32", "float64"}
@@ -38,6 +40,16 @@ def read(
         examples=_examples(datasets, features),
         total=sum(sizes) if min(sizes) >= 0 else None,
     )
+
+
+def check_features(builder: Any, columns: tuple[str, ...] | None) -> None:
+    """Raise `InputError` for what `read` would refuse in the features; also of a builder that is not prepared yet."""
+    of = f"TFDS dataset {builder.name}"
+    if builder.info.features is None:
+        return  # some say them only when they are prepared
+    available = _flat(builder.info.features, of)
+    for name in chosen_features(available, columns, of=of):
+        _type(name, available[name], of)
 
 
 def _flat(features: Any, of: str, prefix: str = "") -> dict[str, Any]:
@@ -73,7 +85,7 @@ def _type(name: str, feature: Any, of: str) -> Feature:
 def _dataset(builder: Any, expression: str, of: str) -> Any:
     order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
     try:
-        return builder.as_dataset(split=expression, shuffle_files=False, read_config=order)
+        return untuned(builder.as_dataset(split=expression, shuffle_files=False, read_config=order))
     except NotImplementedError:
         raise InputError(
             f"{of} is stored as {builder.info.file_format.value} in {builder.data_dir}, which cannot be read in order: "
@@ -93,11 +105,41 @@ def _examples(datasets: Mapping[str, Any], features: Mapping[str, Feature]) -> I
         return {name: _inner(example, name) for name in features}
 
     for split, dataset in datasets.items():
-        place = 0
-        for columns in dataset.map(keep).batch(size).as_numpy_iterator():
+        place, kept = 0, dataset.map(keep)
+        batches = kept.batch(size).as_numpy_iterator()
+        while columns := _next(batches, kept, split, place, features):
             count = len(next(iter(columns.values())))
-            yield Examples(split, [str(place + index) for index in range(count)], columns)
+            yield Examples(split, [str(place + index) for index in range(count)], columns, own_keys=False)
             place += count
+
+
+def _next(batches: Any, kept: Any, split: str, place: int, features: Mapping[str, Feature]) -> Any:
+    """Return the next batch, or None at the end. Raises `InputError` for an example that cannot be one of a batch."""
+    import tensorflow as tf  # here: its import is noisy, and this module is imported before it
+
+    try:
+        return next(batches, None)
+    except tf.errors.OpError as error:
+        first = error
+    number = place
+    try:
+        for _ in kept.skip(place).as_numpy_iterator():
+            number += 1
+    except tf.errors.OpError as error:
+        raise InputError(f"{split} example {number} cannot be read: {_reason(error, sorted(features))}") from None
+    raise InputError(f"{split} examples from {place} on cannot be read: {_reason(first, sorted(features))}")
+
+
+_NAMES = re.compile(
+    r"\[\[.*|\[Op:.*|\{\{.*?\}\}|Error in user-defined function.*?: (?=Iterator)|Iterator::[\w:]+: ", re.DOTALL
+)
+"""TensorFlow's names of the operations, functions and iterators on the way to an error."""
+
+
+def _reason(error: Any, names: Sequence[str]) -> str:
+    """Return what TensorFlow says. names: the features in the order of its components."""
+    text = _NAMES.sub("", error.message)
+    return str(one_line(ValueError(re.sub(r"component (\d+)", lambda found: f"{names[int(found[1])]!r}", text))))
 
 
 def _inner(example: Any, name: str) -> Any:

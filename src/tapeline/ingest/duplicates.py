@@ -1,0 +1,54 @@
+"""Whether an example of `val` or `test` is also in `train`, by a hash of what it is predicted from.
+
+Labels do not count: the same picture under two labels is in both splits all the same.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapeline.dataset import Feature
+from tapeline.ingest.source import SPLITS, Examples
+
+NAMED = 3
+
+
+class Duplicates:
+    """Take examples, and say which held-out ones were also trained on. Costs 8 bytes and its key an example."""
+
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        self._features = [name for name in features if not features[name].classes] or list(features)
+        self._hashes: dict[str, list[NDArray[np.uint64]]] = defaultdict(list)
+        self._keys: dict[str, list[NDArray[np.bytes_]]] = defaultdict(list)
+
+    def add(self, examples: Examples) -> None:
+        """Take more examples of one split."""
+        if not len(examples.keys):
+            return
+        rows = [np.ascontiguousarray(examples.columns[name]) for name in self._features]
+        plain = [values.reshape(len(values), -1).view(np.uint8) for values in rows]
+        numbers = np.empty(len(examples.keys), np.uint64)
+        for place in range(len(numbers)):
+            digest = hashlib.blake2b(digest_size=8)
+            for values in plain:
+                digest.update(values[place].data)
+            numbers[place] = int.from_bytes(digest.digest(), "little")
+        self._hashes[examples.split].append(numbers)
+        self._keys[examples.split].append(np.array([key.encode() for key in examples.keys]))
+
+    def notes(self) -> Iterator[str]:
+        """Yield a line for each held-out split that shares examples with `train`."""
+        if "train" not in self._hashes:
+            return
+        train = np.unique(np.concatenate(self._hashes["train"]))
+        for split in (split for split in SPLITS if split in self._hashes and split != "train"):
+            hashes = np.concatenate(self._hashes[split])
+            same = np.flatnonzero(np.isin(hashes, train))
+            if not len(same):
+                continue
+            keys = np.concatenate(self._keys[split])[same[:NAMED]]
+            named = ", ".join(key.decode() for key in keys) + (", ..." if len(same) > NAMED else "")
+            yield f"{len(same):,} of {len(hashes):,} examples of {split} are in train too: {named}"

@@ -1,0 +1,74 @@
+"""What is said about data that are taken all the same: constant columns, odd classes. Each is one line."""
+
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapeline.dataset import Feature
+from tapeline.ingest.source import Examples
+
+NAMED = 3
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first few names and how many there are, as in `3 (a, b, c)`."""
+    return f"{len(names):,} ({', '.join(names[:NAMED])}{', ...' if len(names) > NAMED else ''})"
+
+
+def alike(classes: Sequence[str]) -> Iterator[str]:
+    """Yield a line for class names that differ only in case or in Unicode normalization."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in classes:
+        groups[unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())].append(name)
+    for names in (names for names in groups.values() if len(names) > 1):
+        case = len({unicodedata.normalize("NFC", name) for name in names}) > 1
+        what = "case" if case else "Unicode normalization"
+        yield f"classes {' and '.join(map(ascii, names))} differ in {what} only, and are {len(names)} classes"
+
+
+def unlearned(feature: str, kind: Feature, statistics: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for classes that a held-out split has and `train` has not."""
+    if not kind.classes or "train" not in statistics:
+        return
+    train = statistics["train"][feature]["counts"]
+    for split in (split for split in statistics if split != "train"):
+        counts = statistics[split][feature]["counts"]
+        missing = [name for name, here, there in zip(kind.classes, counts, train, strict=True) if here and not there]
+        if missing:
+            yield f"{feature}: classes that {split} has and train has not: {named(missing)}"
+
+
+class Constants:
+    """Follow the columns of scalar and vector features, to say which never change."""
+
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        self._followed = [name for name, kind in features.items() if len(kind.shape) <= 1 and not kind.classes]
+        self._first: dict[str, NDArray[Any]] = {}
+        self._same: dict[str, NDArray[np.bool_]] = {}
+        self._examples: Counter[str] = Counter()
+
+    def add(self, examples: Examples) -> None:
+        """Take more examples."""
+        for name in self._followed if len(examples.keys) else ():
+            values = examples.columns[name]
+            first = self._first.setdefault(name, values[0].copy())
+            same = (values == first).all(axis=0)
+            self._same[name] = self._same[name] & same if name in self._same else same
+            self._examples[name] += len(values)
+
+    def notes(self) -> Iterator[str]:
+        """Yield a line for each feature with columns that hold one value, where there is more than one example."""
+        for name in self._followed:
+            if self._examples[name] < 2:
+                continue
+            same, first = np.atleast_1d(self._same[name]), np.atleast_1d(self._first[name])
+            places = np.flatnonzero(same).tolist()
+            if places and not np.ndim(self._first[name]):
+                yield f"feature {name!r} is {first[0]} in every example"
+            elif places:
+                columns = [f"{name}[{place}] is {first[place]}" for place in places]
+                yield f"feature {name!r}: columns that are the same in every example: {named(columns)}"

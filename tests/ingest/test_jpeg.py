@@ -1,0 +1,78 @@
+"""Damaged JPEG files that Pillow decodes all the same: what can be seen of the damage, and that whole ones are whole."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from tapeline.ingest import jpeg
+
+OPTIONS = [
+    {}, {"optimize": True}, {"progressive": True}, {"subsampling": 0}, {"restart_marker_blocks": 3}, {"restart_marker_rows": 1}
+]  # fmt: skip
+
+
+def photo(height, width, at=0):
+    return Image.fromarray(load_sample_image("china.jpg")[at : at + height, at : at + width])
+
+
+def encoded(image, **how):
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", **how)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("how", OPTIONS, ids=str)
+@pytest.mark.parametrize("quality", [1, 30, 75, 100])
+def test_whole_files_are_whole(how, quality):
+    plain = [Image.new("RGB", (17, 33), colour) for colour in ((255, 255, 255), (13, 77, 200))]
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 33, 3), np.uint8))
+    for image in (photo(64, 64), photo(101, 47, 30), photo(9, 200, 60), photo(1, 1), noise, *plain):
+        for mode in ("RGB", "L", "CMYK"):
+            assert jpeg.damage(encoded(image.convert(mode), quality=quality, **how)) == "", (image.size, mode)
+
+
+def test_what_is_around_the_picture_does_not_matter():
+    content = encoded(photo(64, 64), exif=b"Exif\0\0" + b"\xff\xd9" * 9, comment=b"\xff\xd8")
+    assert jpeg.damage(content) == "" and jpeg.damage(content + b"more") == ""
+    assert jpeg.damage(b"\x89PNG") == ""
+
+
+def damaged(content, part, middle):
+    """Return the file with other bytes at a part of its compressed data; the end marker stays."""
+    start = content.rfind(b"\xff\xda") + 14
+    at = int(start + part * (len(content) - 2 - start - len(middle)))
+    return content[:at] + middle + content[at + len(middle) :]
+
+
+@pytest.mark.parametrize("how", OPTIONS[:2], ids=str)
+@pytest.mark.parametrize("zeros", [0.1, 0.5, 0.9])
+def test_an_end_of_zeros_with_an_end_marker(how, zeros):
+    """As of a download that never came, and whose last bytes did."""
+    content = encoded(photo(300, 300), **how)
+    middle = bytes(int(zeros * (len(content) - 700)))
+    assert jpeg.damage(damaged(content, 1, middle)).startswith("its compressed data")
+
+
+def test_markers_that_nobody_writes():
+    content = encoded(photo(64, 64))
+    assert "there is no known marker at byte" in jpeg.damage(damaged(content, 0.5, b"\xff\x01"))
+    assert "there is no known marker" in jpeg.damage(damaged(content, 0.5, b"\xff\xc8"))
+    rows = encoded(photo(64, 64), restart_marker_rows=1)
+    assert "out of its order" in jpeg.damage(rows.replace(b"\xff\xd1", b"\xff\xd5", 1))
+    assert jpeg.damage(content[:-2]) == "it has no end marker"
+
+
+def test_most_damage_in_the_middle_is_seen():
+    """Not all: the decoder may come out at the very place where the data end."""
+    content, random = encoded(photo(128, 128)), np.random.default_rng(0)
+    plain = Image.open(io.BytesIO(content)).tobytes()
+    seen = tried = 0
+    for part in np.linspace(0.05, 0.9, 30):
+        for middle in (bytes(50), random.integers(0, 255, 50, np.uint8).tobytes()):
+            other = damaged(content, part, middle)
+            assert Image.open(io.BytesIO(other)).tobytes() != plain, "damaged, and decoded"
+            tried, seen = tried + 1, seen + bool(jpeg.damage(other))
+    assert seen >= 0.7 * tried

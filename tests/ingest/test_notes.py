@@ -1,0 +1,77 @@
+"""What ingest takes and says: constant columns, examples in two splits, classes that are odd."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+SETTINGS: dict[str, Any] = {"source": "table", "needs": "t.csv", "features": {"x": "x"}}
+Ingested = Callable[..., Path]
+Said = Callable[[dict[str, Any]], list[str]]
+
+
+@pytest.fixture
+def said(ingested: Ingested, capfd: pytest.CaptureFixture[str]) -> Said:
+    """Ingest and return the notes."""
+
+    def run(settings: dict[str, Any]) -> list[str]:
+        ingested(settings)
+        lines = capfd.readouterr().out.splitlines()
+        return [line.removeprefix("set: note: ") for line in lines if line.startswith("set: note: ")]
+
+    return run
+
+
+def test_the_same_row_in_train_and_test(project: Path, said: Said) -> None:
+    rows = [f"{n},{n % 2},{'train' if n < 6 else 'test'}" for n in range(9)]
+    (project / "t.csv").write_text("x,y,s\n" + "\n".join([*rows, "3,0,test", "4,1,test", "5,1,val"]) + "\n")
+    settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "split": "s"}
+    assert said(settings) == [
+        "1 of 1 examples of val are in train too: 11",
+        "2 of 5 examples of test are in train too: 9, 10",
+    ]
+
+
+def test_the_same_row_on_both_sides_of_the_validation_cut(project: Path, said: Said) -> None:
+    (project / "t.csv").write_text("x,who\n" + "".join(f"{n % 50 / 4},{n}\n" for n in range(100)))
+    assert not said({**SETTINGS, "validation": 0.5}), "the content decides, so copies are on one side"
+    (note,) = said({**SETTINGS, "validation": 0.5, "key": "who"})
+    assert "examples of val are in train too: " in note
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "features", "note"),
+    [
+        ("x,y", "{n},7", {"x": "x", "y": "y"}, "feature 'y' is 7.0 in every example"),
+        ("x,y,z", "0,{n},0", {"v": ["x", "y", "z"]}, "feature 'v': columns that are the same in every example: "
+         "2 (v[0] is 0.0, v[2] is 0.0)"),
+    ],
+)  # fmt: skip
+def test_a_constant_column(
+    project: Path, said: Said, header: str, row: str, features: dict[str, Any], note: str
+) -> None:
+    (project / "t.csv").write_text(header + "\n" + "".join(row.format(n=n) + "\n" for n in range(5000)))
+    assert said({**SETTINGS, "features": features}) == [note]
+
+
+def test_a_class_in_test_only(project: Path, said: Said) -> None:
+    (project / "t.csv").write_text("x,y,s\n1,a,train\n2,b,train\n3,c,test\n4,a,test\n5,d,val\n")
+    settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "split": "s"}
+    assert sorted(said(settings)) == [
+        "y: classes that test has and train has not: 1 (c)",
+        "y: classes that val has and train has not: 1 (d)",
+    ]
+
+
+def test_class_names_that_look_the_same(project: Path, said: Said) -> None:
+    for place, name in enumerate(["Cat", "cat", "caf\u00e9", "cafe\u0301"]):
+        folder = project / "pictures" / "train" / name
+        folder.mkdir(parents=True)
+        Image.fromarray(np.full((2, 2), place, np.uint8)).save(folder / "1.png")
+    assert said({"source": "images", "needs": "pictures", "size": [2, 2]}) == [
+        "classes 'Cat' and 'cat' differ in case only, and are 2 classes",
+        "classes 'cafe\\u0301' and 'caf\\xe9' differ in Unicode normalization only, and are 2 classes",
+    ]
