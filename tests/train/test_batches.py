@@ -53,9 +53,9 @@ SIZES = [2, 3, 103, 2**16 - 1, 2**16, 60_000, 2**17 + 1, 2**18, 10**6, 2**31 - 5
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_permutation_has_the_bits_of_tensorflows(size, tf):
-    random = np.random.default_rng(size)
-    index = np.concatenate([[0, size - 1], random.integers(0, size, 500)])
-    epochs = np.concatenate([[0, 2**32 - 1], random.integers(0, 2**32, 500)])
+    random, count = np.random.default_rng(size), 500 if size > 2**10 else 50  # a small one takes 2^16 / size rounds
+    index = np.concatenate([[0, size - 1], random.integers(0, size, count)])
+    epochs = np.concatenate([[0, 2**32 - 1], random.integers(0, 2**32, count)])
     half = (max((size - 1).bit_length(), 16) + 1) // 2
     for seed in (0, 1, 2**31 - 1):
         keys = np.stack([np.full_like(epochs, seed), epochs, epochs >> half ^ seed >> half], 1).astype(np.uint32)
@@ -93,3 +93,21 @@ def test_numbers_that_were_worked_out_ahead_are_the_same_in_any_order():
     ahead = Ahead(batches)
     for first, count in ((0, 2), (2, 2), (62, 4), (60, 2), (500, 200), (0, 1), (10**12, 3)):
         assert np.array_equal(ahead.indices(first, count), batches.indices(first, count))
+
+
+def test_what_an_epoch_leaves_out_is_counted():
+    for examples, size, left in ((64, 8, 0), (65, 8, 1), (71, 8, 7), (8, 8, 0)):
+        assert Batches.plan(examples, batch_size=size, seed=0, shuffle=True).dropped == left
+    assert Batches.drawn(8, steps_per_epoch=5, seed=0).dropped == 0
+
+
+def test_what_a_recipe_draws_itself_is_not_shuffled():
+    assert Batches.drawn(8, steps_per_epoch=5, seed=3) == Batches(0, 8, 3, False, 5)
+
+
+def test_the_dtype_holds_every_number():
+    for examples, dtype in ((1, np.int32), (2**31 - 1, np.int32), (2**31, np.int64)):
+        assert Batches.plan(examples, batch_size=1, seed=0, shuffle=False).dtype is dtype
+    drawn = Batches.drawn(3, steps_per_epoch=5, seed=0)
+    assert drawn.dtype is np.int64
+    assert drawn.indices(7, 2).tolist() == [[7, 7, 7], [8, 8, 8]]

@@ -1,6 +1,8 @@
 """A checkpoint is whole or it is not used."""
 
 import random
+import resource
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -120,3 +122,153 @@ def test_a_checkpoint_is_the_state_when_it_was_asked_for(state, tf, tmp_path):
     writer.close()
     read = checkpoints.read(checkpoints.saved(tmp_path)[0], state.expected)
     assert np.array_equal(read.tensors["state/w"], np.ones(700, np.float32))
+
+
+@contextmanager
+def files_of_at_most(size):
+    """A disk that takes no larger file: what a write of more gets from the kernel is a real error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_refuses_a_checkpoint_is_said_and_tried_again(state, tmp_path):
+    from tapeline.train import checkpoints
+    from tapeline.train.records import Started
+    from tapeline.train.saving import Saving
+    from tapeline.train.settings import CheckpointPolicy
+
+    now, said, stood = 0.0, [], []
+    state.step = 0
+    writer = checkpoints.Writer(
+        tmp_path, keep=2, on_saved=lambda step, *_: stood.append(step), on_failed=said.append
+    )  # fmt: skip
+    saving = Saving(CheckpointPolicy(every_steps=10), state, writer, clock=lambda: now)
+
+    def reach(step, at):
+        nonlocal now
+        state.step, now = step, at
+        saving(Started(step=step, total=99, steps_per_epoch=9))
+        writer.wait()
+
+    reach(10, 0.1)
+    with files_of_at_most(1000):
+        reach(20, 0.2)
+        reach(30, 1.1)
+        reach(31, 1.3)
+    assert [text.split(" (")[0] for text in said] == [
+        f"the checkpoint of step {step} could not be written" for step in (20, 31)
+    ]
+    assert "File too large): that of step 10 stands; training goes on, and the next try is in 1 s" in said[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000000010"], "the half is gone"
+    reach(32, 3.2)
+    assert stood == [10]
+    reach(33, 3.4)
+    reach(34, 9.0)
+    assert stood == [10, 33], "after a success the policy decides again"
+    assert not writer.failures
+    writer.close()
+
+
+def test_what_ends_a_run_says_which_checkpoint_stands(state, tmp_path):
+    from tapeline.errors import Interrupted, LimitReached
+    from tapeline.train.checkpoints import SAVED, Writer
+
+    writer = Writer(tmp_path, keep=2, on_saved=lambda *_: None)
+    with files_of_at_most(1000):
+        writer.write_last(state.snapshot())
+    error = writer.truthful(Interrupted(f"stopped at step 7 of 9; {SAVED}", signum=15))
+    assert str(error) == "stopped at step 7 of 9; its checkpoint could not be written (File too large): none stands"
+    assert error.status == 143
+    assert "none stands: run again" in str(writer.truthful(LimitReached(f"over; {SAVED}: run again")))
+    assert not list(tmp_path.iterdir())
+    writer.close()
+
+
+def test_a_killed_writer_keeps_no_room(state, folder):
+    from tapeline.train import checkpoints
+
+    half = folder / ".step-000000000030.1.partial"
+    half.mkdir()
+    (half / "state.index").touch()
+    checkpoints.remove_partial(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["step-000000000010", "step-000000000020"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "metrics", "said"),
+    [
+        ({"w": [700]}, ("loss",), "has state/n, which the recipe has not"),
+        ({"w": [700], "n": [], "new": []}, ("loss",), "has no state/new, which the recipe has"),
+        ({"w": [699], "n": []}, ("loss",), r"state/w is float32\[700\], the recipe's is float32\[699\]"),
+        ({"w": [700], "n": []}, ("loss", "x"), "its metrics are loss, the recipe's are loss, x"),
+    ],
+)
+def test_a_whole_checkpoint_that_does_not_fit_is_refused_and_stays(folder, tf, variables, metrics, said):
+    from tapeline.errors import InputError
+    from tapeline.train import checkpoints
+    from tapeline.train.state import State
+
+    types = {name: tf.int64 if name == "n" else tf.float32 for name in variables}
+    other = State({n: tf.Variable(tf.zeros(s, types[n])) for n, s in variables.items()}, ("w",), metrics)
+    before = sorted(folder.iterdir())
+    with pytest.raises(InputError, match=f"{said}: start at step 0 with --fresh"):
+        checkpoints.newest(folder, other.expected, print)
+    assert sorted(folder.iterdir()) == before
+
+
+def test_all_are_damaged(state, folder):
+    from tapeline.train import checkpoints
+
+    for path in checkpoints.saved(folder):
+        (path / "manifest").write_bytes(b"")
+    said = []
+    assert checkpoints.newest(folder, state.expected, said.append) is None
+    assert said[-1].endswith("all 2 are damaged")
+
+
+@pytest.mark.parametrize("shape", [None, [None, 3]])
+def test_a_variable_of_unknown_shape_is_restored(tf, tmp_path, shape):
+    from tapeline.train import checkpoints
+    from tapeline.train.state import State
+
+    def state(rows):
+        value = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+        return State({"w": tf.Variable(value, shape=tf.TensorShape(shape))}, ("w",), ("loss",))
+
+    one, other = state(4), state(1)
+    checkpoints.write(tmp_path, one.snapshot())
+    other.restore(checkpoints.newest(tmp_path, other.expected, print))
+    assert np.array_equal(other.variables["w"].read_value(), one.variables["w"].read_value())
+
+
+def test_each_damaged_checkpoint_of_a_step_is_put_aside_under_a_name_of_its_own(state, tf, tmp_path):
+    from tapeline.train import checkpoints
+
+    said = []
+    for _ in range(4):
+        state.step = 10
+        path = checkpoints.write(tmp_path, state.snapshot())
+        (path / "manifest").write_text("")
+        assert checkpoints.newest(tmp_path, state.expected, said.append) is None
+    damaged = [f"damaged-step-000000000010{ending}" for ending in ("", ".2", ".3", ".4")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == damaged
+    assert sum("damaged and not used" in text for text in said) == 4
+    checkpoints.write(tmp_path, state.snapshot())
+    checkpoints.remove_all(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_writer_is_busy_while_it_writes(state, tmp_path):
+    from tapeline.train import checkpoints
+
+    seen = []
+    writer = checkpoints.Writer(tmp_path, keep=1, on_saved=lambda *_: seen.append(writer.busy))
+    with writer._lock:  # as a write in another thread holds it
+        writer.start(state.snapshot())
+        assert writer.busy
+    writer.close()
+    assert not writer.busy and seen == [False]

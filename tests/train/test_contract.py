@@ -17,14 +17,16 @@ MODES = [
     ("eager", "float32"),
 ]
 IN_EVERY_MODE = ("digits", "linear-regression")
-"""The recipes whose every mode is tried in each run of the tests; of the others it is `graph`, and the rest is slow."""
+IN_GRAPH_MODE = ("mnist-gan", "addition-seq2seq", "digits-sam")
+"""The recipes that are tried in each run of the tests: in every mode, or in `graph` alone. The rest is slow."""
 
 
 def cases():
     """Return every recipe in every mode."""
     for name in ONE_PER_RECIPE:
         for mode in MODES:
-            marks = () if name in IN_EVERY_MODE or mode == ("graph", "float32") else pytest.mark.slow
+            fast = name in IN_EVERY_MODE or (name in IN_GRAPH_MODE and mode == ("graph", "float32"))
+            marks = () if fast else pytest.mark.slow
             yield pytest.param(name, *mode, marks=marks)
 
 

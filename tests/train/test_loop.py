@@ -1,5 +1,7 @@
 """The loop: compiled once, whatever is asked of it; the article's own updates."""
 
+import re
+
 import datasets
 import numpy as np
 import pytest
@@ -40,6 +42,17 @@ def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
     assert [(c.first, c.end) for c in chunks][:2] == [(3, 10), (10, 17)]
     assert chunks[-1].end == 40
     assert len({tuple(tuple(row.shape) for row in c.rows.values()) for c in chunks}) == 1
+
+
+def test_a_chunk_holds_no_more_bytes_than_it_may(tmp_path, tf, monkeypatch):
+    from tapeline.train import feed
+
+    data = datasets.points(tmp_path / "points", examples=64)
+    recipe = recipes.write(tmp_path)
+    step = 8 * (2 + 1) * 4  # bytes of a batch: x of shape (2,) and y of shape (1,), float32
+    for limit, steps in ((10 * step, 10), (10 * step - 1, 9), (step - 1, 1), (1 << 40, feed.CHUNK_STEPS)):
+        monkeypatch.setattr(feed, "CHUNK_BYTES", limit)
+        assert assembled(tmp_path, recipe, data, data="stream").feed.chunk_steps == steps
 
 
 def test_streamed_chunks_share_memory_only_when_they_are_not_held(tmp_path, tf, monkeypatch):
@@ -123,11 +136,17 @@ def test_an_epochs_metric_is_the_exact_mean_over_its_examples(tmp_path, tf):
     assert records[-1].metrics["loss"] == pytest.approx(float(tf.reduce_mean(losses)), rel=1e-6)
 
 
-def test_the_outer_loop_fits_a_screen_and_the_loop_a_file(root):
-    engine = (root / "src/tapeline/train/engine.py").read_text().splitlines()
-    start = next(n for n, line in enumerate(engine) if line.startswith("    def run("))
-    end = next(
-        n for n, line in enumerate(engine[start + 1 :], start + 1) if line.startswith("    @") or "    def " in line
-    )
-    assert end - start < 40
-    assert len((root / "src/tapeline/train/loop.py").read_text().splitlines()) < 150
+def test_what_happens_rarely_is_a_callable_that_the_loop_knows_nothing_of(root):
+    """A checkpoint, a validation, a console or a profile is a hook; neither loop imports one."""
+    rare = {"averaging", "checkpoints", "console", "history", "limit", "pictures", "profiling", "saving", "starting"}
+    rare |= {"telling", "tensorboard", "validation"}
+    assert all((root / f"src/tapeline/train/{name}.py").is_file() for name in rare)
+    for loop in ("engine", "loop"):
+        source = (root / f"src/tapeline/train/{loop}.py").read_text()
+        found = {name.rpartition(".")[2] for name in re.findall(r"tapeline\.train\.(\w+)", source)}
+        found |= {
+            name.strip()
+            for names in re.findall(r"from tapeline\.train import (.*)", source)
+            for name in names.split(",")
+        }
+        assert found and not found & rare

@@ -82,3 +82,38 @@ def test_the_time_limit_counts_from_the_start():
     with pytest.raises(LimitReached, match=r"train.max_time of 5 s is over at step 5 of 10; .* run again to go on"):
         limit(LoopEnded(step=5, **loop))
     limit(LoopEnded(step=10, **loop))
+
+
+def test_checkpoints_are_begun_by_steps_by_time_and_never_two_at_once(tf, tmp_path):
+    from tapeline.train.checkpoints import Writer
+    from tapeline.train.saving import Saving
+    from tapeline.train.state import State
+
+    state, now, saved = State({"w": tf.Variable(0.0)}, ("w",), ("loss",)), [1000.0], []
+    writer = Writer(tmp_path, keep=1, on_saved=lambda step, *_: saved.append(step))
+    saving = Saving(CheckpointPolicy(every_steps=10), state, writer, clock=lambda: now[0])
+    loop = {"start": 0, "total": 100, "epoch": 0, "metrics": {}, "seconds": 1.0, "examples": 1}
+
+    def reach(step, seconds=0.0):
+        state.step, now[0] = step, now[0] + seconds
+        saving(LoopEnded(step=step, **loop))
+        writer.wait()
+        return saved
+
+    assert reach(9, 29.0) == []
+    assert reach(9, 1.0) == [9]  # 30 s after the beginning
+    assert reach(9, 60.0) == [9]  # nothing new
+    assert reach(10) == [9, 10]
+    assert reach(11, 29.9) == [9, 10]  # counted from the last one
+    assert reach(12, 0.1) == [9, 10, 12]
+    writer.busy = True
+    assert reach(25) == [9, 10, 12]
+    writer.busy = False
+    saving("what is no loop")
+    writer.wait()
+    assert saved == [9, 10, 12]
+    saving(Started(step=25, total=100, steps_per_epoch=5))
+    writer.close()
+    assert saved == [9, 10, 12, 25]
+    assert [saving.next_stop(step) for step in (0, 9, 10, 11)] == [10, 10, 20, 20]
+    assert Saving(CheckpointPolicy(), state, writer).next_stop(5) > 1 << 60

@@ -106,6 +106,18 @@ def test_patience_ends_early_and_is_a_result(run):
     assert f'"step": {best.step}'.encode() in patient.outs()["metrics.json"]
 
 
+def test_no_data_is_read_after_patience_ran_out(run, monkeypatch):
+    from tapeline.train import feed
+
+    read, chunks = [], feed.Feed.chunks
+    monkeypatch.setattr(feed, "CHUNK_STEPS", 1)
+    monkeypatch.setattr(feed.Feed, "chunks", lambda *given: (read.append(c.end) or c for c in chunks(*given)))
+    ended = []
+    patient = run("patient", epochs=60, best={"metric": "loss", "mode": "max", "patience": 2})
+    patient(hooks=[lambda r: ended.append(r.step) if isinstance(r, LoopEnded) else None])
+    assert read[-1] == ended[-1] < 60 * 6
+
+
 def test_a_hook_sees_frozen_records_in_order(run):
     records = []
     run("hooked", epochs=2)(hooks=[records.append], pace=Lengths(4))

@@ -1,5 +1,9 @@
 """Going on: a longer horizon, another run's weights, and what is said when neither fits."""
 
+import contextlib
+import os
+import subprocess
+
 import datasets
 import numpy as np
 import pytest
@@ -8,6 +12,7 @@ from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.errors import InputError
 from tapeline.train.options import steps
+from tapeline.train.records import LoopEnded
 
 
 @pytest.fixture
@@ -162,3 +167,61 @@ def test_scalars_and_pictures_for_tensorboard(run, tmp_path, tf):
         for event in tf.compat.v1.train.summary_iterator(str(file)):
             tags |= {(file.parent.name, value.tag) for value in event.summary.value}
     assert tags == {("train", "loss"), ("train", "accuracy"), ("val", "loss"), ("val", "accuracy"), ("val", "grey")}
+
+
+def test_the_last_of_several_other_runs_is_compared_and_many_differences_are_counted(tf, tmp_path):
+    import os
+
+    from tapeline import files
+    from tapeline.train import starting
+
+    for age, (name, covered) in enumerate(
+        {"a": {"x": 1, "y": 1}, "b": {"x": 1, "y": 2}, "c": {"x": 2, "y": 3}}.items()
+    ):
+        (tmp_path / name / f"step-{age:012d}").mkdir(parents=True)
+        record = tmp_path / name / starting.RECORD
+        files.write_json(record, covered)
+        os.utime(record, (1000 + age, 1000 + age))
+    assert starting._why_fresh(tmp_path / "new", {"x": 2, "y": 4}) == "y"
+    assert starting._why_fresh(tmp_path / "c", {"x": 2, "y": 2}) == "x"  # its own record is no other run's
+    (tmp_path / "c" / "step-000000000002").rmdir()
+    assert starting._why_fresh(tmp_path / "new", {"x": 1, "y": 3}) == "y"
+    assert starting._why_fresh(tmp_path / "elsewhere" / "new", {}) == ""
+    assert starting._listed(list("abcde")) == "a, b, c, d, e"
+    assert starting._listed(list("abcdef")) == "a, b, c, d, e and 1 more"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk")
+def test_a_disk_that_fills_up_during_training_costs_what_watches_it_and_nothing_else(run, tmp_path):
+    """Checkpoints, pictures, TensorBoard's files and a profile are on a full disk; the outputs are on another one."""
+    source = recipes.EVERYTHING + (
+        "\n    def pictures(self, data):\n        import numpy as np\n"
+        "        return {'grey': np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)}\n"
+    )
+    path = recipes.write(tmp_path / "shown", source)
+    whole = run("whole")
+    whole.recipe = path
+    full = run("full", tensorboard=True, checkpoint={"every_steps": 2})
+    full.recipe, disk = path, tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)], check=True)
+    try:
+        (full.folder).mkdir()
+        for name in ("checkpoints", "traces"):
+            (disk / name).mkdir()
+            (full.folder / name).symlink_to(disk / name)
+
+        def fill(record):
+            if isinstance(record, LoopEnded) and record.step == 2:
+                with (disk / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+                    while file.write(bytes(4096)):
+                        pass
+
+        full(hooks=[fill], pace=Lengths(2), profile=(8, 10))
+        said = "\n".join(full.notes)
+        for name in ("pictures", "scalars for TensorBoard", "profiles"):
+            assert said.count(f"{name}: No space left on device") == 1, said
+        assert "checkpoint of step" in said and "could not be written (No space left on device)" in said
+        assert full.outs() == whole().outs()
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)

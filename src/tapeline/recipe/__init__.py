@@ -7,6 +7,7 @@ from tapeline.hyperparameters import RecipeParams, field
 from tapeline.recipe import schedules
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
+from tapeline.recipe.noise import Noise
 from tapeline.recipe.optimizers import optimizer
 from tapeline.recipe.supervised import Supervised
 
@@ -14,6 +15,7 @@ __all__ = [
     "Batch",
     "Context",
     "Metrics",
+    "Noise",
     "Recipe",
     "RecipeParams",
     "Supervised",

@@ -18,11 +18,15 @@ class Context:
 
     @property
     def seed(self) -> tf.Tensor:
-        """A stateless seed, int32 of shape (2,): a pure function of (run seed, step).
+        """A stateless seed, int64 of shape (2,): a pure function of (run seed, step).
 
-        Draw several things by `tf.random.split(context.seed, n)`.
+        Draw several things by `seeds`.
         """
         return tf.random.fold_in(self.key, self.step)
+
+    def seeds(self, count: int) -> list[tf.Tensor]:
+        """Return so many stateless seeds of one step, each int64 of shape (2,), unrelated to each other."""
+        return list(tf.unstack(tf.random.split(self.seed, count)))
 
     def fold_in(self, number: int) -> "Context":
         """Return a context whose seeds are unrelated to this one's."""

@@ -19,7 +19,9 @@ from tapeline.hyperparameters import RecipeParams, Transforms
 from tapeline.recipe import fused_layers, fused_updates
 from tapeline.recipe.context import Context
 from tapeline.recipe.gradients import transform
+from tapeline.recipe.noise import Noise
 from tapeline.recipe.variables import layers
+from tapeline.statistics import TrainStatistics
 
 Batch = Mapping[str, tf.Tensor]
 """Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""
@@ -40,19 +42,39 @@ class Recipe(ABC):
         "eager": ("float32", "mixed_bfloat16"),
     }
     """Compile mode → precisions that the recipe supports. Others are refused in one line."""
-    inputs: ClassVar[Sequence[str]] = ()
-    """The features that `predict` takes, and with them the exported model."""
+    inputs: Sequence[str] | Mapping[str, Feature | Noise] = ()
+    """What `predict` takes, and with it the exported model: names of features.
+
+    Where not all of it are features, `build` sets a dict of name → type:
+    `self.inputs = {"label": self.features["label"], "noise": Noise(100)}`.
+    """
     target: ClassVar[str | None] = None
     """The feature that `predict` foretells."""
 
-    def __init__(self, params: RecipeParams, features: Mapping[str, Feature]) -> None:
+    def __init__(
+        self, params: RecipeParams, features: Mapping[str, Feature], statistics: TrainStatistics | None = None
+    ) -> None:
         self.params: Any = params
         self.features = features
+        self._statistics = statistics
         self._transforms: Mapping[str, Transforms] = {}
         self._accumulate, self._replicas, self._fused = 1, 1, False
         self.batch_size = 1
         """How many examples a training step has, for recipes that draw them themselves."""
         self._context: Context | None = None
+        self.updated: set[str] = set()
+        """The names of the optimizers that `update` was called with."""
+
+    @property
+    def statistics(self) -> TrainStatistics:
+        """The train split's statistics: `statistics["age"].mean`, `.std`, `.min`, `.max`; `statistics["kind"].counts`.
+
+        A function of the dataset alone, so a constant made of them is the same in each run, resumed or not, and in the
+        exported model. Raises `InputError` for a feature or a train split that is not there.
+        """
+        if self._statistics is None:
+            raise InputError(f"{type(self).__name__} asks for statistics, and was built without a dataset")
+        return self._statistics
 
     def configure(
         self,
@@ -98,11 +120,16 @@ class Recipe(ABC):
     def served(self, data: Columns) -> Columns:
         """Return what the exported model is given to record its answers on a split: the features in `inputs`.
 
-        Override it for a model whose inputs are no features, such as noise. The same at each call.
+        `Noise` among the inputs is drawn, as many examples as the split has. Override it for a model whose inputs are
+        neither. The same at each call.
         """
-        if unknown := [name for name in self.inputs if name not in data]:
+        examples = len(next(iter(data.values())))
+        kinds = self.inputs if isinstance(self.inputs, Mapping) else {}
+        noise = {name: kind for name, kind in kinds.items() if isinstance(kind, Noise)}
+        drawn = {name: kind.draw(examples, number) for number, (name, kind) in enumerate(noise.items())}
+        if unknown := [name for name in self.inputs if name not in data and name not in drawn]:
             raise InputError(f"inputs names {', '.join(unknown)}: the features are {', '.join(data)}")
-        return {name: data[name] for name in self.inputs}
+        return {name: drawn[name] if name in drawn else data[name] for name in self.inputs}
 
     def evaluate(self, data: Columns) -> Mapping[str, float]:
         """Return metrics of a split that no per-example figure can say. Plain Python on the host; none by default."""
@@ -114,10 +141,8 @@ class Recipe(ABC):
 
     def signatures(self) -> Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]:
         """Return what to export: signature name → `tf.function` with an input signature."""
-        specs = [
-            tf.TensorSpec((None, *self.features[name].shape), self.features[name].dtype, name=name)
-            for name in self.inputs
-        ]
+        kinds = self.inputs if isinstance(self.inputs, Mapping) else {name: self.features[name] for name in self.inputs}
+        specs = [tf.TensorSpec((None, *kind.shape), kind.dtype, name=name) for name, kind in kinds.items()]
 
         def serve(*tensors: tf.Tensor) -> Mapping[str, tf.Tensor]:
             return self.predict(dict(zip(self.inputs, tensors, strict=True)))
@@ -130,7 +155,9 @@ class Recipe(ABC):
         Raises `InputError` for a variable that the loss does not depend on.
         """
         self.refuse_missing(variables, gradients)
-        transforms = self._transforms.get(self._name(optimizer))
+        name = self._name(optimizer)
+        self.updated.add(name)
+        transforms = self._transforms.get(name)
         if transforms is not None:
             assert self._context is not None, "the engine sets the context before each step"
             gradients = transform(gradients, variables, transforms, self._context.fold_in(1).seed)

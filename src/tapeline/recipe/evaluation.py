@@ -4,13 +4,16 @@ Training measures `val` with it, validate measures `test`.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.dataset import Dataset
-from tapeline.recipe import Context, Recipe
+from tapeline.errors import InputError
+from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
 from tapeline.recipe.metrics import means, sums_and_counts
 
@@ -18,21 +21,30 @@ from tapeline.recipe.metrics import means, sums_and_counts
 class Evaluation:
     """One recipe's `eval_step` over one split.
 
-    The state is not changed: what eval_step assigned would be found by the contract test.
+    Random draws in `eval_step` are functions of the batch's number, those of the global generators in `evaluate` of the
+    run's seed: every validation draws the same. watch: called before `evaluate`; what it returns is called after.
     """
 
     def __init__(
-        self, recipe: Recipe, dataset: Dataset, split: str, *, batch_size: int, key: tf.Tensor, eager: bool = False
+        self,
+        recipe: Recipe,
+        dataset: Dataset,
+        split: str,
+        *,
+        batch_size: int,
+        key: tf.Tensor,
+        eager: bool = False,
+        watch: Callable[[], Callable[[], None]] = lambda: lambda: None,
     ) -> None:
         self._recipe = recipe
         self._examples = dataset.examples(split)
         self._size = min(batch_size, self._examples)
         self._columns = dataset.columns(split)
-        self._key = key
+        self._key, self._watch = key, watch
         self.names: list[str] = []
         """The metrics' names, in the order of the totals; known after the first call."""
         self._converted = convert(recipe.eval_step)
-        self._measure = self.step if eager else tf.function(self.step, autograph=False)
+        self._measure: Any = self.step if eager else tf.function(self.step, autograph=False)
 
     def __call__(self) -> dict[str, float]:
         """Return the metrics' exact means over the split, with what `evaluate` adds."""
@@ -40,8 +52,28 @@ class Evaluation:
         for number, start in enumerate(range(0, self._examples, self._size)):
             batch = {name: tf.constant(column[start : start + self._size]) for name, column in self._columns.items()}
             totals = totals + self._measure(batch, tf.constant(number, tf.int64)).numpy()
-        measured = means(self.names, np.asarray(totals))
-        return {**measured, **{name: float(value) for name, value in self._recipe.evaluate(self._columns).items()}}
+        return {**means(self.names, np.asarray(totals)), **self.on_host(self._examples)}
+
+    def on_host(self, examples: int) -> dict[str, float]:
+        """Return what the recipe's `evaluate` says of the first examples of the split."""
+        if type(self._recipe).evaluate is Recipe.evaluate:
+            return {}
+        keras.utils.set_random_seed(int(self._key[0]))
+        check = self._watch()
+        columns = {name: column[:examples] for name, column in self._columns.items()}
+        returned: Any = self._recipe.evaluate(columns)
+        if not isinstance(returned, Mapping):
+            what = "nothing" if returned is None else f"a {type(returned).__name__}"
+            raise InputError(f"evaluate returns {what}: return a dict of numbers, such as {{'distance': 0.5}}")
+        measured = {name: float(value) for name, value in returned.items()}
+        check()
+        return measured
+
+    def trace(self) -> Any:
+        """Trace `eval_step` for a whole batch, which is not traced again, and return the concrete function."""
+        specs = {n: tf.TensorSpec((self._size, *c.shape[1:]), c.dtype) for n, c in self._columns.items()}
+        measure = tf.function(self.step, autograph=False) if self._measure == self.step else self._measure
+        return measure.get_concrete_function(specs, tf.TensorSpec([], tf.int64))
 
     def pictures(self) -> Mapping[str, NDArray[np.uint8]]:
         """Return what the recipe shows."""
@@ -77,5 +109,9 @@ class Evaluation:
     def step(self, batch: Mapping[str, tf.Tensor], number: tf.Tensor) -> tf.Tensor:
         """Return one batch's (sum, count) of each metric."""
         step = self._recipe.eval_step if tf.executing_eagerly() else self._converted
-        self.names, totals = sums_and_counts(step(batch, Context(number, self._key)))
+        context = Context(number, self._key)
+        randomness.seed_states(variables.find(self._recipe).seeds, context)
+        with randomness.seeded_images(context, "eval_step"):
+            metrics = step(batch, context)
+        self.names, totals = sums_and_counts(metrics, of="eval_step")
         return totals

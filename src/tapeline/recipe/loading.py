@@ -1,6 +1,7 @@
 """From a file to a built recipe; and from an error inside it to the line where it happened."""
 
 import importlib.util
+import json
 import re
 import sys
 import traceback
@@ -13,10 +14,12 @@ import keras
 import pydantic
 import tensorflow as tf
 
+from tapeline import files
 from tapeline.dataset import Feature
-from tapeline.errors import InputError, RunError, TapelineError
+from tapeline.errors import InputError, RunError, TapelineError, graph_reason
+from tapeline.mistakes import mistakes_in
 from tapeline.recipe.contract import Recipe
-from tapeline.recipe.variables import DISK_ERRORS
+from tapeline.statistics import TrainStatistics
 
 
 def load(path: Path) -> type[Recipe]:
@@ -48,30 +51,42 @@ def load(path: Path) -> type[Recipe]:
 
 
 def build(
-    path: Path, params: Mapping[str, Any], features: Mapping[str, Feature], *, seed: int = 0, precision: str = "float32"
+    path: Path,
+    params: Mapping[str, Any],
+    features: Mapping[str, Feature],
+    *,
+    statistics: TrainStatistics | None = None,
+    seed: int = 0,
+    precision: str = "float32",
 ) -> Recipe:
     """Return a recipe with its models and optimizers created; the same initial weights for the same seed.
 
+    statistics: of the train split, for a recipe that asks for them.
     Sets the global seeds of Python, NumPy and TensorFlow, and Keras' name counters, on which both depend.
     """
     kind = load(path)
     try:
-        typed = kind.Params.model_validate(dict(params))
+        # Through JSON, as `params.yaml` is checked: a list is then a tuple's natural form, and a text an integer key's.
+        typed = kind.Params.model_validate_json(json.dumps(dict(params), default=str))
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InputError(f"params of recipe {path}: {key} is {first['input']!r}: {first['msg']}") from None
+        first = mistakes_in(error, dict(params))[0]
+        raise InputError(first.told(f"params of recipe {path}: ")) from None
     keras.backend.clear_session()
     keras.utils.set_random_seed(seed)
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision)
     try:
-        recipe = kind(typed, features)
+        recipe = kind(typed, features, statistics)
         with blaming(path, InputError, "does not build"):
             recipe.build()
     finally:
         keras.config.set_dtype_policy(before)
     return recipe
+
+
+_BOLD = re.compile(r"\x1b\[[0-9;]*m")
+_KERAS = re.compile(r"Exception encountered when calling [^\n]*\n(.*?)(?:\n\s*Arguments received by|\Z)", re.DOTALL)
+"""How Keras wraps what goes wrong in a layer: a sentence, the reason, the arguments."""
 
 
 @contextmanager
@@ -82,7 +97,7 @@ def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
     except TapelineError as error:
         raise _as_raised(error) from None
     except OSError as error:
-        if error.errno in DISK_ERRORS:
+        if error.errno in files.DISK_ERRORS:
             raise
         raise kind(f"recipe {path} {what}: {_describe(error)}") from error
     except (MemoryError, tf.errors.ResourceExhaustedError) as error:
@@ -111,11 +126,17 @@ def _line_in(path: Path, error: BaseException) -> int | None:
 
 def _describe(error: BaseException) -> str:
     """Return the exception's type and the line of its text that says what is wrong."""
-    text = str(error)
+    text = _BOLD.sub("", str(error))
+    if keras_reason := _KERAS.search(text):
+        text = keras_reason[1].strip()
     if text.startswith("in user code:"):
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         named = [line for line in lines if re.match(r"[A-Za-z.]*(Error|Exception)\b", line)]
         return named[-1] if named else lines[-1]
+    if keras_reason:
+        return f"{type(error).__name__}: {' '.join(text.split())}"
+    if text.startswith("Graph execution error"):
+        return f"{type(error).__name__}: {graph_reason(text)}"
     return f"{type(error).__name__}: {_first_line(error)}"
 
 

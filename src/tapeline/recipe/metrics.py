@@ -1,5 +1,6 @@
 """Metrics as (sum, count): added up they stay exact, whatever the batches; never means of means."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,15 @@ from tapeline.errors import InputError
 from tapeline.recipe.contract import Metrics
 
 
-def sums_and_counts(metrics: Metrics) -> tuple[list[str], tf.Tensor]:
+def sums_and_counts(metrics: Metrics, *, of: str = "loss") -> tuple[list[str], tf.Tensor]:
     """Return the metrics' names, sorted, and their (sum, count), float64 of shape (metrics, 2).
 
-    Raises `InputError` for a metric that is neither per-example nor a (sum, count) pair.
+    of: the method that returned them. Raises `InputError` for what is no dict, and for a metric that is neither
+    per-example nor a (sum, count) pair.
     """
+    if not isinstance(metrics, Mapping):
+        what = "nothing" if metrics is None else f"a {type(metrics).__name__}"
+        raise InputError(f"{of} returns {what}: return a dict of metrics, such as {{'loss': losses}}")
     names = sorted(metrics)
     pairs = [_pair(name, metrics[name]) for name in names]
     if not pairs:

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tapeline import arrays
 from tapeline.errors import InputError
 from tapeline.recipe.contract import Columns
 
@@ -16,7 +17,7 @@ DEFAULT = "serving_default"
 def predictions(
     signature: Callable[..., Mapping[str, tf.Tensor]], given: Columns, batch_size: int
 ) -> dict[str, NDArray[Any]]:
-    """Return a signature's outputs for all that is given, in order, by output name.
+    """Return a signature's outputs for all that is given, in order, by output name; text as bytes.
 
     Raises `InputError` when the signature takes an input that is not given.
     """
@@ -28,7 +29,7 @@ def predictions(
         batch = [tf.constant(given[name][start : start + batch_size]) for name in names]
         for name, value in signature(*batch).items():
             parts.setdefault(name, []).append(value.numpy())
-    return {name: np.concatenate(values) for name, values in sorted(parts.items())}
+    return {name: arrays.storable(np.concatenate(values)) for name, values in sorted(parts.items())}
 
 
 def inputs(signature: Any) -> list[str]:

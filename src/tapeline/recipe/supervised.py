@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tapeline.errors import InputError
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.metrics import sums_and_counts
@@ -25,6 +26,14 @@ class Supervised(Recipe):
     def configure(self, **options: Any) -> None:
         """Take the options, and create the optimizer's slots now where the variables are known: one trace then does."""
         super().configure(**options)
+        kind = type(self)
+        if kind.variables is Supervised.variables and not hasattr(self, "model"):
+            raise InputError(
+                f"{kind.__name__} has no self.model: create it in `build`, or let the property `variables` return what "
+                f"is to be trained"
+            )
+        if kind.train_step is Supervised.train_step and not hasattr(self, "optimizer"):
+            raise InputError(f"{kind.__name__} has no self.optimizer: create it in `build`")
         model, optimizer = getattr(self, "model", None), getattr(self, "optimizer", None)
         if getattr(model, "built", False) and not getattr(optimizer, "built", True):
             self.optimizer.build(self.variables)
@@ -54,7 +63,7 @@ class Supervised(Recipe):
     def gradients(self, batch: Batch) -> tuple[Sequence[tf.Tensor | None], Metrics]:
         """Return the gradient of the batch's mean loss for each of `variables`, and the metrics."""
         with tf.GradientTape() as tape:
-            losses, metrics = self.loss(batch, training=True)
+            losses, metrics = self._measured(batch, training=True)
             objective = tf.reduce_mean(losses) + self.regularization()
         return tape.gradient(objective, self.variables), {"loss": losses, **metrics}
 
@@ -66,5 +75,15 @@ class Supervised(Recipe):
 
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
         """Measure without dropout and with the moving statistics."""
-        losses, metrics = self.loss(batch, training=False)
+        losses, metrics = self._measured(batch, training=False)
         return {"loss": losses, **metrics}
+
+    def _measured(self, batch: Batch, *, training: bool) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
+        """Return what `loss` does. Raises `InputError` when that is no pair."""
+        returned: Any = self.loss(batch, training=training)
+        if not isinstance(returned, (tuple, list)) or len(returned) != 2 or not isinstance(returned[1], Mapping):
+            raise InputError(
+                f"{type(self).__name__}.loss must return a pair, the loss of each example and a dict of further "
+                f"metrics, such as `return losses, {{}}`"
+            )
+        return returned[0], returned[1]

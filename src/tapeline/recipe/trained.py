@@ -6,6 +6,7 @@ from typing import Any
 
 from tapeline.dataset import Dataset
 from tapeline.recipe import Recipe, loading, variables
+from tapeline.statistics import TrainStatistics
 
 
 def load(recipe: Path, params: Mapping[str, Any], dataset: Dataset, folder: Path) -> Recipe:
@@ -13,7 +14,7 @@ def load(recipe: Path, params: Mapping[str, Any], dataset: Dataset, folder: Path
 
     Raises `InputError` when the weights are missing or are not exactly this recipe's.
     """
-    built = loading.build(recipe, params, dataset.features)
+    built = loading.build(recipe, params, dataset.features, statistics=TrainStatistics(dataset))
     weights = variables.find(built).weights
     variables.assign(weights, variables.read_bundle(folder / "weights" / variables.BUNDLE, weights))
     return built

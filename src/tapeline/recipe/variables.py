@@ -4,9 +4,8 @@ A recipe may keep its models and optimizers in any attribute, in lists, dicts an
 finds them all; `tapeline.train.completeness` proves, from the traced loop, that it did.
 """
 
-import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -15,12 +14,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tapeline import files
 from tapeline.errors import InputError, RunError
+from tapeline.recipe import randomness
 
 BUNDLE = "weights"
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
-"""The disk's fault, not the recipe's or TensorFlow's, whose own errors only have them as text."""
-_LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType, tf.Tensor)
+LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType, tf.Tensor)
+"""What a walk through a recipe's attributes does not enter: a module leads to everything in the process."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Variables:
     """Slots, iterations and learning rates."""
     seeds: dict[str, tf.Variable] = field(default_factory=dict)
     """States of Keras' seed generators, shape (2,)."""
+    generators: dict[str, keras.Variable] = field(default_factory=dict)
+    """The same states as Keras' own variables."""
 
     def all(self) -> dict[str, tf.Variable]:
         """Return all three roles as one mapping."""
@@ -40,18 +42,60 @@ class Variables:
 
 
 def find(recipe: Any) -> Variables:
-    """Return the variables that can be reached from the recipe's attributes, each once."""
+    """Return the variables that the recipe's attributes reach, each once; the state of `keras.random` comes last.
+
+    Raises `InputError` for a set with variables in it, whose order is another in each process.
+    """
     found = Variables()
     seen: set[int] = set()
     for attribute, value in vars(recipe).items():
         for name, variable, role in _walk(value, attribute, seen):
-            getattr(found, role)[_unique(name, found.all())] = variable
+            _add(found, name, variable, role)
+    state = randomness.keras_random()
+    if state is not None and id(state.value) not in seen:
+        _add(found, "keras.random", state, "seeds")
     return found
 
 
-def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, tf.Variable, str]]:
-    """Yield (name, variable, role) below one object; `seen` holds the identities already visited."""
-    if isinstance(value, _LEAVES) or id(value) in seen:
+def _add(found: Variables, name: str, variable: Any, role: str) -> None:
+    name = _unique(name, found.all())
+    if isinstance(variable, keras.Variable):
+        found.generators[name] = variable
+        variable = variable.value
+    getattr(found, role)[name] = variable
+
+
+def tables(recipe: Any) -> frozenset[int]:
+    """Return the identities of the handles of the immutable lookup tables that the recipe's attributes reach."""
+    found: set[int] = set()
+    seen: set[int] = set()
+
+    def walk(value: Any) -> None:
+        if isinstance(value, (*LEAVES, tf.Variable, keras.Variable, keras.optimizers.Optimizer)) or id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, tf.lookup.StaticHashTable):
+            found.add(id(value.resource_handle))
+        elif isinstance(value, Mapping):
+            for item in value.values():
+                walk(item)
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            for item in value:
+                walk(item)
+        elif hasattr(value, "__dict__"):
+            for item in vars(value).values():
+                walk(item)
+
+    walk(vars(recipe))
+    return frozenset(found)
+
+
+def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str]]:
+    """Yield (name, variable, role) below one object; `seen` holds the identities already visited.
+
+    The variable is a `tf.Variable`, and a `keras.Variable` in the role of a seed.
+    """
+    if isinstance(value, LEAVES) or id(value) in seen:
         return
     seen.add(id(value))
     if isinstance(value, tf.Variable):
@@ -72,22 +116,29 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, tf.Varia
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _walk(item, f"{path}/{key}", seen)
-    elif isinstance(value, (list, tuple, set, frozenset)):
+    elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from _walk(item, f"{path}/{index}", seen)
+    elif isinstance(value, (set, frozenset)):
+        for item in value:
+            for name, *_ in _walk(item, "", seen):
+                raise InputError(
+                    f"self.{path} is a {type(value).__name__} that holds {name.strip('/') or 'a variable'}: its order "
+                    f"is another in each process, so its variables could not be told apart; make it a list or a dict"
+                )
     elif hasattr(value, "__dict__"):
         for name, item in vars(value).items():
             if not name.startswith("_self_"):  # TensorFlow's own bookkeeping in every tf.Module
                 yield from _walk(item, f"{path}/{name.lstrip('_')}", seen)
 
 
-def _keras_variable(variable: Any, path: str, seen: set[int]) -> Iterator[tuple[str, tf.Variable, str]]:
+def _keras_variable(variable: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str]]:
     raw = variable.value
     if id(raw) in seen:
         return
     seen |= {id(variable), id(raw)}
     is_seed = variable.name == "seed_generator_state" and tuple(variable.shape) == (2,)
-    yield path, raw, "seeds" if is_seed else "weights"
+    yield (path, variable, "seeds") if is_seed else (path, raw, "weights")
 
 
 def _unique(name: str, taken: Mapping[str, Any]) -> str:
@@ -100,6 +151,11 @@ def snapshot(variables: Mapping[str, tf.Variable]) -> dict[str, tf.Tensor]:
     """Return the values as they are now. Copy-on-write: nothing is copied until a variable changes."""
     read = tf.raw_ops.ReadVariableOp  # half the time of `read_value`, between every two loops
     return {name: read(resource=variable.handle, dtype=variable.dtype) for name, variable in variables.items()}
+
+
+def bits(variables: Mapping[str, tf.Variable]) -> list[bytes]:
+    """Return the bytes of every variable, in their order."""
+    return [value.numpy().tobytes() for value in snapshot(variables).values()]
 
 
 def assign(variables: Mapping[str, tf.Variable], values: Mapping[str, tf.Tensor]) -> None:
@@ -121,47 +177,106 @@ def write_bundle(prefix: Path, values: Mapping[str, tf.Tensor]) -> None:
             tensors=[values[n] for n in names],
         )
     except tf.errors.OpError as error:
-        for number in DISK_ERRORS:
+        for number in files.DISK_ERRORS:  # TensorFlow has them as text only
             if os.strerror(number) in error.message:
                 raise OSError(number, os.strerror(number), str(prefix)) from None
         raise RunError(f"{prefix} could not be written: {error.message.splitlines()[0]}") from None
 
 
-def read_bundle(prefix: Path, expected: Mapping[str, tf.Variable]) -> dict[str, tf.Tensor]:
-    """Return the tensors of a bundle. It must hold exactly the expected names, shapes and dtypes.
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle whose index was read: what it holds, by name. The values are checked when they are read."""
+
+    prefix: Path
+    shapes: Mapping[str, list[int]]
+    dtypes: Mapping[str, tf.DType]
+    remedy: str
+
+    def read(self, names: Iterable[str]) -> dict[str, tf.Tensor]:
+        """Return tensors by name. Raises `InputError` when one's bytes are not those that were written."""
+        names = list(names)
+        try:
+            values = tf.raw_ops.RestoreV2(
+                prefix=str(self.prefix),
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                dtypes=[self.dtypes[name] for name in names],
+            )
+        except (tf.errors.OpError, ValueError) as error:
+            raise _altered(self.prefix, ".data-00000-of-00001", error, self.remedy) from None
+        return dict(zip(names, values, strict=True))
+
+
+def open_bundle(prefix: Path, *, remedy: str = "`dvc checkout` it, or train again") -> Bundle:
+    """Read the index of a bundle. Raises `InputError`, which ends in `remedy`, when it was cut or altered."""
+    index = Path(f"{prefix}.index")
+    try:
+        _check_footer(index)
+        stored = tf.train.load_checkpoint(str(prefix))
+        shapes, dtypes = stored.get_variable_to_shape_map(), stored.get_variable_to_dtype_map()
+    except FileNotFoundError:
+        raise InputError(f"{index} is missing: {remedy}") from None
+    except (tf.errors.OpError, ValueError) as error:
+        raise _altered(prefix, ".index", error, remedy) from None
+    return Bundle(prefix, shapes, dtypes, remedy)
+
+
+def _check_footer(index: Path) -> None:
+    """Raise `ValueError` for a table whose end points outside of it: TensorFlow would allocate whatever it says.
+
+    The last 48 bytes are offset and size of two blocks, as varints, padding, and 8 bytes that mark a table.
+    """
+    content = files.read_bytes(index)
+    place, numbers = max(len(content) - 48, 0), [0]
+    shift = 0
+    for byte in content[place:-8]:
+        numbers[-1] |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            numbers.append(0)
+            shift = 0
+    if len(content) < 48 or len(numbers) < 5 or any(n + size > place for n, size in (numbers[:2], numbers[2:4])):
+        raise ValueError("its end points outside of it")
+
+
+def _altered(prefix: Path, suffix: str, error: Exception, remedy: str) -> InputError:
+    path = Path(f"{prefix}{suffix}")
+    if not path.exists():
+        return InputError(f"{path} is missing: {remedy}")
+    lines = str(error).splitlines() or [type(error).__name__]
+    return InputError(f"{path} was cut or altered ({lines[0]}): {remedy}")
+
+
+def read_bundle(
+    prefix: Path, expected: Mapping[str, tf.Variable], *, remedy: str = "train again"
+) -> dict[str, tf.Tensor]:
+    """Return the tensors of a bundle. It must hold exactly the expected names and dtypes, and shapes that fit.
 
     Raises `InputError` naming the first difference; nothing is ever restored in part.
     """
-    try:
-        stored = tf.train.load_checkpoint(str(prefix))
-        shapes, dtypes = stored.get_variable_to_shape_map(), stored.get_variable_to_dtype_map()
-    except (tf.errors.OpError, ValueError) as error:
-        raise InputError(f"{prefix} is not readable: {str(error).splitlines()[0]}") from None
-    for name in sorted(expected.keys() | shapes.keys()):
-        if name not in shapes:
-            raise InputError(f"{prefix} has no {name}, which the recipe has: train again")
+    bundle = open_bundle(prefix)
+    for name in sorted(expected.keys() | bundle.shapes.keys()):
+        if name not in bundle.shapes:
+            raise InputError(f"{prefix} has no {name}, which the recipe has: {remedy}")
         if name not in expected:
-            raise InputError(f"{prefix} has {name}, which the recipe has not: train again")
-        variable = expected[name]
-        if list(shapes[name]) != variable.shape.as_list() or dtypes[name] != variable.dtype:
+            raise InputError(f"{prefix} has {name}, which the recipe has not: {remedy}")
+        variable, shape, dtype = expected[name], bundle.shapes[name], bundle.dtypes[name]
+        if not variable.shape.is_compatible_with(shape) or dtype != variable.dtype:
             raise InputError(
-                f"{prefix}: {name} is {dtypes[name].name}{list(shapes[name])}, the recipe's is "
-                f"{variable.dtype.name}{variable.shape.as_list()}: train again"
+                f"{prefix}: {name} is {dtype.name}{list(shape)}, the recipe's is "
+                f"{variable.dtype.name}{_shown(variable.shape)}: {remedy}"
             )
-    names = list(expected)
-    values = tf.raw_ops.RestoreV2(
-        prefix=str(prefix),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        dtypes=[expected[name].dtype for name in names],
-    )
-    return dict(zip(names, values, strict=True))
+    return bundle.read(expected)
+
+
+def _shown(shape: tf.TensorShape) -> str:
+    return "[...]" if shape.rank is None else str(shape.as_list())
 
 
 def layers(value: Any, seen: set[int] | None = None) -> Iterator[keras.Layer]:
     """Yield every Keras layer that can be reached from a recipe's attributes, nested ones too."""
     seen = set() if seen is None else seen
-    if isinstance(value, _LEAVES) or id(value) in seen:
+    if isinstance(value, LEAVES) or id(value) in seen:
         return
     seen.add(id(value))
     if isinstance(value, keras.Layer):

@@ -1,34 +1,83 @@
 """A recipe with all that its run needs, at step 0: feed, loop, state, evaluation."""
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError
 from tapeline.recipe import Recipe, Supervised, evaluation, loading, variables
-from tapeline.train import completeness
+from tapeline.statistics import TrainStatistics
+from tapeline.train import completeness, python_state, repeatability, requirements
 from tapeline.train.averaging import Average
 from tapeline.train.batches import Batches
 from tapeline.train.feed import Feed
 from tapeline.train.in_graph import InGraphValidation
 from tapeline.train.loop import Loop
 from tapeline.train.memory import fits_in_ram
+from tapeline.train.repeatability import Made
 from tapeline.train.settings import TrainSettings
 from tapeline.train.state import State
 
+OTHER = 1
+"""For the first of two assemblies: a number that is drawn while tracing is drawn once, and shows as a difference."""
 
-def assemble(path: Path, params: Mapping[str, Any], settings: TrainSettings, dataset: Dataset) -> "Assembled":
-    """Load and build a recipe and everything that its run needs. Raises `InputError` for what the recipe cannot do."""
+
+def assemble_twice(
+    path: Path,
+    params: Mapping[str, Any],
+    settings: TrainSettings,
+    dataset: Dataset,
+    *,
+    first_look: Callable[["Assembled"], None] = lambda assembled: None,
+) -> "Assembled":
+    """Assemble, and refuse a recipe that is different at each start; see `repeatability`.
+
+    first_look: called with the first of both, which nobody will train.
+    """
+    statistics = TrainStatistics(dataset)
+    first = assemble(path, params, settings, dataset, statistics=statistics, drawn=OTHER)
+    made, loaded = first.made, first.feed.columns
+    first_look(first)
+    del first
+    second = assemble(path, params, settings, dataset, statistics=statistics, loaded=loaded)
+    repeatability.check_same(path, made, second.made)
+    return second
+
+
+def assemble(
+    path: Path,
+    params: Mapping[str, Any],
+    settings: TrainSettings,
+    dataset: Dataset,
+    *,
+    statistics: TrainStatistics | None = None,
+    loaded: Mapping[str, tf.Tensor] | None = None,
+    drawn: int = 0,
+) -> "Assembled":
+    """Load and build a recipe and everything that its run needs. Raises `InputError` for what the recipe cannot do.
+
+    statistics, loaded: what another assembly has computed, and has in memory. drawn: added to the seed with which the
+    global generators of Python and NumPy begin when the recipe is traced.
+    """
     kind = loading.load(path)
     if settings.compile not in kind.modes or settings.precision not in kind.modes[settings.compile]:
         known = "; ".join(f"{mode}: {', '.join(precisions)}" for mode, precisions in kind.modes.items())
         raise InputError(
             f"{kind.__name__} does not support {settings.compile} with {settings.precision}; it has {known}"
         )
-    recipe = loading.build(path, params, dataset.features, seed=settings.seed, precision=settings.precision)
+    recipe = loading.build(
+        path,
+        params,
+        dataset.features,
+        statistics=statistics or TrainStatistics(dataset),
+        seed=settings.seed,
+        precision=settings.precision,
+    )
     _check(recipe, settings)
     recipe.configure(
         batch_size=settings.batch_size,
@@ -37,8 +86,11 @@ def assemble(path: Path, params: Mapping[str, Any], settings: TrainSettings, dat
         replicas=settings.replicas,
         fused=settings.fused,
     )
+    if drawn:
+        random.seed(settings.seed + drawn)
+        np.random.seed((settings.seed + drawn) % 2**32)
     with loading.blaming(path, InputError, "does not trace"):
-        return Assembled(recipe, settings, dataset)
+        return Assembled(recipe, settings, dataset, path, loaded)
 
 
 def _check(recipe: Recipe, settings: TrainSettings) -> None:
@@ -70,8 +122,16 @@ def _check(recipe: Recipe, settings: TrainSettings) -> None:
 class Assembled:
     """What an engine runs. Everything that it changes is in `state`."""
 
-    def __init__(self, recipe: Recipe, settings: TrainSettings, dataset: Dataset) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        settings: TrainSettings,
+        dataset: Dataset,
+        path: Path,
+        loaded: Mapping[str, tf.Tensor] | None = None,
+    ) -> None:
         self.recipe = recipe
+        initial = variables.snapshot(variables.find(recipe).all())  # before tracing, which makes states of its own
         key = tf.constant([settings.seed, 0], tf.int32)
         self.batches = _batches(settings, dataset)
         stored = dataset.features if "train" in dataset.splits else ()
@@ -79,10 +139,16 @@ class Assembled:
         in_ram = settings.data == "ram" or (
             settings.data == "auto" and (not stored or fits_in_ram(dataset.nbytes("train")))
         )
-        self.feed = Feed(recipe, columns, self.batches, key=key, in_ram=in_ram)
+        self.feed = Feed(recipe, columns, self.batches, key=key, in_ram=in_ram, loaded=loaded)
         self.evaluation = (
             evaluation.Evaluation(
-                recipe, dataset, "val", batch_size=settings.batch_size * 4, key=key, eager=settings.compile == "eager"
+                recipe,
+                dataset,
+                "val",
+                batch_size=settings.batch_size * 4,
+                key=key,
+                eager=settings.compile == "eager",
+                watch=lambda: python_state.Watch(recipe, "evaluate", generators=False),
             )
             if "val" in dataset.splits
             else None
@@ -99,11 +165,17 @@ class Assembled:
             steps_per_epoch=self.batches.steps_per_epoch,
             validation=inside,
         )
-        plain = completeness.plain_attributes(recipe)
-        traced = self.loop.trace()
-        completeness.check_unchanged(plain, completeness.plain_attributes(recipe))
+        plain = python_state.attributes(recipe)
+        step = self.loop.trace()
+        python_state.check_traced(plain, recipe)
+        requirements.check(recipe, settings, dataset, self.loop.names, self.evaluation)
+        if ignored := settings.gradients.keys() - recipe.updated:
+            raise InputError(
+                f"train.gradients names {', '.join(sorted(ignored))}, which train_step applies by itself: call "
+                f"self.update(optimizer, variables, gradients), which obeys the settings"
+            )
         found = variables.find(recipe)
-        completeness.check(traced, {**found.all(), "stop": self.loop.stop})
+        self.made = self._checked(step, found, initial, path)
         average = Average(found.weights, settings.ema) if settings.ema else None
         if average:
             self.loop.after_step = average.step
@@ -111,6 +183,23 @@ class Assembled:
             inside.average = average
         self.state = State(found.all(), tuple(found.weights), tuple(self.loop.names), average=average)
         self.loop.guarded = [variable for variable in self.state.variables.values() if variable.dtype.is_floating]
+
+    def _checked(self, step: Any, found: variables.Variables, initial: Mapping[str, tf.Tensor], path: Path) -> Made:
+        """Refuse by its name what a checkpoint could not hold, in the step and beside it; return what it is made of."""
+        tracked, tables = found.all(), variables.tables(self.recipe)
+        traced = {"train_step": step}
+        completeness.check(step, {**tracked, "stop": self.loop.stop}, tables=tables)
+        if self.feed.traced:
+            traced["prepare"] = self.feed.traced
+            changed = completeness.written(step)
+            still = {name: v for name, v in tracked.items() if id(v.handle) not in changed}
+            completeness.check(self.feed.traced, still, where="prepare", writable={}, tables=tables)
+        if self.evaluation:
+            traced["eval_step"] = self.evaluation.trace()
+            seeds = variables.find(self.recipe).seeds
+            known = tracked | seeds
+            completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=tables)
+        return repeatability.made(traced, initial, data=self.feed.columns.values(), source=str(path))
 
 
 def _batches(settings: TrainSettings, dataset: Dataset) -> Batches:

@@ -3,15 +3,18 @@
 What happens then (validation, checkpoints, limits, progress) are hooks: callables that take a frozen record.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline.errors import Interrupted, RunError, TapelineError
+from tapeline.errors import InputError, Interrupted, NotRepeatable, RunError, TapelineError
+from tapeline.recipe import variables
 from tapeline.recipe.metrics import means
 from tapeline.train import guard
 from tapeline.train.feed import Chunk, Feed
@@ -41,11 +44,13 @@ class Engine:
         hooks: Sequence[Hook],
         save: Callable[[Snapshot], None],
         pace: Pace,
+        watch: Callable[[], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings, self.state, self.loop, self.feed = settings, state, loop, feed
         self.steps_per_epoch, self.total = steps_per_epoch, settings.epochs * steps_per_epoch
         self.stops, self.hooks, self.save, self.pace, self.clock = stops, hooks, save, pace, clock
+        self.watch = watch or (lambda: None)
         self.snapshot = state.snapshot()
         self._saving = threading.Lock()
 
@@ -53,7 +58,11 @@ class Engine:
         """Train to the end. An expected failure, a limit or a signal leaves a checkpoint and is raised."""
         try:
             self.tell(Started(step=self.state.step, total=self.total, steps_per_epoch=self.steps_per_epoch))
+            proven = False
             for chunk in self.feed.chunks(self.state.step, self.total):
+                if not proven:
+                    self._prove(chunk)
+                    proven = True
                 while self.state.step < chunk.end and not self.finished:
                     self._check_signal(stopper)
                     self.snapshot = self.state.snapshot()
@@ -61,6 +70,8 @@ class Engine:
                 if self.finished:
                     break
             self._check_signal(stopper)
+        except InputError:  # before the first step, so there is nothing to save
+            raise
         except (TapelineError, Interrupted):
             with self._saving:
                 self.snapshot = self.state.snapshot()
@@ -89,7 +100,35 @@ class Engine:
             raise self._interrupted(self.state.step, stopper.signum)
 
     def _interrupted(self, step: int, signum: int) -> Interrupted:
-        return Interrupted(f"stopped at step {step} of {self.total}; its checkpoint is saved", signum=signum)
+        said = f"stopped at step {step} of {self.total}; its checkpoint is saved: run it again to resume"
+        return Interrupted(said, signum=signum)
+
+    def _prove(self, chunk: Chunk) -> None:
+        """Run the next steps twice from the same state. Raises `NotRepeatable` where the bits differ."""
+        start = self.state.step
+        end = min(start + 2, chunk.end, *(stop(start) for stop in self.stops))
+        found = []
+        for _ in range(2):
+            try:
+                reached, table, _ = self.loop(chunk, start, end, tf.constant(self.state.sums))
+            except tf.errors.InvalidArgumentError as error:
+                raise _not_compiled(error) from None
+            if reached < end:  # asked to stop
+                break
+            found.append([table.numpy().tobytes(), *variables.bits(self.state.variables)])
+            self.state.restore(self.snapshot)
+        self.watch()
+        if len(found) == 2 and found[0] != found[1]:
+            names = ["the metrics", *self.state.variables]
+            first = next(name for name, one, other in zip(names, *found, strict=True) if one != other)
+            raise NotRepeatable(
+                f"train_step gave two results for {first} from the same state and batch: draw random numbers from "
+                f"context.seed, and keep state in tf.Variables that are attributes of the recipe"
+            )
+        if not self.feed.is_repeatable(start):
+            raise NotRepeatable(
+                "prepare gave two results for the same step: draw random numbers from context.seed, and keep no state"
+            )
 
     def _advance(self, chunk: Chunk) -> LoopEnded | Skipped:
         """Run one loop, and go back if it left anything that is not finite."""
@@ -103,6 +142,7 @@ class Engine:
         seconds, sums = self.clock() - began, table.numpy()
         if not finite:
             return self._go_back(chunk, start, end, sums)
+        self.watch()
         self.state.book(reached, sums, self.steps_per_epoch)
         self.pace.took(reached - start, seconds)
         return self._record(start, seconds)
@@ -117,7 +157,7 @@ class Engine:
         if len(set(self.state.skipped) - set(self.settings.skip)) >= self.settings.max_skipped:
             raise RunError(
                 f"step {start}: {reason}, and train.max_skipped is {self.settings.max_skipped}; "
-                f"the state before it is saved: lower the learning rate, clip the gradients, or allow more skips"
+                f"its checkpoint is saved: lower the learning rate, clip the gradients, or allow more skips"
             )
         return self._skip(reason)
 
@@ -139,3 +179,12 @@ class Engine:
             seconds=seconds,
             examples=(state.step - start) * self.settings.batch_size,
         )
+
+
+def _not_compiled(error: Any) -> Exception:
+    """Return what is to be said of operations that XLA does not have, or the error as it is."""
+    named = re.findall(r"(\w+) \(No registered", error.message)
+    if "Detected unsupported operations" not in error.message or not named:
+        unknown: Exception = error
+        return unknown
+    return InputError(f"train.compile is xla, which has no {', '.join(sorted(set(named)))}: use graph")

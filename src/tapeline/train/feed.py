@@ -14,10 +14,12 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.dataset import release
-from tapeline.recipe import Batch, Context, Recipe
+from tapeline.errors import InputError
+from tapeline.recipe import Batch, Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
 from tapeline.train.batches import Ahead, Batches
 from tapeline.train.memory import Recycled
+from tapeline.untuned import untuned
 
 CHUNK_BYTES = 64 << 20
 """How much of a super-batch is made at once; three are alive at a time."""
@@ -46,15 +48,26 @@ class Feed:
     """Everything that the steps of one run read."""
 
     def __init__(
-        self, recipe: Recipe, columns: Mapping[str, NDArray[Any]], batches: Batches, *, key: tf.Tensor, in_ram: bool
+        self,
+        recipe: Recipe,
+        columns: Mapping[str, NDArray[Any]],
+        batches: Batches,
+        *,
+        key: tf.Tensor,
+        in_ram: bool,
+        loaded: Mapping[str, tf.Tensor] | None = None,
     ) -> None:
         self._recipe, self._batches, self._key = recipe, batches, key
         self._ahead = Ahead(batches)
         self._stored = columns
-        self.columns: Mapping[str, tf.Tensor] = {n: tf.constant(c) for n, c in columns.items()} if in_ram else {}
+        self.columns: Mapping[str, tf.Tensor] = loaded or (
+            {n: tf.constant(c) for n, c in columns.items()} if in_ram else {}
+        )
         self._prepares = type(recipe).prepare is not Recipe.prepare
         self._converted = convert(recipe.prepare)
         self._kept: list[str] = list(columns)
+        self.traced: Any = None
+        """`prepare` for one step, a concrete function; none where the recipe has no `prepare`."""
         self.row_specs = self._specs()
         per_step = sum(spec.dtype.size * int(np.prod(spec.shape)) for spec in self.row_specs.values())
         self.chunk_steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, per_step)))
@@ -62,12 +75,26 @@ class Feed:
     def chunks(self, start: int, stop: int) -> Iterator[Chunk]:
         """Yield chunks that cover the steps from `start` to before `stop`; all have the same shape."""
         count = min(self.chunk_steps, max(1, stop - start))
-        data = tf.data.Dataset.range(start, stop, count)
+        data = untuned(tf.data.Dataset.range(start, stop, count))
         rows = tf.autograph.experimental.do_not_convert(lambda first: self._rows(first, count))
         data = data.map(rows, num_parallel_calls=2, deterministic=True)
         for number, rows in enumerate(data.prefetch(1)):
             first = start + number * count
             yield Chunk(first, min(first + count, stop), rows)
+
+    def is_repeatable(self, step: int) -> bool:
+        """Whether `prepare` gives the same bytes for the same step, tried twice."""
+        if not self.traced:
+            return True
+        index = self._ahead.indices(step, 1)
+        rows = {name: tf.constant(self._stored[name][index[0]]) for name in self._read}
+        twice = [self.traced(tf.constant(step, tf.int64), tf.constant(index[0]), rows) for _ in range(2)]
+        return all(
+            first.numpy().tobytes() == second.numpy().tobytes()
+            if first.dtype != tf.string
+            else bool(tf.reduce_all(first == second))
+            for first, second in zip(*(tf.nest.flatten(made) for made in twice), strict=True)
+        )
 
     def batch(self, rows: Mapping[str, tf.Tensor], columns: Mapping[str, tf.Tensor], row: tf.Tensor) -> Batch:
         """Return one step's batch out of a chunk's rows, inside the loop."""
@@ -88,7 +115,7 @@ class Feed:
             self._read = [name for name, row in zip(sorted(rows), traced.inputs[2:], strict=False) if row.consumers()]
             read = {name: rows[name] for name in self._read}
             unread = {name: spec for name, spec in rows.items() if name not in read}
-            self._prepare = self._traced(index[INDEX], read, unread) if unread else traced
+            self._prepare = self.traced = self._traced(index[INDEX], read, unread) if unread else traced
             made = {n: tf.TensorSpec(out.shape, out.dtype) for n, out in self._prepare.structured_outputs.items()}
             rows = {name: spec for name, spec in rows.items() if name in self._kept} | made
         return index | rows if self.columns or not self._stored else rows
@@ -121,9 +148,27 @@ class Feed:
     def _prepare_one(self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return what `prepare` added to or changed in one step's batch; columns it passed on are not copied."""
         batch = {**rows, **{name: tf.gather(column, index) for name, column in self.columns.items()}}
-        prepared = self._converted(dict(batch), Context(step, self._key).fold_in(2))
+        prepared = self._call(batch, Context(step, self._key).fold_in(2))
+        if not isinstance(prepared, Mapping):
+            what = "nothing" if prepared is None else f"a {type(prepared).__name__}"
+            raise InputError(f"prepare returns {what}: return the batch, such as {{**batch, 'noise': noise}}")
         self._kept = [name for name, value in prepared.items() if value is batch.get(name)]
         return {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in self._kept}
+
+    def _call(self, batch: Batch, context: Context) -> Batch:
+        """Call `prepare`, all of whose draws are functions of (seed, step)."""
+        for attempt in ("first", "last"):
+            states = variables.find(self._recipe).generators
+            try:
+                with (
+                    randomness.without_states(states, context, "prepare"),
+                    randomness.seeded_images(context, "prepare"),
+                ):
+                    prepared: Batch = self._converted(dict(batch), context)
+                return prepared
+            except randomness.LateGenerator:
+                assert attempt == "first", "the generator is made once"
+        raise AssertionError
 
     def _gather(self, name: str, index: tf.Tensor) -> tf.Tensor:
         """Copy examples out of a memory-mapped column: shape (steps, batch, *feature)."""

@@ -2,11 +2,12 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tapeline import files
+from tapeline.train.settings import Best
 
 Row = dict[str, float]
 
@@ -23,19 +24,37 @@ def write_history(path: Path, rows: Sequence[Row]) -> None:
     files.write_text(path, text.getvalue())
 
 
-def write_metrics(path: Path, rows: Sequence[Row], *, kept_step: int, skipped: Sequence[int], parameters: int) -> None:
-    """Write the last epoch's training means, the validation of the kept weights, and what happened."""
+def write_metrics(
+    path: Path, rows: Sequence[Row], *, kept_step: int, skipped: Sequence[int], parameters: int, stopped: bool = False
+) -> None:
+    """Write the last epoch's training means, the validation of the kept weights, and what happened.
+
+    stopped: whether training ended early; then all figures are those of the epoch whose weights are kept.
+    """
     last = rows[-1]
     kept = next((row for row in rows if row["step"] == kept_step), last)
+    trained = kept if stopped else last
     summary: dict[str, Any] = {
         "step": kept_step,
         "epochs": last["epoch"],
         "parameters": parameters,
         "skipped_steps": len(skipped),
         "train": {
-            name: value for name, value in last.items() if not name.startswith("val_") and name not in ("step", "epoch")
+            name: value
+            for name, value in trained.items()
+            if not name.startswith("val_") and name not in ("step", "epoch")
         },
     }
     if val := {name.removeprefix("val_"): value for name, value in kept.items() if name.startswith("val_")}:
         summary["val"] = val
     files.write_json(path, summary)
+
+
+def early_stop(best: Best, found: Mapping[str, float], rows: Sequence[Row]) -> str:
+    """Return the sentence that says why training ended before its last epoch. found: `State.best`."""
+    epoch = next((int(row["epoch"]) for row in rows if row["step"] == found["step"]), 0)
+    return (
+        f"stopped early after epoch {int(rows[-1]['epoch'])}: {best.metric} has not improved in {best.patience} "
+        f"validations; kept are the weights of epoch {epoch} (step {int(found['step'])}), "
+        f"with {best.metric} {found['value']:.6g}"
+    )

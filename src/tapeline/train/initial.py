@@ -1,13 +1,18 @@
-"""Start from weights that another run left: those with the same name and shape are taken, the others are named."""
+"""Start from weights that another run left: those with the same name and shape are taken, the others are named.
 
-from collections.abc import Callable, Mapping
+Rows that belong to classes are taken by the classes' names.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from tapeline import files
 from tapeline.errors import InputError
 from tapeline.recipe import variables
+from tapeline.train.class_rows import ClassRows
 
 
 def content(folder: Path) -> str:
@@ -15,27 +20,58 @@ def content(folder: Path) -> str:
     return files.sha256_of_files(sorted(folder.glob(f"{variables.BUNDLE}.*")))
 
 
-def take(folder: Path, weights: Mapping[str, tf.Variable], say: Callable[[str], None]) -> None:
-    """Assign the weights in `folder` that fit. Raises `InputError` when none does, or it holds none."""
+def take(
+    folder: Path,
+    weights: Mapping[str, tf.Variable],
+    say: Callable[[str], None],
+    rows: Sequence[ClassRows] | None = (),
+) -> None:
+    """Assign the weights in `folder` that fit. Raises `InputError` when none does, or it holds none.
+
+    rows: the labels whose classes are others than those that the weights were trained on, whose rows are then taken by
+    name; None when these are not known.
+    """
     prefix = folder / variables.BUNDLE
     try:
-        stored = tf.train.load_checkpoint(str(prefix))
-        shapes = stored.get_variable_to_shape_map()
-    except (tf.errors.OpError, ValueError) as error:
-        raise InputError(f"train.init_from: {folder} holds no weights: {str(error).splitlines()[0]}") from None
-    fitting = {name for name, weight in weights.items() if shapes.get(name) == weight.shape.as_list()}
-    if not fitting:
+        stored = variables.open_bundle(prefix)
+    except InputError as error:
+        raise InputError(f"train.init_from: {folder} holds no weights: {error}") from None
+    shapes = stored.shapes
+    following = {name: label for label in rows or () for name in label.axes}
+    found = {}
+    for name, value in stored.read(sorted(weights.keys() & shapes.keys())).items():
+        if name in following:
+            value = following[name].aligned(name, weights[name].numpy(), np.asarray(value))
+        elif not weights[name].shape.is_compatible_with(shapes[name]):
+            value = None
+        if value is not None:
+            found[name] = value
+    if not found:
         raise InputError(
             f"train.init_from: none of the {len(shapes)} weights in {folder} fits this recipe; it has {_few(weights)}, "
             f"they are {_few(shapes)}"
         )
-    for name in sorted(fitting):
-        weights[name].assign(tf.cast(stored.get_tensor(name), weights[name].dtype))
-    say(f"{len(fitting)} of {len(weights)} weights are taken from {folder}")
-    if left := weights.keys() - fitting:
+    for name, value in found.items():
+        weights[name].assign(tf.cast(value, weights[name].dtype))
+    say(f"{len(found)} of {len(weights)} weights are taken from {folder}")
+    for label in rows or ():
+        _say_rows(label, found.keys(), say)
+    if left := weights.keys() - found.keys() - following.keys():
         say(f"left as initialized, because none there has their name and shape: {', '.join(sorted(left))}")
     if unused := shapes.keys() - weights.keys():
         say(f"not used, because the recipe has none of their name: {', '.join(sorted(unused))}")
+    if rows is None:
+        say(f"nothing in {folder} says which classes its weights know: they are taken by place, as if it were these")
+
+
+def _say_rows(label: ClassRows, found: Collection[str], say: Callable[[str], None]) -> None:
+    if by_name := sorted(label.axes.keys() & found):
+        new = [name for name in label.now if name not in label.common]
+        rest = f"; as initialized: {', '.join(new)}" if new else ""
+        say(f"{', '.join(by_name)}: the rows of {', '.join(label.common)} are taken by name{rest}")
+    if left := sorted(label.axes.keys() - found):
+        why = f"they follow the classes of {label.label}, which are others"
+        say(f"left as initialized, because {why}: {', '.join(left)}")
 
 
 def _few(names: Mapping[str, object]) -> str:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 from tapeline.errors import LimitReached
+from tapeline.train.checkpoints import SAVED
 from tapeline.train.records import LoopEnded, Record, Started
 
 
@@ -21,7 +22,7 @@ class TimeLimit:
         elif isinstance(record, LoopEnded) and record.step < record.total and self._is_over():
             raise LimitReached(
                 f"train.max_time of {self._seconds:g} s is over at step {record.step} of {record.total}; "
-                f"its checkpoint is saved: run again to go on"
+                f"{SAVED}: run again to go on"
             )
 
     def _is_over(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.recipe import Context, Recipe
+from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
 from tapeline.recipe.metrics import sums_and_counts
 from tapeline.train import guard
@@ -71,6 +71,14 @@ class Loop:
 
     def trace(self) -> Any:
         """Trace one step and return its concrete function, which every loop then calls."""
+        traced = self._trace()
+        found = variables.find(self._recipe).seeds
+        if found.keys() != self._seeds.keys():  # tracing made them: layers that build late, or `keras.random`
+            self._seeds = found
+            traced = self._trace()
+        return traced
+
+    def _trace(self) -> Any:
         rows = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in self._feed.row_specs.items()}
         columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self._feed.columns.items()}
         number = tf.TensorSpec([], tf.int64)
@@ -111,11 +119,11 @@ class Loop:
         """Run one step of the recipe and return its metrics' (sum, count), float64 of shape (metrics, 2)."""
         batch = self._feed.batch(rows, columns, row)
         context = Context(step, self._key)
-        for number, state in enumerate(self._seeds.values()):
-            state.assign(tf.cast(context.fold_in(3 + number).seed, state.dtype))
+        randomness.seed_states(self._seeds, context)
         train_step = self._recipe.train_step if tf.executing_eagerly() else self._converted
         self._recipe._context = context
-        metrics = train_step(batch, context)
+        with randomness.seeded_images(context, "train_step"):
+            metrics = train_step(batch, context)
         self._recipe._context = None
-        self._measured, update = sums_and_counts(metrics)
+        self._measured, update = sums_and_counts(metrics, of="train_step")
         return update

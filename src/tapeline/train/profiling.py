@@ -5,7 +5,18 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from tapeline.errors import InputError
 from tapeline.train.records import LoopEnded, Note, Record, Skipped, Started
+
+
+def check(first: int, last: int, *, start: int, total: int) -> None:
+    """Raise `InputError` for steps that this run does not do: beyond its end, or done before it goes on."""
+    if last > total:
+        raise InputError(f"--profile {first}:{last}: the run has {total} steps, so the last number is at most {total}")
+    if first < start:
+        raise InputError(
+            f"--profile {first}:{last}: training goes on from step {start}: give later steps, or --fresh as well"
+        )
 
 
 class Profile:

@@ -1,7 +1,8 @@
 """One run: assemble, go on from where it was, train, write the outs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,32 @@ import tensorflow as tf
 from tapeline import files, processes
 from tapeline.dataset import Dataset
 from tapeline.environment import machine
-from tapeline.errors import RunError
+from tapeline.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.recipe import loading, variables
 from tapeline.report import Report
 from tapeline.train import checkpoints as stored
-from tapeline.train import fingerprint, history, initial, starting
-from tapeline.train.assembly import Assembled, assemble
+from tapeline.train import (
+    class_rows,
+    fingerprint,
+    history,
+    initial,
+    profiling,
+    python_state,
+    rehearsal,
+    repeatability,
+    starting,
+)
+from tapeline.train.assembly import Assembled, assemble, assemble_twice
 from tapeline.train.console import Console
 from tapeline.train.engine import Engine, Stops
 from tapeline.train.limit import TimeLimit
+from tapeline.train.observing import Observer
 from tapeline.train.options import Options
 from tapeline.train.pace import Pace
 from tapeline.train.pictures import Pictures
 from tapeline.train.profiling import Profile
 from tapeline.train.records import Hook, Note, Record, Saved
+from tapeline.train.rehearsal import Expect
 from tapeline.train.saving import Saving
 from tapeline.train.settings import TrainSettings
 from tapeline.train.state import State
@@ -43,7 +56,9 @@ def run(
     checkpoints: Path,
     options: Options,
     weights: Path | None,
+    weights_classes: class_rows.Classes | None,
     needs: Path | None,
+    expect: Expect | None,
     traces: Path,
     report: Report,
     hooks: Sequence[Hook],
@@ -51,24 +66,50 @@ def run(
     leave: Leave,
 ) -> None:
     """See `tapeline.train.stage.train`; the dataset was opened and verified there."""
-    parts = assemble(recipe, params, settings, dataset)
+    rows = _class_rows(recipe, params, dataset, weights, weights_classes)
     covered = fingerprint.parts(settings=settings.deciding(), params=params, data=dataset.fingerprint(), recipe=recipe)
     if weights:
         covered["weights"] = initial.content(weights)
+    if rows:
+        covered["weights_classes"] = {label.label: list(label.then) for label in rows}
     if needs:
         covered["needs"] = files.sha256_of_tree(needs)
     folder = checkpoints / fingerprint.fingerprint(covered)
+    is_known = (folder / repeatability.RECORD).exists() and not options.fresh
+    answers: dict[str, str] | None = None
+
+    def rehearse(first: Assembled) -> None:
+        nonlocal answers
+        answers = rehearsal.answers(first.recipe, recipe) if expect else None
+
+    if is_known:
+        parts = assemble(recipe, params, settings, dataset)
+    else:
+        parts = assemble_twice(recipe, params, settings, dataset, first_look=rehearse)
+    with loading.blaming(recipe, InputError, "fails in evaluate"):
+        examples = dataset.examples("val") if parts.evaluation else 0
+        tried = repeatability.prove_evaluate(parts.recipe, parts.evaluation, examples=examples)
+        target = parts.recipe.target
+        classes = dataset.features[target].classes if target else None
+        rehearsal.check(
+            parts.recipe, settings, parts.evaluation, tried, answers, expect, classes=classes, examples=examples
+        )
     with ExitStack() as stack:
         told = Hooks(parts, settings, options, traces, stack)
         told.hooks += [reporting(report), *hooks]
         stack.enter_context(processes.exclusive(folder / "lock", waiting=told.say))
-        starting.start(parts.state, folder, covered, options=options, weights=weights, say=told.say)
+        repeatability.check_recorded(recipe, folder, parts.made, fresh=options.fresh)
+        starting.start(parts.state, folder, covered, options=options, weights=weights, rows=rows, say=told.say)
         if settings.replicas > (cores := machine()["threads"]):
             told.say(f"train.replicas is {settings.replicas}, more than there are cores here: {cores}")
         if dropped := parts.batches.dropped:
             told.say(f"each epoch leaves out {dropped} examples of its permutation: they fill no batch")
-        writer = stack.enter_context(closing(stored.Writer(folder, keep=settings.checkpoint.keep, on_saved=told.saved)))
+        writer = stored.Writer(folder, keep=settings.checkpoint.keep, on_saved=told.saved, on_failed=told.say)
+        stack.enter_context(closing(writer))
         told.begin(writer)
+        if options.profile:
+            total = settings.epochs * parts.batches.steps_per_epoch
+            profiling.check(*options.profile, start=parts.state.step, total=total)
         engine = Engine(
             settings=settings,
             state=parts.state,
@@ -77,15 +118,42 @@ def run(
             steps_per_epoch=parts.batches.steps_per_epoch,
             stops=told.stops,
             hooks=told.hooks,
-            save=writer.write,
+            save=writer.write_last,
             pace=pace,
+            watch=python_state.Watch(parts.recipe, "train_step") if settings.compile == "eager" else None,
         )
-        stopper = Stopper(ask=lambda: parts.loop.stop.assign(0), save=engine.abandon, leave=leave)
-        with stopper, loading.blaming(recipe, RunError, "fails in a step"):
-            engine.run(stopper)
+        stopper = Stopper(
+            ask=lambda: parts.loop.stop.assign(0),
+            save=lambda number: writer.truthful(engine.abandon(number)),
+            leave=leave,
+        )
+        try:
+            with stopper, loading.blaming(recipe, RunError, "fails in a step"):
+                engine.run(stopper)
+        except (TapelineError, Interrupted) as error:
+            raise writer.truthful(error) from error.__cause__
         writer.wait()
-        _write_outs(out, parts.state, covered)
-        stored.keep_final(folder, parts.state.snapshot())
+        stopped = parts.state.step < engine.total
+        if stopped and settings.best:
+            told.say(history.early_stop(settings.best, parts.state.best or {}, parts.state.history))
+        _write_outs(out, parts.state, covered, stopped=stopped)
+        try:
+            stored.keep_final(folder, parts.state.snapshot())
+        except (OSError, RunError) as error:
+            told.say(f"the outputs are written; the state at the end is not, so --extend cannot use it: {error}")
+
+
+def _class_rows(
+    recipe: Path,
+    params: Mapping[str, Any],
+    dataset: Dataset,
+    weights: Path | None,
+    known: class_rows.Classes | None,
+) -> list[class_rows.ClassRows] | None:
+    """Return what `initial.take` needs to know of classes; before the recipe is built, because it may build another."""
+    if weights is None or not any(feature.classes for feature in dataset.features.values()):
+        return []
+    return None if known is None else class_rows.find(recipe, params, dataset, known)
 
 
 class Hooks:
@@ -96,14 +164,20 @@ class Hooks:
     ) -> None:
         self._parts, self._settings = parts, settings
         console = stack.enter_context(closing(Console(log_every=settings.log_every, batch_size=settings.batch_size)))
-        self.hooks: list[Hook] = [console, Pictures(traces / "pictures")]
+        self.hooks: list[Hook] = [console]
         self.stops: list[Stops] = [parts.loop.next_stop, console.next_stop]
+        self._observe(stack, "pictures", Pictures, traces / "pictures")
         if settings.tensorboard:
-            self.hooks.append(stack.enter_context(closing(TensorBoard(traces / "tensorboard"))))
+            self._observe(stack, "scalars for TensorBoard", TensorBoard, traces / "tensorboard")
         if options.profile:
-            profile = stack.enter_context(closing(Profile(*options.profile, traces / "profile", tell=self.tell)))
-            self.hooks.append(profile)
+            begin = partial(Profile, *options.profile, tell=self.tell)
+            profile = self._observe(stack, "profiles", begin, traces / "profile")
             self.stops.append(profile.next_stop)
+
+    def _observe(self, stack: ExitStack, name: str, begin: Callable[[Path], Any], folder: Path) -> Observer:
+        observer = stack.enter_context(closing(Observer(partial(begin, folder), folder, name=name, say=self.say)))
+        self.hooks.append(observer)
+        return observer
 
     def begin(self, writer: stored.Writer) -> None:
         """Put first what acts on the state, which is now the one that training starts from."""
@@ -136,7 +210,7 @@ class Hooks:
         self.tell(Saved(step=step, path=path, seconds=seconds))
 
 
-def _write_outs(out: Path, state: State, covered: Mapping[str, Any]) -> None:
+def _write_outs(out: Path, state: State, covered: Mapping[str, Any], *, stopped: bool) -> None:
     weights = state.best_weights or state.kept()
     kept = int(state.best["step"]) if state.best else state.step
     with files.replacing(out / "weights") as folder:
@@ -144,6 +218,11 @@ def _write_outs(out: Path, state: State, covered: Mapping[str, Any]) -> None:
     history.write_history(out / "history.csv", state.history)
     parameters = sum(int(tf.size(value)) for value in weights.values())
     history.write_metrics(
-        out / "metrics.json", state.history, kept_step=kept, skipped=state.skipped, parameters=parameters
+        out / "metrics.json",
+        state.history,
+        kept_step=kept,
+        skipped=state.skipped,
+        parameters=parameters,
+        stopped=stopped,
     )
     files.write_json(out / "run.json", {name: part for name, part in covered.items() if name != "machine"})

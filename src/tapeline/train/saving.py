@@ -29,10 +29,17 @@ class Saving:
         return step - step % every + every if every else step + (1 << 62)
 
     def __call__(self, record: Record) -> None:
-        """Save what a loop left, unless the last checkpoint is still being written."""
+        """Save what a loop left, unless the last checkpoint is still being written.
+
+        After a failure the policy waits: what counts is `checkpoints.pause`, since nothing has been saved for a while.
+        """
         if not isinstance(record, Started | LoopEnded | Skipped) or self._writer.busy:
             return
         step, now = self._state.step, self._clock()
-        if checkpoints.is_due(self._policy, last=self._step, step=step, seconds=now - self._at):
+        if self._writer.failures and now - self._at < checkpoints.pause(self._writer.failures):
+            return
+        if self._writer.failures or checkpoints.is_due(
+            self._policy, last=self._step, step=step, seconds=now - self._at
+        ):
             self._step, self._at = step, now
             self._writer.start(self._state.snapshot())

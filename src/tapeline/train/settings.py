@@ -1,10 +1,12 @@
 """`pipelines.<name>.train` in `params.yaml`. No TensorFlow here: a wrong value is said in milliseconds."""
 
 import math
+from collections.abc import Collection
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from tapeline.errors import InputError
 from tapeline.hyperparameters import Transforms
 
 Compile = Literal["eager", "graph", "xla"]
@@ -24,6 +26,17 @@ class Best(Section):
     mode: Literal["min", "max"]
     patience: PositiveInt | None = None
     """Validations without improvement after which training ends early; never when absent."""
+
+    def among(self, names: Collection[str]) -> str:
+        """Return which of a validation's metrics `metric` is: `loss`, or `val_loss` as `history.csv` has it.
+
+        Raises `InputError` when it is none of them.
+        """
+        found = next((name for name in (self.metric, self.metric.removeprefix("val_")) if name in names), None)
+        if found is None:
+            known = ", ".join(sorted(names)) or "none"
+            raise InputError(f"train.best.metric is {self.metric!r}: the metrics of a validation are {known}")
+        return found
 
 
 class CheckpointPolicy(Section):

@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapeline import startup
 from tapeline.dataset import Dataset
@@ -14,6 +14,9 @@ from tapeline.train.pace import Pace
 from tapeline.train.records import Hook
 from tapeline.train.settings import TrainSettings
 from tapeline.train.stopping import Leave, leave_at_once
+
+if TYPE_CHECKING:
+    from tapeline.train.rehearsal import Expect
 
 
 def train(
@@ -27,7 +30,9 @@ def train(
     traces: Path,
     options: Options | None = None,
     weights: Path | None = None,
+    weights_classes: Mapping[str, tuple[str, ...]] | None = None,
     needs: Path | None = None,
+    expect: "Expect | None" = None,
     report: Report = silent,
     hooks: Sequence[Hook] = (),
     pace: Pace | None = None,
@@ -36,7 +41,9 @@ def train(
     """Train one pipeline, going on from its newest checkpoint, and replace its outs in `out`.
 
     traces: a folder for what TensorBoard and the profiler write. weights: the folder that `train.init_from` names.
+    weights_classes: label → the class names that these weights know; None when that is not known.
     needs: one more file or folder that the recipe reads; a checkpoint is not used when its content is another.
+    expect: called once with what will be answered and measured, before the first step of a run that begins.
     hooks: called with each record, after the engine's own. pace: chooses how many steps a loop has.
     leave: called when a signal could not be obeyed in time; must not return.
     Raises `InputError` for what is wrong before the first step, `RunError` for what fails later, `Interrupted` and
@@ -60,7 +67,9 @@ def train(
         checkpoints=checkpoints,
         options=options or Options(),
         weights=weights,
+        weights_classes=weights_classes,
         needs=needs,
+        expect=expect,
         traces=traces,
         report=report,
         hooks=hooks,

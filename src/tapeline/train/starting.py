@@ -1,13 +1,13 @@
 """Where a run starts: at its newest checkpoint, at the end of a shorter run, at given weights, or at step 0."""
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tapeline import files
+from tapeline import files, json_text
 from tapeline.errors import InputError
 from tapeline.train import checkpoints, fingerprint, initial
+from tapeline.train.class_rows import ClassRows
 from tapeline.train.options import Options
 from tapeline.train.state import State
 
@@ -21,13 +21,16 @@ def start(
     *,
     options: Options,
     weights: Path | None,
+    rows: Sequence[ClassRows] | None = (),
     say: Callable[[str], None],
 ) -> None:
     """Restore what there is to go on from, and say what it is.
 
     folder: of this fingerprint. covered: what the fingerprint covers. weights: `train.init_from`, found.
-    Raises `InputError` when there is nothing that could be extended.
+    rows: what `initial.take` needs to know of classes.
+    Raises `InputError` when there is nothing that could be extended, and for a whole checkpoint that does not fit.
     """
+    checkpoints.remove_partial(folder)
     if options.fresh:
         checkpoints.remove_all(folder)
     snapshot = checkpoints.newest(folder, state.expected, say)
@@ -36,7 +39,10 @@ def start(
         say(f"going on from step {state.step}")
     elif options.extend:
         shorter = _shorter(folder, covered)
-        snapshot = checkpoints.newest(shorter, state.expected, say) or checkpoints.final(shorter, state.expected)
+        remedy = "train without --extend"
+        snapshot = checkpoints.newest(shorter, state.expected, say, remedy=remedy) or checkpoints.final(
+            shorter, state.expected, remedy=remedy
+        )
         if snapshot is None:
             raise InputError(f"--extend: no whole checkpoint of the shorter run is left in {shorter}")
         state.restore(snapshot)
@@ -45,7 +51,7 @@ def start(
         if reason := _why_fresh(folder, covered):
             say(f"starting at step 0: a checkpoint of another run is there, which differs in {reason}")
         if weights:
-            initial.take(weights, {name: state.variables[name] for name in state.weights}, say)
+            initial.take(weights, {name: state.variables[name] for name in state.weights}, say, rows)
             if state.average:
                 state.average.reset()
     files.write_json(folder / RECORD, covered)
@@ -62,19 +68,28 @@ def _shorter(folder: Path, covered: Mapping[str, Any]) -> Path:
     differing: list[str] = []
     found: list[tuple[int, Path]] = []
     for record in _others(folder):
-        other = json.loads(record.read_bytes())
+        other = _covered(record)
         differing = fingerprint.difference(other, covered)
-        if differing == ["settings.epochs"] and other["settings"]["epochs"] < covered["settings"]["epochs"]:
-            found.append((other["settings"]["epochs"], record.parent))
+        epochs = other["settings"].get("epochs") if differing == ["settings.epochs"] else None
+        if isinstance(epochs, int) and epochs < covered["settings"]["epochs"]:
+            found.append((epochs, record.parent))
     if not found:
         why = f"the last one differs in {_listed(differing)}" if differing else "there is none"
         raise InputError(f"--extend goes on from a run with fewer epochs and nothing else changed; {why}")
     return max(found)[1]
 
 
+def _covered(record: Path) -> dict[str, Any]:
+    """Return what the fingerprint of another run covers; nothing where its record cannot be read."""
+    try:
+        return json_text.mapping(files.read_bytes(record))
+    except json_text.NotJson:
+        return {}
+
+
 def _why_fresh(folder: Path, covered: Mapping[str, Any]) -> str:
     others = [path for path in _others(folder) if checkpoints.saved(path.parent)]
-    return _listed(fingerprint.difference(json.loads(others[-1].read_bytes()), covered)) if others else ""
+    return _listed(fingerprint.difference(_covered(others[-1]), covered)) if others else ""
 
 
 def _listed(changed: list[str]) -> str:

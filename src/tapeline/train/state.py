@@ -3,7 +3,7 @@ function of (seed, step).
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -12,10 +12,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tapeline.errors import InputError
 from tapeline.recipe import variables
 from tapeline.recipe.metrics import means
 from tapeline.train.averaging import Average
 from tapeline.train.settings import Best
+
+_RECORDED = {"step", "metrics", "sums", "history", "best", "skipped"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class State:
         tensors |= {f"best/{name}": value for name, value in self.best_weights.items()}
         record = {
             "step": self.step,
+            "metrics": list(self.metrics),
             "sums": self.sums.tolist(),
             "history": list(self.history),
             "best": self.best and dict(self.best),
@@ -84,7 +88,16 @@ class State:
         self.skipped = list(record["skipped"])
 
     def expected(self, record: Mapping[str, Any]) -> dict[str, tf.Variable]:
-        """Return the tensors that a checkpoint with this record must hold, as name → variable of the same type."""
+        """Return the tensors that a checkpoint with this record must hold, as name → variable of the same type.
+
+        Raises `InputError` for the record of a state with other parts or metrics.
+        """
+        if other := sorted(_RECORDED ^ record.keys()):
+            raise InputError(f"its record differs in {', '.join(other)}")
+        if wrong := next(_wrong_parts(record), None):
+            raise InputError(f"its record has a {wrong} that no run writes")
+        if record["metrics"] != list(self.metrics):
+            raise InputError(f"its metrics are {_named(record['metrics'])}, the recipe's are {_named(self.metrics)}")
         names = {f"state/{name}": variable for name, variable in self.variables.items()}
         if record["best"]:
             names |= {f"best/{name}": self.variables[name] for name in self.weights}
@@ -116,7 +129,7 @@ class State:
         self.history[-1] = self.history[-1] | {f"val_{name}": value for name, value in measured.items()}
         if best is None:
             return False
-        value = measured[best.metric]
+        value = measured[best.among(measured)]
         sign = 1 if best.mode == "max" else -1
         improved = math.isfinite(value) and (self.best is None or sign * value > sign * self.best["value"])
         if improved:
@@ -125,3 +138,36 @@ class State:
         elif self.best:
             self.best["stale"] += 1
         return improved
+
+
+def _wrong_parts(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts of a record that are not of the kind that `State.snapshot` writes."""
+    rows, best = record["history"], record["best"]
+    sound = {
+        "step": _is_count(record["step"]),
+        "metrics": isinstance(record["metrics"], list) and all(isinstance(name, str) for name in record["metrics"]),
+        "sums": isinstance(record["sums"], list)
+        and all(isinstance(row, list) and len(row) == 2 and all(map(_is_number, row)) for row in record["sums"]),
+        "history": isinstance(rows, list)
+        and all(isinstance(row, dict) and "step" in row and all(map(_is_number, row.values())) for row in rows),
+        "best": best is None
+        or (
+            isinstance(best, dict) and best.keys() == {"value", "step", "stale"} and all(map(_is_number, best.values()))
+        ),
+        "skipped": isinstance(record["skipped"], list) and all(map(_is_count, record["skipped"])),
+    }
+    if isinstance(record["metrics"], list) and sound["sums"]:
+        sound["sums"] = len(record["sums"]) == len(record["metrics"])
+    yield from (name for name, right in sound.items() if not right)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value) and 0 <= value < 2**63
+
+
+def _named(metrics: Iterable[str]) -> str:
+    return ", ".join(metrics) or "none"

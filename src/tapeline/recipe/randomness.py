@@ -1,0 +1,125 @@
+"""Draws that take no seed of their own, made functions of (seed, step).
+
+Keras' layers and `keras.random` draw from seed generators, whose states are variables; `tf.image.random_…` draws from
+stateful operations. Inside a step the engine sets the states; in `prepare`, which tf.data runs ahead and several times
+at once, there is no variable to set, so the states become values. This is the one place that knows private names of
+Keras and TensorFlow for it: `tests/recipe/test_randomness.py` fails when one goes.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src.backend.common import global_state
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+from tensorflow.python.ops import image_ops_impl, random_crop_ops
+
+from tapeline.errors import InputError
+from tapeline.recipe.context import Context
+
+_STATES = 3
+"""The first of the contexts that seed generators get; 1 is for transforms of gradients and 2 for `prepare`."""
+_IMAGES = 1 << 20
+"""The first of the contexts that image operations get: beyond any number of seed generators."""
+
+
+def keras_random() -> keras.Variable | None:
+    """Return the state behind `keras.random` without a seed, if anything has drawn from it since the last build."""
+    generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
+    return generator.state if generator is not None else None
+
+
+def seed_states(states: Mapping[str, tf.Variable], context: Context) -> None:
+    """Set the states of seed generators for one step. Neighbouring steps share no draw."""
+    for number, state in enumerate(states.values()):
+        state.assign(tf.cast(context.fold_in(_STATES + number).seed, state.dtype))
+
+
+class LateGenerator(Exception):
+    """The generator behind `keras.random` was made by the call that drew from it: call again."""
+
+
+@contextmanager
+def without_states(states: Mapping[str, keras.Variable], context: Context, where: str) -> Iterator[None]:
+    """Inside it, seed generators count from (seed, step) and no Keras variable changes.
+
+    Raises `InputError` for a Keras variable that would have changed, and for a draw inside a loop.
+    """
+    begun = [
+        (state, tf.cast(context.fold_in(_STATES + number).seed, state.dtype))
+        for number, state in enumerate(states.values())
+    ]
+    graph = _graph()
+    with keras.StatelessScope(state_mapping=begun) as scope:
+        yield
+    free = {id(state) for state in states.values()}
+    late = keras_random()
+    if late is not None and id(late) in scope.state_mapping.keys() - free:
+        raise LateGenerator
+    for key, value in scope.state_mapping.items():
+        if key not in free:
+            raise InputError(f"{where} changes a Keras variable: change state only in train_step")
+        if not tf.is_tensor(value) or (graph is not None and value.graph is not graph):
+            raise InputError(_in_a_loop(where, "a Keras layer or keras.random"))
+
+
+@contextmanager
+def seeded_images(context: Context, where: str) -> Iterator[None]:
+    """Inside it, `tf.image.random_…` draws from (seed, step), each call from a seed of its own.
+
+    Raises `InputError` at a draw inside a loop or a function of its own, where each call would draw the same numbers.
+    """
+    drawn, graph = 0, _graph()
+
+    def uniform(
+        shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32, seed: Any = None
+    ) -> tf.Tensor:
+        nonlocal drawn
+        if not _is_inside(graph):
+            raise InputError(_in_a_loop(where, "tf.image.random_…"))
+        own = context.fold_in(_IMAGES + drawn).seed
+        drawn += 1
+        if seed is not None:
+            own = tf.random.fold_in(own, seed)
+        return tf.random.stateless_uniform(shape, own, minval, maxval, dtype)
+
+    modules = (image_ops_impl, random_crop_ops)
+    originals = [module.random_ops for module in modules]
+    for module, original in zip(modules, originals, strict=True):
+        module.random_ops = _With(original, uniform)
+    try:
+        yield
+    finally:
+        for module, original in zip(modules, originals, strict=True):
+            module.random_ops = original
+
+
+class _With:
+    """TensorFlow's module of random operations with another `random_uniform`."""
+
+    def __init__(self, original: Any, random_uniform: Any) -> None:
+        self._original, self.random_uniform = original, random_uniform
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
+def _in_a_loop(where: str, what: str) -> str:
+    return (
+        f"{where} calls {what} inside a loop or a tf.function of its own, where each call would draw the same numbers: "
+        f"call it once for the whole batch, or use tf.random.stateless_… with a seed per example, from context.seed"
+    )
+
+
+def _graph() -> Any:
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
+def _is_inside(outer: Any) -> bool:
+    """Whether the current graph is `outer`, or a branch of a condition in it, which runs at most once."""
+    graph = _graph()
+    while graph is not outer and type(graph).__name__ == "CondBranchFuncGraph":
+        graph = graph.outer_graph
+    return graph is outer

@@ -1,0 +1,70 @@
+"""Weights whose bytes were altered are named in one line, or their values are the same."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FLIPS = """
+import sys
+from pathlib import Path
+import numpy as np
+from tapeline import startup
+startup.tensorflow()
+import tensorflow as tf
+from tapeline.errors import InputError
+from tapeline.recipe import variables
+
+folder, suffix = Path(sys.argv[1]), sys.argv[2]
+held = {f"model/layer_{n}/kernel": tf.Variable(np.arange(9 + n, dtype=np.float32)) for n in range(3)}
+held["n"] = tf.Variable(7, dtype=tf.int64)
+held["free"] = tf.Variable(np.ones([2, 3], np.float32), shape=tf.TensorShape(None))
+prefix = folder / "weights"
+variables.write_bundle(prefix, variables.snapshot(held))
+file = Path(f"{prefix}{suffix}")
+whole = file.read_bytes()
+refused = 0
+
+def check(content, what):
+    global refused
+    file.write_bytes(content)
+    try:
+        values = variables.read_bundle(prefix, held)
+    except InputError as error:
+        refused += 1
+        assert str(file) in str(error) and len(str(error).splitlines()) == 1, (what, str(error))
+        assert str(error).endswith("`dvc checkout` it, or train again"), (what, str(error))
+    else:
+        assert all(np.array_equal(values[name], held[name].read_value()) for name in held), what
+
+for place in range(len(whole)):
+    for bit in (1, 128):
+        print(place, bit, flush=True)
+        check(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1:], (place, bit))
+for length in range(0, len(whole), 5):
+    print("cut", length, flush=True)
+    check(whole[:length], length)
+file.unlink()
+try:
+    variables.read_bundle(prefix, held)
+except InputError as error:
+    assert f"{file} is missing" in str(error), error
+else:
+    sys.exit("a missing file was read")
+assert refused > len(whole), refused
+"""
+
+
+@pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+def test_every_flipped_byte_is_said_or_does_not_matter(root, tmp_path: Path, suffix: str) -> None:
+    """In a process of its own: what TensorFlow is given to read may end it."""
+    answer = subprocess.run(
+        [sys.executable, "-c", FLIPS, str(tmp_path), suffix],
+        cwd=root / "src",
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert answer.returncode == 0, (answer.stdout[-100:], answer.stderr[-3000:])

@@ -1,0 +1,13 @@
+"""Seeds of a step: functions of (run seed, step), as many as a recipe draws things."""
+
+from tapeline.recipe import Context
+
+
+def test_several_seeds_of_one_step_differ_and_repeat(tf):
+    def seeds(step):
+        found = Context(tf.constant(step, tf.int64), tf.constant([7, 0], tf.int32)).seeds(3)
+        assert all(seed.shape == (2,) and seed.dtype == tf.int64 for seed in found)
+        return [tuple(seed.numpy().tolist()) for seed in found]
+
+    assert seeds(4) == seeds(4)
+    assert len({*seeds(4), *seeds(5)}) == 6

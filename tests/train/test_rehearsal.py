@@ -1,0 +1,94 @@
+"""What the stages after training would refuse is refused before its first step."""
+
+import datasets
+import pytest
+import recipes
+from trainings import Crash, Lengths, Run, crash_after
+
+from tapeline.errors import InputError
+from tapeline.train.rehearsal import Rehearsed
+
+PREDICT = '        return {"y": self.model(inputs["x"], training=False)}\n'
+SIGNATURES = PREDICT + "\n    def signatures(self):\n        return {}\n"
+
+
+def evaluate(body):
+    return PREDICT, f"{PREDICT}\n    def evaluate(self, data):\n        {body}\n"
+
+
+@pytest.fixture
+def run(tmp_path, tf):
+    data = datasets.points(tmp_path / "points", val=9).folder
+
+    def make(*edits, label="run", **settings):
+        recipe = recipes.write(tmp_path, recipes.LINE, *edits)
+        made = Run(tmp_path / label, recipe, data, **{"epochs": 2, "batch_size": 8, **settings})
+        made.heard = []
+        made.expect = made.heard.append
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize(
+    ("edits", "said"),
+    [
+        ([(PREDICT, "        pass\n")], "^Line: predict returns nothing: return a dict of outputs, such as"),
+        ([(PREDICT, '        return self.model(inputs["x"])\n')], "^Line: predict returns no dict: return a dict"),
+        ([(PREDICT, "        return {}\n")], "^Line: predict returns a dict without outputs"),
+        ([('inputs["x"]', 'inputs["z"]')], r"recipe.py(, line 19)? does not trace in predict: KeyError: 'z'$"),
+        (
+            [('("x",)', "()")],
+            r"^Line.inputs is empty: name the features that predict takes, such as inputs = \('x',\)$",
+        ),
+        ([(PREDICT, SIGNATURES)], "^Line.signatures has nothing: serving_default is missing$"),
+        ([evaluate("pass")], "^evaluate returns nothing: return a dict of numbers"),
+        ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),
+    ],
+)
+def test_a_mistake_after_training_is_refused_before_it(run, mode, edits, said):
+    wrong = run(*edits, compile=mode)
+    with pytest.raises(InputError, match=said) as refusal:
+        wrong()
+    assert "\n" not in str(refusal.value)
+    assert not wrong.heard and not wrong.saved() and not wrong.out.exists()
+
+
+def test_what_will_be_answered_and_measured_is_known(run):
+    made = run(evaluate("return {'worst': 1.0}"))()
+    assert made.heard == [Rehearsed("y", None, {"y": "float32"}, {"loss", "worst"})]
+
+
+def test_it_changes_no_byte_and_a_resumed_run_is_asked_nothing(run):
+    plain, asked = run(), run(label="asked", checkpoint={"every_steps": 5})
+    plain.expect = None
+    whole = plain().outs()
+    with pytest.raises(Crash):
+        asked(hooks=[crash_after(5)], pace=Lengths(5))
+    assert len(asked.heard) == 1
+    assert asked().notes[0].startswith("going on from step ") and asked.outs() == whole
+    assert len(asked.heard) == 1
+
+
+def test_a_best_metric_of_evaluate_that_is_not_measured_is_refused_before_the_first_step(run):
+    measures = evaluate("return {'worst': 1.0} | ({'late': 1.0} if len(data['x']) > 8 else {})")
+    assert run(measures, best={"metric": "late", "mode": "min"})().out.exists()
+    wrong = run(measures, best={"metric": "later", "mode": "min"})
+    with pytest.raises(
+        InputError, match="^train.best.metric is 'later': the metrics of a validation are late, loss, wo"
+    ):
+        wrong(fresh=True)
+    assert not wrong.saved()
+
+
+def test_a_metric_that_takes_more_than_a_few_examples_may_be_expected(run):
+    measures = evaluate("return {'worst': 1.0} | ({'late': 1.0} if len(data['x']) > 8 else {})")
+    made = run(measures)
+
+    def expect(rehearsed):
+        if "late" not in rehearsed.measured:
+            raise InputError("no late")
+
+    made.expect = expect
+    assert made().out.exists()

@@ -1,0 +1,606 @@
+"""Recipes that would break an exact resume: the bits are the same after a cut, or the first step is refused by name.
+
+There is no third verdict. `SAME` and `REFUSED` say which of the two each trap has in graph mode and under XLA; in eager
+mode, where Python runs at each step, `EAGER` names those that differ.
+"""
+
+import os
+import subprocess
+import sys
+
+import datasets
+import pytest
+from trainings import Crash, Lengths, Run, crash_after
+
+from tapeline.errors import InputError
+from tapeline.train.records import LoopEnded
+
+RECIPE = """
+import itertools, os, random, time, uuid
+from collections import deque
+from datetime import datetime
+import keras, numpy as np, tensorflow as tf
+from tapeline.recipe import Recipe
+
+class Counter:
+    def __init__(self): self.n = 0
+    def up(self):
+        self.n += 1
+        return float(self.n)
+
+class Slotted:
+    __slots__ = ("n",)
+    def __init__(self): self.n = 0
+
+class Counting(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+    def call(self, x):
+        self.calls += 1
+        return x * self.calls
+
+TOTAL = [0]
+{module}
+
+class Trap(Recipe):
+    inputs, target = ("x",), "y"
+    shared = []
+
+    def build(self):
+        self.model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        self.optimizer = keras.optimizers.SGD(0.05)
+        {build}
+
+    def prepare(self, batch, context):
+        x, extra = batch["x"], tf.zeros([])
+        {prepare}
+        return {{**batch, "extra": tf.reshape(tf.cast(extra, tf.float32), [-1])[0]}}
+
+    def train_step(self, batch, context, default=[]):
+        x, extra = batch["x"], batch["extra"]
+        image = tf.reshape(tf.tile(x, [1, 8]), [-1, 4, 4, 1])
+        {step}
+        extra = tf.reshape(tf.cast(extra, tf.float32), [-1])[0]
+        with tf.GradientTape() as tape:
+            losses = tf.reduce_mean(tf.square(batch["y"] - self.model(x)), -1) * (1.0 + 0.01 * extra)
+            mean = tf.reduce_mean(losses)
+        variables = self.model.trainable_variables
+        self.update(self.optimizer, variables, tape.gradient(mean, variables))
+        return {{"loss": losses}}
+
+    def eval_step(self, batch, context):
+        x, extra = batch["x"], 0.0
+        {eval}
+        extra = tf.reshape(tf.cast(extra, tf.float32), [-1])[0]
+        return {{"loss": tf.reduce_mean(tf.square(batch["y"] - self.model(x)), -1) * (1.0 + extra)}}
+"""
+EVALUATE = """
+    def evaluate(self, data):
+        {evaluate}
+        return {{"judged": float(extra)}}
+"""
+
+REFUSED: dict[str, dict[str, str]] = {
+    # prepare: it runs ahead, so it may keep no state at all
+    "prepare uniform": {
+        "prepare": "extra = tf.random.uniform([])",
+        "said": "prepare draws from the stateful RandomUniform",
+    },
+    "prepare normal": {"prepare": "extra = tf.random.normal([])", "said": "RandomStandardNormal"},
+    "prepare seeded normal": {"prepare": "extra = tf.random.normal([], seed=1)", "said": "RandomStandardNormal"},
+    "prepare integers": {"prepare": "extra = tf.random.uniform([], 0, 9, tf.int32)", "said": "RandomUniformInt"},
+    "prepare shuffle": {"prepare": "extra = tf.random.shuffle(x)[0, 0]", "said": "RandomShuffle"},
+    "prepare categorical": {"prepare": "extra = tf.random.categorical([[0.5, 0.5]], 1)[0, 0]", "said": "Multinomial"},
+    "prepare gamma": {"prepare": "extra = tf.random.gamma([], 1.0)", "said": "RandomGamma"},
+    "prepare generator": {
+        "build": "self.generator = tf.random.Generator.from_seed(1)",
+        "prepare": "extra = self.generator.normal([])",
+        "said": "prepare changes generator/state_var",
+    },
+    "prepare untracked generator": {
+        "module": "GENERATOR = tf.random.Generator.from_seed(1)",
+        "prepare": "extra = GENERATOR.normal([])",
+        "said": "prepare changes or reads",
+    },
+    "prepare variable changed": {
+        "build": "self.count = tf.Variable(0.0)",
+        "prepare": "extra = self.count.assign_add(1.0)",
+        "said": "prepare changes count",
+    },
+    "prepare Keras variable changed": {
+        "build": "self.count = keras.Variable(0.0, name='count')",
+        "prepare": "self.count.assign(self.count + 1.0); extra = self.count.value",
+        "said": "prepare changes a Keras variable",
+    },
+    "prepare batch normalization": {
+        "build": "self.norm = keras.layers.BatchNormalization(); self.norm.build((None, 2))",
+        "prepare": "extra = self.norm(x, training=True)[0, 0]",
+        "said": "prepare changes a Keras variable",
+    },
+    "prepare reads a weight": {
+        "prepare": "extra = tf.reduce_sum(self.model(x))",
+        "said": "prepare changes or reads",
+    },
+    "prepare timestamp": {"prepare": "extra = tf.timestamp() % 100.0", "said": "prepare reads the clock"},
+    "prepare numpy_function": {
+        "prepare": "extra = tf.numpy_function(lambda: np.float32(np.random.rand()), [], tf.float32)",
+        "said": "prepare calls Python through PyFunc",
+    },
+    "prepare py_function": {
+        "prepare": "extra = tf.py_function(lambda: np.float32(np.random.rand()), [], tf.float32)",
+        "said": "prepare calls Python through EagerPyFunc",
+    },
+    "prepare numpy_function that lies": {
+        "prepare": "extra = tf.numpy_function(lambda s: np.float32(np.random.rand()), [context.step], tf.float32, stateful=False)",
+        "said": ("prepare gave two results", "np.random"),
+    },
+    "prepare iterator": {
+        "build": "self.iterator = iter(tf.data.Dataset.range(100000))",
+        "prepare": "extra = next(self.iterator)",
+        "said": "prepare changes or reads",
+    },
+    "prepare image flips in a loop": {
+        "prepare": "extra = tf.map_fn(lambda i: tf.image.random_flip_left_right(i), tf.zeros([8, 4, 4, 1]))[0, 0, 0, 0]",
+        "said": "prepare calls tf.image.random_… inside a loop",
+    },
+    "prepare Keras layer in a loop": {
+        "build": "self.flip = keras.layers.RandomFlip()",
+        "prepare": "extra = tf.map_fn(lambda i: self.flip(i), tf.zeros([8, 4, 4, 1]))[0, 0, 0, 0]",
+        "said": "prepare calls a Keras layer or keras.random inside a loop",
+    },
+    "prepare distorted boxes": {
+        "prepare": "extra = tf.image.sample_distorted_bounding_box([9, 9, 3], tf.zeros([1, 1, 4]), seed=1, "
+        "min_object_covered=0.1)[0][0]",
+        "said": "SampleDistortedBoundingBox",
+    },
+    "prepare clock while tracing": {"prepare": "extra = time.time() % 100", "said": "a constant in prepare, line"},
+    "prepare mutable table": {
+        "build": "self.table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)",
+        "prepare": "extra = self.table.lookup(context.step)",
+        "said": "prepare changes or reads",
+    },
+    # train_step: state of its own
+    "untracked variable": {
+        "module": "HIDDEN = tf.Variable(0.0, name='hidden')",
+        "step": "extra = HIDDEN.assign_add(1.0)",
+        "said": "changes or reads hidden",
+    },
+    "untracked variable in a function": {
+        "module": "HIDDEN = tf.Variable(0.0, name='hidden')\n@tf.function\ndef up(): return HIDDEN.assign_add(1.0)",
+        "step": "extra = up()",
+        "said": "changes or reads hidden",
+    },
+    "stateful draw": {"step": "extra = tf.random.normal([])", "said": "train_step draws from the stateful"},
+    "stateful draw in a function": {
+        "module": "@tf.function\ndef draw(): return tf.random.normal([])",
+        "step": "extra = draw()",
+        "said": "RandomStandardNormal",
+    },
+    "stateful draw in a loop": {
+        "step": "extra = tf.map_fn(lambda i: tf.random.normal([]), x[:, 0])[0]",
+        "said": "RandomStandardNormal",
+    },
+    "stateful draw in a branch": {
+        "step": "extra = tf.cond(context.step > 5, lambda: tf.random.normal([]), lambda: 0.0)",
+        "said": "RandomStandardNormal",
+    },
+    "dropout of tf.nn": {"step": "x = tf.nn.dropout(x, 0.5)", "said": "RandomUniform"},
+    "timestamp": {"step": "extra = tf.timestamp() % 100.0", "said": "train_step reads the clock"},
+    "py_function": {"step": "extra = tf.py_function(lambda: np.float32(1), [], tf.float32)", "said": "EagerPyFunc"},
+    "numpy_function with state": {
+        "step": "extra = tf.numpy_function(lambda: np.float32(TOTAL.append(1) or len(TOTAL)), [], tf.float32)",
+        "said": "train_step calls Python through PyFunc",
+    },
+    "numpy_function that lies": {
+        "step": "extra = tf.numpy_function(lambda s: np.float32(TOTAL.append(1) or len(TOTAL)), [context.step], tf.float32, stateful=False)",
+        "said": ("gave two results", "TOTAL", "xla, which has no PyFuncStateless"),
+    },
+    "generator in numpy_function": {
+        "build": "self.generator = np.random.default_rng(0)",
+        "step": "extra = tf.numpy_function(lambda s: np.float32(self.generator.random()), [context.step], tf.float32, stateful=False)",
+        "said": ("gave two results", "self.generator", "xla, which has no PyFuncStateless"),
+    },
+    "fractional pooling": {
+        "step": "extra = tf.reduce_sum(tf.raw_ops.FractionalMaxPool(value=image, pooling_ratio=[1.0, 1.4, 1.4, 1.0])[0])",
+        "said": "FractionalMaxPool",
+    },
+    "shared name": {
+        "step": "handle = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[], shared_name='shared')\n"
+        "        tf.raw_ops.AssignVariableOp(resource=handle, value=1.0)\n"
+        "        extra = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)",
+        "said": "VarHandleOp",
+    },
+    "accumulator": {
+        "step": "handle = tf.raw_ops.ResourceConditionalAccumulator(dtype=tf.float32, shape=[], shared_name='a')\n"
+        "        tf.raw_ops.ResourceAccumulatorApplyGradient(handle=handle, local_step=context.step, gradient=1.0)",
+        "said": "ResourceConditionalAccumulator",
+    },
+    "queue": {
+        "build": "self.queue = tf.queue.FIFOQueue(10, [tf.float32])",
+        "step": "self.queue.enqueue([1.0])",
+        "said": "changes or reads",
+    },
+    "dataset in the step": {
+        "build": "self.numbers = tf.data.Dataset.range(3)",
+        "step": "extra = self.numbers.reduce(np.int64(0), lambda a, b: a + b)",
+        "said": "changes or reads",
+    },
+    "iterator in the step": {
+        "build": "self.iterator = iter(tf.data.Dataset.range(100000))",
+        "step": "extra = next(self.iterator)",
+        "said": ("changes or reads", "self.iterator is an iterator"),
+    },
+    "candidate sampler": {
+        "step": "extra = tf.random.uniform_candidate_sampler(tf.zeros([1, 1], tf.int64), 1, 1, True, 9)[0]",
+        "said": "UniformCandidateSampler",
+    },
+    "no-deterministic integers": {
+        "step": "extra = tf.raw_ops.NonDeterministicInts(shape=[1]) % 7",
+        "said": "NonDeterministicInts",
+    },
+    "file written": {"step": "tf.io.write_file('/dev/null', 'x')", "said": "WriteFile"},
+    "mutable table": {
+        "build": "self.table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)",
+        "step": "self.table.insert(context.step, 1.0); extra = self.table.lookup(context.step)",
+        "said": "changes or reads",
+    },
+    "image flip in a loop": {
+        "step": "extra = tf.map_fn(lambda i: tf.image.random_brightness(i, 0.5), image)[0, 0, 0, 0]",
+        "said": "train_step calls tf.image.random_… inside a loop",
+    },
+    # values that are others at each start
+    "clock while tracing": {
+        "step": "extra = time.time() % 100",
+        "said": ("a constant in train_step, line", "gave two results"),
+    },
+    "date while tracing": {
+        "step": "extra = datetime.now().timestamp() % 100",
+        "said": ("a constant in train_step, line", "gave two results"),
+    },
+    "generator without a seed while tracing": {
+        "step": "extra = np.random.default_rng().random()",
+        "said": ("a constant in train_step", "gave two results"),
+    },
+    "system's random numbers": {
+        "step": "extra = os.urandom(1)[0] + random.SystemRandom().random()",
+        "said": ("a constant in train_step", "gave two results"),
+    },
+    # Their states are set before a recipe is built, so the number would repeat; it is drawn once all the same.
+    "global np.random": {"step": "extra = float(np.random.rand())", "said": ("a constant in train_step", "np.random")},
+    "global random": {"step": "extra = random.random()", "said": ("a constant in train_step", "random")},
+    "global np.random in prepare": {"prepare": "extra = np.random.uniform(-20, 20)", "said": "a constant in prepare"},
+    "global random in prepare": {"prepare": "extra = random.uniform(-1, 1)", "said": "a constant in prepare"},
+    "global np.random in eval": {"eval": "extra = np.random.rand()", "said": "a constant in eval_step"},
+    "uuid": {"step": "extra = uuid.uuid4().int % 97", "said": ("a constant in train_step", "gave two results")},
+    "generator without a seed in build": {
+        "build": "self.offset = float(np.random.default_rng().random())",
+        "step": "extra = self.offset",
+        "said": "a constant in train_step",
+    },
+    "array without a seed in build": {
+        "build": "self.offsets = np.random.default_rng().random(3)",
+        "step": "extra = tf.constant(self.offsets)[0]",
+        "said": "a constant in train_step",
+    },
+    "tensor without a seed in build": {
+        "build": "self.offset = tf.constant(np.random.default_rng().random(), tf.float32)",
+        "step": "extra = self.offset",
+        "said": "a tensor that train_step reads is different at each start",
+    },
+    "initial weights without a seed": {
+        "build": "self.model.layers[0].kernel.assign(np.random.default_rng().random((2, 1)))",
+        "said": "the initial value of model",
+    },
+    "clock in the module": {
+        "module": "NOW = time.time() % 100",
+        "step": "extra = NOW",
+        "said": "a constant in train_step",
+    },
+    "clock in eval": {"eval": "extra = time.time() % 100", "said": "a constant in eval_step"},
+    # Python state
+    "attribute": {
+        "build": "self.n = 0",
+        "step": "self.n += 1; extra = float(self.n)",
+        "said": "the Python attribute self.n",
+    },
+    "list": {
+        "build": "self.seen = []",
+        "step": "self.seen.append(1); extra = float(len(self.seen))",
+        "said": "self.seen",
+    },
+    # eval_step and evaluate
+    "eval draws": {"eval": "extra = tf.random.normal([])", "said": "eval_step draws from the stateful"},
+    "eval changes a weight": {"eval": "self.model.layers[0].bias.assign_add([1.0])", "said": "eval_step changes model"},
+    "eval changes a metric": {
+        "build": "self.mean = keras.metrics.Mean()",
+        "eval": "self.mean.update_state(1.0); extra = self.mean.result()",
+        "said": "eval_step changes mean",
+    },
+    "eval reads the clock": {"eval": "extra = tf.timestamp() % 100.0", "said": "eval_step reads the clock"},
+    "eval uses its generator": {
+        "build": "self.generator = tf.random.Generator.from_seed(1)",
+        "eval": "extra = self.generator.normal([])",
+        "said": "eval_step changes generator",
+    },
+    "eval changes an untracked variable": {
+        "module": "HIDDEN = tf.Variable(0.0, name='hidden')",
+        "eval": "extra = HIDDEN.assign_add(1.0)",
+        "said": "eval_step changes or reads hidden",
+    },
+    "eval calls Python": {
+        "eval": "extra = tf.py_function(lambda: np.float32(1), [], tf.float32)",
+        "said": "eval_step calls Python",
+    },
+    "evaluate with its generator": {
+        "build": "self.generator = np.random.default_rng(0)",
+        "evaluate": "extra = self.generator.random()",
+        "said": "evaluate changes self.generator",
+    },
+    "evaluate without a seed": {
+        "evaluate": "extra = np.random.default_rng().random()",
+        "said": "evaluate measures judged as",
+    },
+    "evaluate reads the clock": {"evaluate": "extra = time.time()", "said": "evaluate measures judged as"},
+    "evaluate counts": {
+        "build": "self._n = 0",
+        "evaluate": "self._n += 1; extra = self._n",
+        "said": "evaluate changes self._n",
+    },
+    "evaluate counts in a global": {"evaluate": "TOTAL[0] += 1; extra = TOTAL[0]", "said": "evaluate changes TOTAL[0]"},
+    "evaluate counts in an object": {
+        "build": "self.counter = Counter()",
+        "evaluate": "extra = self.counter.up()",
+        "said": "evaluate changes self.counter.n",
+    },
+    "evaluate changes a weight": {
+        "evaluate": "self.model.layers[0].bias.assign_add([1.0]); extra = 1.0",
+        "said": "evaluate changes model",
+    },
+    "evaluate uses an iterator": {
+        "build": "self.numbers = itertools.count()",
+        "evaluate": "extra = next(self.numbers)",
+        "said": "self.numbers is an iterator",
+    },
+    # order
+    "variables in a set": {
+        "build": "self.spare = {tf.Variable(1.0).ref(), tf.Variable(2.0).ref()}; self.odd = {Held(1), Held(2)}",
+        "module": "class Held:\n    def __init__(self, n): self.value = tf.Variable(float(n))",
+        "said": "is a set that holds",
+    },
+    "models in a frozenset": {
+        "build": "self.models = frozenset(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]) for _ in range(2))",
+        "said": "self.models is a frozenset that holds",
+    },
+}
+
+SAME: dict[str, dict[str, str]] = {
+    "nothing": {},
+    # what can be seeded simply works
+    "prepare Keras flip": {
+        "build": "self.flip = keras.layers.RandomFlip()",
+        "prepare": "extra = self.flip(tf.reshape(tf.range(16.0), [1, 4, 4, 1]))[0, 0, 0, 0]",
+    },
+    "prepare Keras rotation": {
+        "build": "self.turn = keras.layers.RandomRotation(0.5)",
+        "prepare": "extra = self.turn(tf.reshape(tf.range(16.0), [1, 4, 4, 1]))[0, 0, 0, 0]",
+    },
+    "prepare Keras noise": {
+        "build": "self.noise = keras.layers.GaussianNoise(1.0)",
+        "prepare": "extra = self.noise(x, training=True)[0, 0]",
+    },
+    "prepare Keras pipeline": {
+        "build": "self.augment = keras.Sequential([keras.layers.RandomFlip(), keras.layers.RandomBrightness(0.5)])",
+        "prepare": "extra = self.augment(tf.reshape(tf.range(48.0), [1, 4, 4, 3]), training=True)[0, 0, 0, 0]",
+    },
+    "prepare keras.random": {"prepare": "extra = keras.random.normal([])"},
+    "prepare keras.random with a generator": {
+        "build": "self.seeds = keras.random.SeedGenerator(3)",
+        "prepare": "extra = keras.random.uniform([], seed=self.seeds)",
+    },
+    "prepare image flip": {
+        "prepare": "extra = tf.image.random_flip_left_right(tf.reshape(tf.range(16.0), [1, 4, 4, 1]))[0, 0, 0, 0]"
+    },
+    "prepare image brightness": {"prepare": "extra = tf.image.random_brightness(tf.zeros([4, 4, 3]), 0.5)[0, 0, 0]"},
+    "prepare image contrast": {
+        "prepare": "extra = tf.image.random_contrast(tf.reshape(tf.range(48.0), [4, 4, 3]), 0.5, 1.5)[0, 0, 0]"
+    },
+    "prepare image hue": {"prepare": "extra = tf.image.random_hue(tf.ones([4, 4, 3]) * [0.1, 0.5, 0.9], 0.2)[0, 0, 0]"},
+    "prepare image saturation": {
+        "prepare": "extra = tf.image.random_saturation(tf.ones([4, 4, 3]) * [0.1, 0.5, 0.9], 0.2, 0.9)[0, 0, 0]"
+    },
+    "prepare image crop": {"prepare": "extra = tf.image.random_crop(tf.range(9.0), [1])[0]"},
+    "prepare image quality": {
+        "prepare": "extra = tf.image.random_jpeg_quality(tf.cast(tf.reshape(tf.range(192), [8, 8, 3]), tf.uint8), 20, 90)[0, 0, 0]"
+    },
+    "prepare stateless": {"prepare": "extra = tf.random.stateless_normal([], context.seed)"},
+    "prepare pure numpy_function": {
+        "prepare": "extra = tf.numpy_function(lambda s: np.float32(s % 7), [context.step], tf.float32, stateful=False)"
+    },
+    "prepare table": {
+        "build": "self.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(tf.constant([1, 2], tf.int64), tf.constant([5.0, 6.0])), 0.0)",
+        "prepare": "extra = self.table.lookup(context.step % 3)",
+    },
+    "prepare constant variable": {"build": "self.scale = tf.Variable(3.0)", "prepare": "extra = self.scale * 2.0"},
+    "keras.random in the step": {"step": "extra = keras.random.normal([])"},
+    "Keras dropout in the step": {
+        "build": "self.drop = keras.layers.Dropout(0.5)",
+        "step": "x = self.drop(x, training=True)",
+    },
+    "Keras noise in the step": {
+        "build": "self.noise = keras.layers.GaussianNoise(1.0)",
+        "step": "x = self.noise(x, training=True)",
+    },
+    "image brightness in the step": {"step": "extra = tf.image.random_brightness(image, 0.5)[0, 0, 0, 0]"},
+    "tracked generator in the step": {
+        "build": "self.generator = tf.random.Generator.from_seed(1)",
+        "step": "extra = self.generator.normal([])",
+    },
+    "tracked variable": {"build": "self.count = tf.Variable(0.0)", "step": "extra = self.count.assign_add(1.0)"},
+    "assertion and print": {"step": "tf.debugging.assert_all_finite(extra, 'finite')"},
+    "NumPy's generator with a seed while tracing": {"step": "extra = np.random.default_rng(5).random()"},
+    "Keras dropout in eval": {
+        "build": "self.drop = keras.layers.Dropout(0.5)",
+        "eval": "x = self.drop(x, training=True)",
+    },
+    "keras.random in eval": {"eval": "extra = keras.random.normal([])"},
+    "evaluate with np.random": {"evaluate": "extra = np.random.rand()"},
+    "evaluate with random": {"evaluate": "extra = random.random()"},
+    "evaluate with tf.random": {"evaluate": "extra = tf.random.normal([])"},
+    "evaluate with a seeded generator": {"evaluate": "extra = np.random.default_rng(1).random()"},
+    "values in a set": {"build": "self.names = {'a', 'b', 'c'}"},
+}
+
+EAGER: dict[str, dict[str, str]] = {
+    "private attribute": {"build": "self._n = 0", "step": "self._n += 1; extra = float(self._n)", "said": "self._n"},
+    "nested object": {
+        "build": "self.counter = Counter()",
+        "step": "extra = self.counter.up()",
+        "said": "self.counter.n",
+    },
+    "object with slots": {
+        "build": "self.slotted = Slotted()",
+        "step": "self.slotted.n += 1; extra = float(self.slotted.n)",
+        "said": "self.slotted.n",
+    },
+    "NumPy array": {
+        "build": "self.array = np.zeros(3)",
+        "step": "self.array += 1; extra = float(self.array[0])",
+        "said": "self.array",
+    },
+    "module's global": {"step": "TOTAL[0] += 1; extra = float(TOTAL[0])", "said": "TOTAL[0]"},
+    "class attribute": {"step": "self.shared.append(1); extra = float(len(self.shared))", "said": "Trap.shared"},
+    "default argument": {"step": "default.append(1); extra = float(len(default))", "said": "a default argument of"},
+    "dict in a private list": {
+        "build": "self._seen = [{'n': 0}]",
+        "step": "self._seen[0]['n'] += 1; extra = float(self._seen[0]['n'])",
+        "said": "self._seen[0]['n']",
+    },
+    "deque": {
+        "build": "self.last = deque(maxlen=3)",
+        "step": "self.last.append(float(context.step)); extra = self.last[0]",
+        "said": "self.last",
+    },
+    "tensor attribute": {
+        "build": "self.total = tf.zeros([])",
+        "step": "self.total = self.total + 1.0; extra = self.total",
+        "said": "self.total",
+    },
+    "own NumPy generator": {
+        "build": "self._rng = np.random.default_rng(0)",
+        "step": "extra = self._rng.random()",
+        "said": "self._rng",
+    },
+    "own RandomState": {
+        "build": "self._rng = np.random.RandomState(0)",
+        "step": "extra = self._rng.rand()",
+        "said": "self._rng",
+    },
+    "own Random": {"build": "self._rng = random.Random(0)", "step": "extra = self._rng.random()", "said": "self._rng"},
+    "generator object": {
+        "build": "self._numbers = (float(n) for n in itertools.count())",
+        "step": "extra = next(self._numbers)",
+        "said": "self._numbers is an iterator",
+    },
+    "count": {
+        "build": "self._numbers = itertools.count()",
+        "step": "extra = float(next(self._numbers))",
+        "said": "self._numbers is an iterator",
+    },
+    "closure": {
+        "build": "n = [0]\n        def up():\n            n[0] += 1\n            return float(n[0])\n        self.up = up",
+        "step": "extra = self.up()",
+        "said": "self.up",
+    },
+    "layer that counts": {
+        "build": "self.counting = Counting()",
+        "step": "x = self.counting(x)",
+        "said": "self.counting.calls",
+    },
+}
+"""Python state, which in a graph is a constant of the trace: the same at each start, so the same bits."""
+
+FAST = {
+    "prepare uniform", "prepare generator", "prepare numpy_function that lies", "prepare Keras flip", "prepare keras.random",
+    "prepare image flip", "untracked variable in a function", "stateful draw in a function", "dataset in the step", "timestamp",
+    "clock while tracing", "global np.random in prepare", "initial weights without a seed", "eval changes a weight", "evaluate with its generator",
+    "variables in a set", "evaluate with np.random", "numpy_function that lies",
+}  # fmt: skip
+
+
+def cases():
+    """Yield every trap in every mode with its verdict."""
+    for verdict, traps in (("refused", REFUSED), ("same", SAME), ("eager", EAGER)):
+        for name, slots in traps.items():
+            for mode in ("graph", "xla", "eager"):
+                fast = (name in FAST and mode == "graph") or (verdict == "eager" and mode == "eager")
+                yield pytest.param(verdict, slots, mode, id=f"{name}-{mode}", marks=() if fast else pytest.mark.slow)
+
+
+def recipe(folder, slots):
+    """Write a recipe with code in its slots."""
+    code = dict.fromkeys(("module", "build", "prepare", "step", "eval", "evaluate"), "pass") | slots
+    source = RECIPE + (EVALUATE if "evaluate" in slots else "")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "trap.py"
+    path.write_text(source.format(**code), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("verdict", "slots", "mode"), list(cases()))
+def test_the_bits_are_the_same_or_the_recipe_is_refused_by_name(tmp_path, tf, verdict, slots, mode):
+    path, data = recipe(tmp_path, slots), datasets.points(tmp_path / "points").folder
+    settings = {"epochs": 3, "batch_size": 8, "compile": mode, "best": {"metric": "loss", "mode": "min"}}
+    first, steps = Run(tmp_path / "whole", path, data, **settings), []
+    try:
+        whole = first(pace=Lengths(50), hooks=[lambda r: steps.append(r) if isinstance(r, LoopEnded) else None]).outs()
+    except InputError as error:
+        said = slots.get("said", ("not refused",))
+        assert any(part in str(error) for part in ([said] if isinstance(said, str) else said)), str(error)
+        assert "\n" not in str(error)
+        assert verdict == "refused" or (verdict == "eager" and mode == "eager")
+        assert not steps
+        assert not first.saved()
+        return
+    assert verdict == "same" or (verdict == "eager" and mode != "eager")
+    cut = Run(tmp_path / "cut", path, data, **settings, checkpoint={"every_steps": 3})
+    with pytest.raises(Crash):
+        cut(hooks=[crash_after(6)], pace=Lengths(3))
+    assert cut(pace=Lengths(2)).notes[0].startswith("going on from step ")
+    assert cut.outs() == whole
+
+
+START = """
+import sys
+from pathlib import Path
+sys.path[:0] = ["src", "tests/support"]
+from tapeline import startup; startup.tensorflow()
+from trainings import Crash, Lengths, Run, crash_after
+folder = Path(sys.argv[1])
+run = Run(folder / "run", folder / "trap.py", folder / "points", epochs=3, batch_size=8, checkpoint={"every_steps": 3})
+try:
+    run(hooks=[crash_after(6)] if sys.argv[2] == "crash" else [], pace=Lengths(3))
+except Crash:
+    pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "step",
+    [
+        "extra = os.getpid() % 1000",
+        "extra = {'a': 1.0, 'b': 2.0, 'c': 3.0, 'd': 4.0, 'e': 5.0}[next(iter({'a', 'b', 'c', 'd', 'e'}))]",
+        "extra = float(os.environ['A_DAY'])",
+    ],
+)
+def test_what_another_process_traces_differently_is_not_resumed(tmp_path, root, step):
+    recipe(tmp_path, {"step": step})
+    datasets.points(tmp_path / "points")
+    ended = []
+    for number, end in enumerate(("crash", "resume")):
+        environment = {**os.environ, "PYTHONHASHSEED": str(number + 1), "A_DAY": str(number)}
+        command = [sys.executable, "-c", START, str(tmp_path), end]
+        ended.append(subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False))
+    assert ended[0].returncode == 0, ended[0].stderr
+    assert "is built from other values than when the checkpoints" in ended[1].stderr
