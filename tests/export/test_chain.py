@@ -12,46 +12,10 @@ import datasets
 import numpy as np
 import pytest
 import recipes
+from chains import Chain
 from trainings import Run
 
 from tapeline.errors import InputError, RunError, VerdictNo
-from tapeline.export.settings import ExportSettings
-from tapeline.export.stage import export
-from tapeline.validate.settings import ValidateSettings
-from tapeline.validate.stage import validate
-
-
-class Chain:
-    """The stages after training, on one recipe and its weights."""
-
-    def __init__(self, run: Run) -> None:
-        self.run, self.folder = run, run.folder
-        self.validated, self.model = self.folder / "validate", self.folder / "model"
-
-    def validate(self, **thresholds):
-        settings = ValidateSettings.model_validate_json(json.dumps({"thresholds": thresholds}))
-        validate(
-            recipe=self.run.recipe,
-            params=self.run.params,
-            settings=settings,
-            data=self.run.dataset,
-            trained=self.run.out,
-            out=self.validated,
-        )
-        return json.loads((self.validated / "metrics.json").read_text())
-
-    def export(self, **settings):
-        export(
-            name="blobs",
-            recipe=self.run.recipe,
-            params=self.run.params,
-            settings=ExportSettings(**settings),
-            data=self.run.dataset,
-            trained=self.run.out,
-            validated=self.validated,
-            out=self.model,
-        )
-        return json.loads((self.model / "model.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +75,23 @@ def test_a_verdict_of_no_exports_nothing_and_keeps_the_old_model(chain):
     assert before == {path: path.read_bytes() for path in chain.model.rglob("*") if path.is_file()}
 
 
+def test_answers_that_are_no_numbers_are_a_no_and_are_recorded_as_null(chain):
+    answer = '"probabilities": tf.nn.softmax(logits)'
+    broken = '"probabilities": tf.where(inputs["image"][:, 0, :3, 0] == 4, float("nan"), tf.nn.softmax(logits))'
+    chain.run.recipe.write_text(chain.run.recipe.read_text().replace(answer, broken))
+    metrics = chain.validate()
+    wrong = np.any(np.load(chain.run.dataset / "test" / "image.npy")[:, 0, :3, 0] == 4, axis=1).sum()
+    assert 0 < wrong < 31 and metrics["calibration_error"] is None
+    said = f"probabilities is not finite for {wrong} of 31 examples"
+    assert json.loads((chain.validated / "verdict.json").read_text())["reason"] == said
+    with pytest.raises(VerdictNo, match=f"blobs is not exported: {said}"):
+        chain.export()
+    chain.validate(calibration_error={"max": 1.0})
+    verdict = json.loads((chain.validated / "verdict.json").read_text())
+    assert verdict["reason"] == f"{said}; calibration_error is nan, above its maximum 1"
+    assert verdict["checks"][0]["value"] is None
+
+
 @pytest.mark.slow
 def test_a_model_that_answers_otherwise_is_not_exported(chain):
     chain.validate()
@@ -128,7 +109,7 @@ def test_a_model_that_answers_otherwise_is_not_exported(chain):
     ("damage", "said"),
     [
         (lambda c: shutil.rmtree(c.run.out / "weights"), "has no weights: run `tapeline train"),
-        (lambda c: (c.run.out / "weights" / "weights.index").write_bytes(b""), "weights is not readable"),
+        (lambda c: (c.run.out / "weights" / "weights.index").write_bytes(b""), "weights.index was cut or altered"),
         (
             lambda c: (c.run.dataset / "test" / "image.npy").unlink(),
             "image.npy is missing: run `tapeline ingest blobs`",
@@ -168,7 +149,8 @@ def test_litert_files_with_their_measured_accuracy(chain, tf):
     assert model["litert"]["int8"]["accuracy"] == np.mean(runner(image=images)["class"] == labels)
 
 
-def test_convolutions_with_batch_norm_answer_an_empty_batch(tf, tmp_path):
+def test_what_refuses_an_empty_batch_answers_it(tf):
+    """Which kernels refuse one depends on the CPU; this function does on each."""
     import keras
 
     from tapeline.export import empty_batches
@@ -178,10 +160,11 @@ def test_convolutions_with_batch_norm_answer_an_empty_batch(tf, tmp_path):
     specs = [tf.TensorSpec((None, 8, 8, 1), tf.uint8, name="image"), tf.TensorSpec((None,), tf.string, name="name")]
 
     def serve(image, name):
+        tf.debugging.assert_greater(tf.shape(image)[0], 0)
         return {"x": model(tf.cast(image, tf.float32), training=False), "name": name, "count": tf.constant(3)}
 
     serve = tf.function(serve, input_signature=specs)
-    with pytest.raises(tf.errors.InvalidArgumentError):  # when this passes without it, it is not needed any more
+    with pytest.raises(tf.errors.InvalidArgumentError):
         serve(tf.zeros([0, 8, 8, 1], tf.uint8), tf.fill([0], "a"))
     answering = empty_batches.answering(serve)
     for count in (0, 1, 5):
@@ -196,11 +179,33 @@ def test_convolutions_with_batch_norm_answer_an_empty_batch(tf, tmp_path):
 
 
 def test_the_saved_model_keeps_examples_for_warming_up(chain, tf):
+    from tapeline.untuned import untuned
+
     chain.validate()
     model = chain.export(examples=7)
     file = "saved_model/assets.extra/tf_serving_warmup_requests"
     assert model["files"].keys() > {file}
-    assert len(list(tf.data.TFRecordDataset(str(chain.model / file)))) == 7
+    assert len(list(untuned(tf.data.TFRecordDataset(str(chain.model / file))))) == 7
+
+
+def test_a_model_that_answers_text_too(chain):
+    recipe = chain.run.recipe
+    named = """
+    def predict(self, inputs):
+        found = self.plain(inputs)
+        return {**found, "name": tf.gather(tf.constant(["null", "eins", "zwölf"]), found["class"])}
+"""
+    recipe.write_text(recipe.read_text().replace("def predict(", "def plain(").rstrip() + "\n" + named)
+    chain.validate()
+    recorded = np.load(chain.validated / "predictions.npz")
+    assert {name.decode() for name in recorded["name"]} == {"null", "eins", "zwölf"}
+    model = chain.export()
+    assert model["signatures"]["serving_default"]["outputs"]["name"] == {"dtype": "string", "shape": [None]}
+    altered = {name: recorded[name] for name in recorded.files}
+    altered["name"][0] = b"another"
+    np.savez(chain.validated / "predictions.npz", **altered)
+    with pytest.raises(RunError, match="name "):
+        chain.export()
 
 
 def flip(path):
@@ -217,7 +222,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 sys.path[:0] = json.loads(sys.argv[2])
-from test_chain import Chain
+from chains import Chain
 from trainings import Run
 folder = Path(sys.argv[1])
 run = Run(folder, folder / "recipe.py", folder / "blobs", epochs=6, batch_size=16)

@@ -45,13 +45,14 @@ def prediction_log(tf):
 @pytest.mark.parametrize("count", [1, 3, 200])
 def test_each_example_is_a_request_that_the_definition_reads(tf, tmp_path, count):
     from tapeline.export import warm_up
+    from tapeline.untuned import untuned
 
     images = np.arange(count * 300, dtype=np.uint8).reshape(count, 10, 30)
     scale = np.linspace(-1, 1, count, dtype=np.float32)[:, None]
     texts = np.array([b"\x00\xff", *[b"x"] * (count - 1)], object)
     given = {"serving_default": {"image": images, "scale": scale}, "by_text": {"text": texts}}
     warm_up.write(tmp_path, "näme", given)
-    records = [bytes(r.numpy()) for r in tf.data.TFRecordDataset(str(tmp_path / warm_up.FILE))]
+    records = [bytes(r.numpy()) for r in untuned(tf.data.TFRecordDataset(str(tmp_path / warm_up.FILE)))]
     logs = [prediction_log(tf).FromString(record) for record in records]
     assert [log.predict_log.request.model_spec.signature_name for log in logs] == ["by_text"] * count + [
         "serving_default"

@@ -1,13 +1,18 @@
 """Files become exactly the inputs that a model takes; what does not fit is refused with its place."""
 
 import json
+import os
 import pickle
+import struct
+import zlib
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tapeline.errors import InputError
+from tapeline.ingest import image_folder
+from tapeline.ingest.settings import ImageFolderSource
 from tapeline.prediction import inputs
 from tapeline.prediction.inputs import Signature
 
@@ -65,12 +70,43 @@ def test_a_table_has_the_columns_that_its_dataset_had(tmp_path):
     ]
 
 
+WORDS = signature(word=("string", ()), n=("float32", ()))
+
+
+def test_texts(tmp_path):
+    (tmp_path / "a.csv").write_text("word,n\nab,1\nö,2\n,3\n", encoding="utf-8")
+    lines = [json.dumps({"word": word, "n": n}) for word, n in (("ab", 1), ("ö", 2), ("", 3))]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    np.savez(tmp_path / "a.npz", word=np.array(["ab", "ö", ""]), n=np.array([1.0, 2, 3]))
+    for name in ("a.csv", "a.jsonl", "a.npz"):
+        found = read(tmp_path / name, WORDS)
+        assert found["word"].tolist() == ["ab", "ö", ""] and found["n"].tolist() == [1, 2, 3], name
+    (tmp_path / "a.jsonl").write_text('{"word": 5, "n": 1}')
+    with pytest.raises(InputError, match=r"a.jsonl, line 1: word is 5; the model takes text"):
+        read(tmp_path / "a.jsonl", WORDS)
+
+
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_images(tmp_path, channels):
     pixels = np.arange(64 * channels, dtype=np.uint8).reshape(8, 8, channels)
     Image.fromarray(pixels.squeeze()).save(tmp_path / "a.png")
     found = read(tmp_path / "a.png", signature(image=("uint8", (8, 8, channels))))["image"]
     assert np.array_equal(found[0], pixels)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_an_image_is_turned_as_ingest_turns_it(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+    (tmp_path / "pictures/train/a").mkdir(parents=True)
+    file = tmp_path / "pictures/train/a/1.png"
+    Image.fromarray(pixels).save(file, exif=exif)
+    settings = ImageFolderSource(source="images", needs="pictures", size=(8, 8))
+    (examples,) = image_folder.read(settings, tmp_path / "pictures").examples
+    found = read(file, signature(image=("uint8", (8, 8, 3))))["image"]
+    assert np.array_equal(found, examples.columns["image"])
+    assert np.array_equal(found[0], pixels) == (orientation == 1)
 
 
 def written(name, content):
@@ -92,6 +128,22 @@ def saved(array):
 def picture(folder):
     Image.new("L", (9, 8)).save(folder / "a.png")
     return folder / "a.png"
+
+
+def deep(folder):
+    (folder / "a.png").write_bytes(deep_png(8, 8))
+    return folder / "a.png"
+
+
+def deep_png(height, width):
+    """Return an RGB PNG of 16 bits a channel, which Pillow reads and cannot write."""
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = zlib.compress((b"\0" + bytes(range(6)) * width) * height)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 def archived(damage, save=np.savez):
@@ -121,7 +173,7 @@ def unequal(folder):
         (
             saved(np.array([{"a": 1}], object)),
             IMAGE,
-            "a.npy is no NumPy file without pickles: Array can't be memory-mapped",
+            "a.npy is no NumPy file without pickles: Python objects",
         ),
         (saved(np.ones((3, 7, 8, 1))), IMAGE, "a.npy: image has shape (7, 8, 1), the model takes (8, 8, 1)"),
         (saved(np.float32(1)), IMAGE, "a.npy: image has shape (), the model takes (8, 8, 1)"),
@@ -152,15 +204,73 @@ def unequal(folder):
         (unequal, TWO, "a.npz has inputs of different lengths"),
         (picture, IMAGE, "a.png is 9×8, the model takes 8×8: scale it first"),
         (picture, POINT, "a.png is an image, and the model takes x of shape (2)"),
-        (written("a.png", b"\x89PNG"), IMAGE, "a.png is no image that can be read"),
+        (written("a.png", b"\x89PNG"), IMAGE, "a.png is not an image that can be decoded ("),
+        (deep, signature(image=("uint8", (8, 8, 3))), "a.png has 16 bits a channel: save it with 8 bits a channel"),
+        (
+            written("a.csv", "x.0,x.1\n1," + "2" * 131_073 + "\n"),
+            POINT,
+            "a.csv cannot be read as CSV: field larger than",
+        ),
+        (written("a.csv", "x.0," + "y" * 131_073 + "\n"), POINT, "a.csv cannot be read as CSV: field larger than"),
         (written("a.csv", "x.0\n1\n"), POINT, "a.csv has no column x.1: it has x.0"),
-        (written("a.csv", ""), POINT, "a.csv has no column x.0, x.1: it has "),
+        (written("a.csv", ""), POINT, "a.csv has no column x.0, x.1: it has nothing"),
         (written("a.csv", "x.0,x.1\n1,2\n1,a\n"), POINT, "a.csv, line 3: x.1 is 'a', which is no float32"),
-        (written("a.csv", "x.0,x.1\n1\n"), POINT, "a.csv, line 2: x.1 is None, which is no float32"),
+        (
+            written("a.csv", "x.0,x.1\n1\n"),
+            POINT,
+            "a.csv, line 2 has 1 values under 2 columns: put a text with a comma",
+        ),
         (written("a.jsonl", '[1, 2]\n{"x"'), POINT, "a.jsonl, line 2 is not JSON"),
-        (written("a.jsonl", '{"y": 1}'), POINT, "a.jsonl, line 1 has no x"),
+        (written("a.jsonl", '{"y": 1}'), POINT, "a.jsonl, line 1 has no x: its keys are y"),
         (written("a.jsonl", '{"x": [1, 2, 3]}'), POINT, "a.jsonl, line 1: x has shape (3), the model takes (2)"),
-        (written("a.jsonl", '{"x": [1, "b"]}'), POINT, "a.jsonl, line 1: x must be float32 of shape (2)"),
+        (
+            written("a.jsonl", '{"x": [1, "b"]}'),
+            POINT,
+            "a.jsonl, line 1: x is <U21 of shape (2); the model takes float32 values of shape (2)",
+        ),
+        (written("a.jsonl", "[" * 100_000), POINT, "a.jsonl, line 1 is not JSON: nested more than 100 deep"),
+        (
+            written("a.jsonl", '{"x": [1, ' + "9" * 400 + "]}"),
+            POINT,
+            "a.jsonl, line 1: x is object of shape (2); the model takes float32",
+        ),
+        (written("a.jsonl", '{"word": "\\ud800", "n": 1}'), WORDS, "a.jsonl, line 1 is not JSON: not UTF-8"),
+        (
+            written("a.jsonl", '{"x": ["1", "2"]}'),
+            POINT,
+            "a.jsonl, line 1: x is <U1 of shape (2); the model takes float32 values",
+        ),
+        (written("a.csv", "x.0,x.1,x.0\n1,2,3\n"), POINT, "a.csv has more than one column x.0: leave one out"),
+        (written("a.csv", "word,n\na\n"), WORDS, "a.csv, line 2 has 1 values under 2 columns"),
+        (
+            written("a.csv", "word,n\na, b,1\n"),
+            WORDS,
+            "a.csv, line 2 has 3 values under 2 columns: put a text with a comma",
+        ),
+        (
+            written("a.csv", 'word,n\n"a,1\nb,2\n'),
+            WORDS,
+            "a.csv cannot be read as CSV: unexpected end of data; mend it",
+        ),
+        (written("a.csv", 'word,n\n"a" b,1\n'), WORDS, "a.csv cannot be read as CSV: "),
+        (written("a.npz", b"PK\x05\x06" + bytes(18)), POINT, "a.npz has nothing and lacks x, which the model takes"),
+        (
+            saved(np.array([1 + 2j, 3])[None]),
+            POINT,
+            "a.npy: x is complex128 of shape (2); the model takes float32 values of shape (2)",
+        ),
+        (
+            saved(np.array([["\ud800"]])),
+            signature(x=("string", (1,))),
+            "a.npy: x is '\\ud800'; the model takes text of shape (1)",
+        ),
+        (saved(np.array([[2**31]], "<u4").view("<U1")), signature(x=("string", (1,))), "a.npy: x is "),
+        (saved(np.array([[2**31]], ">u4").view(">U1")), signature(x=("string", (1,))), "a.npy: x is "),
+        (
+            saved(np.ones((1, 2), np.int64)),
+            signature(x=("bool", (2,))),
+            "a.npy: x is int64 of shape (2); the model takes bool values of shape (2)",
+        ),
         (written("a.jsonl", '{"x": [[1], [2, 3]]}'), POINT, "a.jsonl, line 1: a list has parts of different lengths"),
     ],
 )
@@ -174,3 +284,46 @@ def test_what_does_not_fit(tmp_path, write, taken, said):
 def test_a_model_of_one_fixed_shape():
     with pytest.raises(InputError, match="one fixed number of examples"):
         Signature.of({"x": {"dtype": "float32", "shape": [7, 2]}}, {})
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".jsonl", ".png"])
+def test_a_fifo_is_refused_and_not_waited_for(tmp_path, kind):
+    os.mkfifo(tmp_path / f"a{kind}")
+    with pytest.raises(InputError, match="is a FIFO, a socket or a device, and no file"):
+        inputs.check([tmp_path / f"a{kind}"])
+
+
+def test_a_table_fills_inputs_of_any_length(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,c,d\n1,2,3,4\n")
+    for shape, taken in (((None,), (4,)), ((None, 2), (2, 2)), ((2, None), (2, 2)), ((None, None), (4, 1))):
+        found = read(tmp_path / "a.csv", signature({"x": ["a", "b", "c", "d"]}, x=("int32", shape)))["x"]
+        assert found.shape == (1, *taken) and found.ravel().tolist() == [1, 2, 3, 4]
+    with pytest.raises(InputError, match=r"line 2: x has shape \(4\), the model takes \(any, 3\)"):
+        read(tmp_path / "a.csv", signature({"x": ["a", "b", "c", "d"]}, x=("int32", (None, 3))))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
+def test_a_line_that_would_fill_the_memory(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(inputs, "LONGEST", 1000)
+    (tmp_path / name).write_text("x.0,x.1\n" if name == "a.csv" else "[1, 2]\n")
+    with (tmp_path / name).open("a") as file:
+        file.write("1," * 600)
+    with pytest.raises(InputError, match=r"line 2 has more than 1,000 characters: give an .npy file"):
+        read(tmp_path / name, POINT)
+
+
+def test_a_jpeg_of_which_pixels_would_be_made_up(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.jpg", quality=90)
+    assert len(read(tmp_path / "a.jpg", signature(image=("uint8", (8, 8, 3))))["image"]) == 1
+    content = (tmp_path / "a.jpg").read_bytes()
+    (tmp_path / "a.jpg").write_bytes(content[:-60] + bytes(58) + content[-2:])
+    with pytest.raises(InputError, match=r"a.jpg seems damaged, so that some of its pixels would be made up: its comp"):
+        read(tmp_path / "a.jpg", signature(image=("uint8", (8, 8, 3))))
+
+
+def test_an_example_without_values(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"x": [], "word": []}')
+    found = read(tmp_path / "a.jsonl", signature(x=("float32", (None,)), word=("string", (None,))))
+    assert {name: values.shape for name, values in found.items()} == {"x": (1, 0), "word": (1, 0)}

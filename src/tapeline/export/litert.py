@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tapeline import startup
 from tapeline.errors import RunError
 from tapeline.export.settings import Precision
 
@@ -22,7 +23,8 @@ def convert(saved_model: Path, precision: Precision) -> bytes:
     if precision == "int8":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     try:
-        return bytes(converter.convert())
+        with startup.quietly():
+            return bytes(converter.convert())
     except Exception as error:  # the converter raises a class of its own for each of its parts
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise RunError(f"the model does not convert to LiteRT: {lines[0]}; leave out export.litert") from None
@@ -30,14 +32,15 @@ def convert(saved_model: Path, precision: Precision) -> bytes:
 
 def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return a LiteRT model's outputs for all inputs, in order. Shapes (examples, ...)."""
-    with warnings.catch_warnings():
+    parts: dict[str, list[NDArray[Any]]] = {}
+    with warnings.catch_warnings(), startup.quietly():
         # Announces its removal; the package that replaces it has no release for every Python that Tapeline supports.
         warnings.filterwarnings("ignore", message=r"(?s).*tf\.lite\.Interpreter is deprecated", category=UserWarning)
         runner = tf.lite.Interpreter(model_content=model).get_signature_runner(SIGNATURE)
-    parts: dict[str, list[NDArray[Any]]] = {}
-    for start in range(0, len(next(iter(inputs.values()))), BATCH):
-        for name, value in runner(**{key: np.asarray(v[start : start + BATCH]) for key, v in inputs.items()}).items():
-            parts.setdefault(name, []).append(np.array(value))
+        for start in range(0, len(next(iter(inputs.values()))), BATCH):
+            batch = {name: np.asarray(values[start : start + BATCH]) for name, values in inputs.items()}
+            for name, value in runner(**batch).items():
+                parts.setdefault(name, []).append(np.array(value))
     return {name: np.concatenate(values) for name, values in sorted(parts.items())}
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline import files
+from tapeline import arrays, files
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError
-from tapeline.export import empty_batches, litert, warm_up
+from tapeline.export import empty_batches, litert, tables, warm_up
 from tapeline.export.checking import Checker
 from tapeline.export.settings import ExportSettings, Precision
 from tapeline.recipe import Recipe, loading, variables
@@ -69,8 +69,13 @@ def save(
             "files": written,
             **described,
             **lite,
+            **({"own_inputs": own} if (own := _own_inputs(served, columns)) else {}),
         }
         files.write_json(folder / "model.json", model)
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
+    count = len(next(iter(served.values())))
+    keys = ", ".join(sorted(signatures))
+    print(f"exported {out.parent.name}/{out.name}: {size:.2f} MB, {keys}; {count} answers are those of validate")
 
 
 def _write_saved_model(recipe: Recipe, signatures: Mapping[str, Any], folder: Path) -> None:
@@ -83,6 +88,8 @@ def _write_saved_model(recipe: Recipe, signatures: Mapping[str, Any], folder: Pa
     found = variables.find(recipe)
     module.held = [variable for _, variable in sorted({**found.weights, **found.seeds}.items())]
     concrete = {key: function.get_concrete_function() for key, function in sorted(signatures.items())}
+    if found_tables := tables.read_by(concrete.values(), recipe, found.all().values()):
+        module.tables = found_tables
     tf.saved_model.save(module, str(folder), signatures=concrete)
     (folder / "fingerprint.pb").unlink()
 
@@ -108,8 +115,14 @@ def _inputs(served: Columns, columns: Columns, dataset: Dataset, split: str, fol
             paths[name] = dataset.path(split, name)
         else:
             paths[name] = folder / f"{name}.npy"
-            np.save(paths[name], given)
+            np.save(paths[name], arrays.storable(given), allow_pickle=False)
     return paths
+
+
+def _own_inputs(served: Columns, columns: Columns) -> list[str]:
+    """Return the inputs that bear a feature's name and are given something else: see `Recipe.served`."""
+    both = sorted(served.keys() & columns.keys())
+    return [n for n in both if served[n] is not columns[n] and not np.array_equal(served[n], columns[n])]
 
 
 def _requests(signatures: Mapping[str, Any], given: Columns, count: int) -> dict[str, dict[str, NDArray[Any]]]:
@@ -134,7 +147,6 @@ def _write_litert(
     described = {}
     for precision, model in models.items():
         files.write_bytes(folder / "litert" / f"{precision}.tflite", model)
-        with np.load(predictions, allow_pickle=False) as recorded:
-            figures = litert.measured(litert.answers(model, served), recorded, target, name)
+        figures = litert.measured(litert.answers(model, served), arrays.unpacked(predictions), target, name)
         described[precision] = {"bytes": len(model), **figures}
     return {"litert": described}

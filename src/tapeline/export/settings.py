@@ -14,7 +14,9 @@ class ExportSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     tolerance: PositiveFloat = 1e-5
-    """Largest absolute difference of a floating-point output, in the output's own unit."""
+    """How far a floating-point output may be from the recorded one: this times (1 + |recorded|), which is absolute
+    for small values and relative for large ones. The registry's check of a version goes by the same rule.
+    """
     examples: Annotated[int, Field(ge=1, le=1000)] = 100
     """Real examples that the SavedModel keeps as warm-up requests; TensorFlow Serving takes at most 1 000."""
     litert: tuple[Precision, ...] = ()

@@ -1,11 +1,10 @@
 """Stage 4: its inputs and the verdict are checked here, before TensorFlow is imported; `save` does the rest."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tapeline import startup
+from tapeline import files, json_text, startup
 from tapeline.dataset import Dataset
 from tapeline.errors import InputError, VerdictNo
 from tapeline.export import checking
@@ -30,7 +29,7 @@ def export(
     Raises `VerdictNo` when validate's verdict is no, `InputError` for missing inputs, `RunError` when the check
     fails; the old `out` then stays as it is.
     """
-    verdict = _read(validated / "verdict.json", remedy=f"run `tapeline validate {name}`")
+    verdict = _read(validated / "verdict.json", "verdict", "reason", "split", remedy=f"run `tapeline validate {name}`")
     if verdict["verdict"] != "yes":
         raise VerdictNo(f"{name} is not exported: {verdict['reason']}")
     dataset = Dataset.open(data)
@@ -57,10 +56,13 @@ def export(
         )
 
 
-def _read(path: Path, *, remedy: str) -> Any:
+def _read(path: Path, *keys: str, remedy: str) -> dict[str, Any]:
     try:
-        return json.loads(path.read_bytes())
+        found = json_text.mapping(files.read_bytes(path))
     except FileNotFoundError:
         raise InputError(f"{path} is missing: {remedy}") from None
-    except ValueError:
+    except json_text.NotJson:
         raise InputError(f"{path} is not JSON, so it was cut or altered: {remedy}") from None
+    if missing := [key for key in keys if not isinstance(found.get(key), str)]:
+        raise InputError(f"{path} does not say its {', '.join(missing)}, so it was altered: {remedy}")
+    return found

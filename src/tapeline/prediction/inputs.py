@@ -3,23 +3,32 @@
 Nothing is guessed: values that do not fit the signature's shape and dtype are refused with their place. Pickle is off.
 """
 
+import contextlib
 import csv
+import io
 import itertools
-import json
-import zipfile
-import zlib
+import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tapeline import arrays, files, json_text
 from tapeline.errors import InputError
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 KINDS = (".npy", ".npz", ".csv", ".jsonl", *IMAGES)
+
+MOST_COLUMNS = 100_000
+"""Of a table that holds examples."""
+SHOWN = 8
+"""Names in a message."""
+LONGEST = 2**26
+"""Characters of a line of text."""
 
 Batch = dict[str, NDArray[Any]]
 
@@ -53,14 +62,14 @@ class Signature:
 
         Raises `InputError` for one that takes no batches.
         """
-        if any(spec["shape"][:1] != [None] for spec in inputs.values()):
+        if any((spec["shape"] or [])[:1] != [None] for spec in inputs.values()):
             raise InputError("this model takes one fixed number of examples: call its SavedModel yourself")
         shapes = {name: tuple(spec["shape"][1:]) for name, spec in inputs.items()}
         columns = {}
         for name, shape in shapes.items():
             made_of = tables.get(name)
-            width = int(np.prod([size or 1 for size in shape]))
-            plain = [name] if width == 1 else [f"{name}.{number}" for number in range(width)]
+            width = math.prod(size or 1 for size in shape)
+            plain = [name] if width == 1 else [f"{name}.{number}" for number in range(min(width, MOST_COLUMNS + 1))]
             columns[name] = plain if made_of is None else [made_of] if isinstance(made_of, str) else list(made_of)
         return cls(shapes, {name: spec["dtype"] for name, spec in inputs.items()}, columns)
 
@@ -77,10 +86,14 @@ class Signature:
         wanted = self.shapes[name]
         try:
             array = np.asarray(values)
+            if not _is_convertible(array, self.dtypes[name]):
+                raise ValueError(name)
             with np.errstate(over="ignore", invalid="ignore"):  # what that leaves is looked at below
                 cast = array.astype(object if self.dtypes[name] == "string" else self.dtypes[name])
         except (ValueError, TypeError, OverflowError):
-            raise InputError(f"{where}: {name} must be {self.dtypes[name]} of shape {_shape(wanted)}") from None
+            rule = "text" if self.dtypes[name] == "string" else f"{self.dtypes[name]} values"
+            rule += f" of shape {_shape(wanted)}" if wanted else ""
+            raise InputError(f"{where}: {name} is {_shown(values)}; the model takes {rule}") from None
         if array.ndim != len(wanted) + 1 or any(
             w not in (None, s) for s, w in zip(array.shape[1:], wanted, strict=True)
         ):
@@ -92,18 +105,22 @@ class Signature:
         return cast
 
 
-def check(files: Sequence[Path]) -> None:
-    """Raise `InputError` for a file that is not there or of no known kind."""
-    for file in files:
-        if not file.is_file():
-            raise InputError(f"{file}: no such file")
+def check(given: Sequence[Path]) -> None:
+    """Raise `InputError` for a file that is not there, for what is none, and for one of no known kind."""
+    for file in given:
+        try:
+            files.opened(file).close()
+        except (FileNotFoundError, IsADirectoryError):
+            raise InputError(f"{file}: no such file") from None
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror}") from None
         if file.suffix.lower() not in KINDS:
             raise InputError(f"{file} is of no kind that can be read: give one of {', '.join(KINDS)}")
 
 
-def pieces(files: Sequence[Path], signature: Signature, batch_size: int) -> Iterator[Piece]:
+def pieces(given: Sequence[Path], signature: Signature, batch_size: int) -> Iterator[Piece]:
     """Yield the files' examples in order, at most `batch_size` at once and never of two files."""
-    for file in files:
+    for file in given:
         kind = file.suffix.lower()
         if kind in IMAGES:
             yield Piece(file, 0, {signature.only(file): _image(file, signature)})
@@ -123,36 +140,38 @@ def _taken(file: Path, rows: Iterator[Batch], count: int) -> list[Batch]:
         return list(itertools.islice(rows, count))
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not UTF-8: {error.reason}; save it as UTF-8") from None
+    except csv.Error as error:
+        raise InputError(
+            f"{file} cannot be read as CSV: {error}; mend it, or look for a quote that is not closed"
+        ) from None
 
 
 def _stacked(file: Path, name: str, first: int, rows: Sequence[Batch]) -> NDArray[Any]:
-    wanted = rows[0][name].shape
+    wanted = rows[0][name].shape[1:]
     for number, row in enumerate(rows[1:], first + 1):
-        if row[name].shape != wanted:
+        if row[name].shape[1:] != wanted:
             raise InputError(
-                f"{file}: {name} of example {number} has shape {_shape(row[name].shape)}, and that of example {first}, "
-                f"in the same batch, {_shape(wanted)}: give --batch-size 1, or lengths that are equal"
+                f"{file}: {name} of example {number} has shape {_shape(row[name].shape[1:])}, and that of example "
+                f"{first}, in the same batch, {_shape(wanted)}: give --batch-size 1, or lengths that are equal"
             )
-    return np.stack([row[name] for row in rows])
+    return np.concatenate([row[name] for row in rows])
 
 
 def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece]:
     try:
-        with file.open("rb") as opened:  # a damaged archive that NumPy has opened itself would stay open
+        with files.opened(file) as opened:
             archive = opened.read(2) == b"PK"
-            opened.seek(0)
-            if archive:
-                with np.load(opened, allow_pickle=False) as loaded:
-                    arrays = {name: loaded[name] for name in loaded.files}
-        if not archive:
-            arrays = {signature.only(file): np.load(file, mmap_mode="r", allow_pickle=False)}
-    except (ValueError, OSError, EOFError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{file} is no NumPy file without pickles: {str(error).splitlines()[0]}") from None
-    if missing := sorted(signature.shapes.keys() - arrays.keys()):
-        raise InputError(f"{file} has {', '.join(arrays)}; the model takes {', '.join(missing)}")
+        if archive:
+            known = arrays.members(file)
+            _check_names(file, known, signature)
+            found = arrays.unpacked(file, signature.shapes)
+        else:
+            found = {signature.only(file): arrays.mapped(file)}
+    except (arrays.NotArrays, OSError) as error:
+        raise InputError(f"{file} is no NumPy file without pickles: {error}") from None
     given = {}
     for name, shape in signature.shapes.items():  # an array of one example may leave out the first axis
-        given[name] = arrays[name][None] if arrays[name].ndim == len(shape) else np.atleast_1d(arrays[name])
+        given[name] = found[name][None] if found[name].ndim == len(shape) else np.atleast_1d(found[name])
     if len({len(values) for values in given.values()}) > 1:
         raise InputError(f"{file} has inputs of different lengths")
     for start in range(0, len(next(iter(given.values()))), batch_size):
@@ -160,19 +179,24 @@ def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece
         yield Piece(file, start, {name: signature.fitted(name, part, str(file)) for name, part in parts.items()})
 
 
+def _check_names(file: Path, known: Sequence[str], signature: Signature) -> None:
+    if missing := sorted(signature.shapes.keys() - known):
+        raise InputError(f"{file} has {_few(known)} and lacks {_few(missing)}, which the model takes")
+
+
 def _image(file: Path, signature: Signature) -> NDArray[Any]:
-    from PIL import Image, UnidentifiedImageError
+    from tapeline.ingest import jpeg
+    from tapeline.ingest.pixels import MODES, decoded, upright  # Pillow, which no other kind of file needs
 
     name = signature.only(file)
     shape = signature.shapes[name]
-    modes = {1: "L", 3: "RGB", 4: "RGBA"}
-    if len(shape) != 3 or shape[2] not in modes:
+    if len(shape) != 3 or shape[2] not in MODES:
         raise InputError(f"{file} is an image, and the model takes {name} of shape {_shape(shape)}")
-    try:
-        with Image.open(file) as opened:
-            pixels = np.asarray(opened.convert(modes[shape[2]]))
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise InputError(f"{file} is no image that can be read: {str(error).splitlines()[0]}") from None
+    content = files.read_bytes(file)
+    with decoded(io.BytesIO(content), str(file)) as image:
+        pixels = np.asarray(upright(image, shape[2]))
+    if why := jpeg.damage(content):
+        raise InputError(f"{file} seems damaged, so that some of its pixels would be made up: {why}; bring it anew")
     if any(w not in (None, s) for s, w in zip(pixels.shape[:2], shape[:2], strict=True)):
         height, width = pixels.shape[:2]
         raise InputError(f"{file} is {width}×{height}, the model takes {shape[1]}×{shape[0]}: scale it first")
@@ -180,48 +204,114 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
 
 
 def _csv_rows(file: Path, signature: Signature) -> Iterator[Batch]:
-    with file.open(newline="", encoding="utf-8-sig") as opened:
-        table = csv.DictReader(opened)
+    with io.TextIOWrapper(files.opened(file), encoding="utf-8-sig", newline="") as opened:
+        table = csv.DictReader(_lines(opened, file), strict=True)
         needed = [column for columns in signature.columns.values() for column in columns]
-        if missing := [column for column in needed if column not in (table.fieldnames or ())]:
-            raise InputError(f"{file} has no column {', '.join(missing)}: it has {', '.join(table.fieldnames or ())}")
-        for number, row in enumerate(table, 2):
-            where = f"{file}, line {number}"
+        names = list(table.fieldnames or ())
+        if len(needed) > MOST_COLUMNS:
+            raise InputError(f"{file}: the model takes too many values for a table: give .npy or .npz")
+        if missing := [column for column in needed if column not in names]:
+            raise InputError(f"{file} has no column {_few(missing)}: it has {_few(names)}")
+        if twice := [column for column in needed if names.count(column) > 1]:
+            raise InputError(f"{file} has more than one column {_few(twice)}: leave one out")
+        for row in table:
+            where = f"{file}, line {table.line_num}"
+            _check_length(row, names, where)
             found = {}
             for name, columns in signature.columns.items():
-                numbers = [_number(row[column], signature.dtypes[name], column, where) for column in columns]
-                shape = [size or len(numbers) for size in signature.shapes[name]]
-                found[name] = signature.fitted(name, np.array(numbers).reshape(1, *shape), where)[0]
+                cells = [_cell(row[column], signature.dtypes[name], column, where) for column in columns]
+                found[name] = signature.fitted(name, _shaped(cells, signature.shapes[name]), where)
             yield found
 
 
-def _number(text: str | None, dtype: str, column: str, where: str) -> float | int | str:
-    if dtype == "string":
-        return text or ""
+def _check_length(row: Mapping[str | None, Any], names: Sequence[str], where: str) -> None:
+    """Raise `InputError` for a row with more or fewer values than there are columns."""
+    count = len(names) + len(row.get(None, ())) - sum(value is None for value in row.values())
+    if count != len(names):
+        raise InputError(
+            f"{where} has {count} values under {len(names)} columns: put a text with a comma into double quotes"
+        )
+
+
+def _cell(text: str, dtype: str, column: str, where: str) -> float | int | str:
     try:
-        return int(text or "") if "int" in dtype else float(text or "")
+        return text if dtype == "string" else int(text) if "int" in dtype else float(text)
     except ValueError:
-        raise InputError(f"{where}: {column} is {text!r}, which is no {dtype}") from None
+        raise InputError(f"{where}: {column} is {text!r:.80}, which is no {dtype}") from None
+
+
+def _shaped(cells: Sequence[float | int | str], shape: Sequence[int | None]) -> NDArray[Any]:
+    """Return cells as one example, shape (1, ...); flat, as they are, where their number does not fit `shape`."""
+    lengths = [1 if size is None else size for size in shape]
+    if None in shape and 0 not in lengths:
+        lengths[shape.index(None)] = len(cells) // (math.prod(lengths) or 1)
+    values = np.array(cells)
+    return values.reshape(1, *lengths) if math.prod(lengths) == len(cells) else values[None]
+
+
+def _lines(opened: TextIO, file: Path) -> Iterator[str]:
+    """Yield the lines of a file. Raises `InputError` for one that would fill the memory."""
+    for number in itertools.count(1):
+        line = opened.readline(LONGEST + 1)
+        if not line:
+            return
+        if len(line) > LONGEST:
+            raise InputError(f"{file}, line {number} has more than {LONGEST:,} characters: give an .npy file")
+        yield line
 
 
 def _json_rows(file: Path, signature: Signature) -> Iterator[Batch]:
-    with file.open(encoding="utf-8") as opened:
-        for number, line in enumerate(opened, 1):
+    with io.TextIOWrapper(files.opened(file), encoding="utf-8") as opened:
+        for number, line in enumerate(_lines(opened, file), 1):
             if not line.strip():
                 continue
             where = f"{file}, line {number}"
             try:
-                row = json.loads(line)
-            except ValueError as error:
+                row = json_text.parsed(line, finite=False)
+            except json_text.NotJson as error:
                 raise InputError(f"{where} is not JSON: {error}") from None
             if not isinstance(row, dict):
                 row = {signature.only(file): row}
             if missing := [name for name in signature.shapes if name not in row]:
-                raise InputError(f"{where} has no {', '.join(missing)}")
+                raise InputError(f"{where} has no {', '.join(missing)}: its keys are {', '.join(map(str, row))}")
             try:
-                yield {name: signature.fitted(name, np.asarray([row[name]]), where)[0] for name in signature.shapes}
+                yield {name: signature.fitted(name, np.asarray([row[name]]), where) for name in signature.shapes}
             except ValueError:
                 raise InputError(f"{where}: a list has parts of different lengths") from None
+
+
+def _is_convertible(array: NDArray[Any], dtype: str) -> bool:
+    """Return whether values can be of a dtype without a guess. Raises `ValueError` for text that is none in UTF-8."""
+    text = array.dtype.kind in "SU" or (
+        array.dtype == object and all(isinstance(one, str | bytes) for one in array.flat)
+    )
+    if dtype != "string":
+        return not text and (array.dtype.kind != "c" or "complex" in dtype) and (dtype != "bool" or array.dtype == bool)
+    if array.dtype.kind == "U":
+        codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
+        return not ((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes < 0xE000))).any()
+    for one in array.flat if text else ():
+        if isinstance(one, str):
+            one.encode()
+    return text or not array.size
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return names in a row: a picture has thousands of columns."""
+    return (
+        ", ".join(names) or "nothing"
+        if len(names) <= SHOWN
+        else f"{', '.join(names[:SHOWN])}, ... ({len(names):,} in all)"
+    )
+
+
+def _shown(values: Any) -> str:
+    """Return what was given for one example, or of which kind the values of many are."""
+    array = np.asarray(values)
+    with contextlib.suppress(ValueError, SystemError):  # a text of code points that there are not
+        if array.size == 1:
+            return f"{array.item()!r:.60}"
+    return f"{array.dtype} of shape {_shape(array.shape[1:])}"
 
 
 def _shape(shape: Sequence[int | None]) -> str:

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TextIO
 
 import numpy as np
@@ -11,6 +11,27 @@ from numpy.typing import NDArray
 from tapeline.prediction.inputs import Piece
 
 Format = Literal["csv", "jsonl"]
+
+
+def named(answers: Mapping[str, NDArray[Any]], classes: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return the answers with a further one, `class_name`, where `class` numbers known classes.
+
+    classes: their names, in the order of the numbers; a number beyond them has an empty name.
+    """
+    chosen = answers.get("class")
+    if chosen is None or not classes or "class_name" in answers or not np.issubdtype(chosen.dtype, np.integer):
+        return dict(answers)
+    names = [classes[one] if 0 <= one < len(classes) else "" for one in chosen.ravel().tolist()]
+    return {**answers, "class_name": np.array(names, object).reshape(chosen.shape)}
+
+
+def not_finite(columns: Mapping[str, NDArray[Any]]) -> list[int]:
+    """Return the numbers of the examples with a NaN or an infinity. columns: values, shape (examples, ...), by name."""
+    rows: set[int] = set()
+    for values in columns.values():
+        if values.dtype.kind in "fc" and not (finite := np.isfinite(values)).all():
+            rows |= set(np.flatnonzero(~finite.reshape(len(values), -1).all(axis=1)).tolist())
+    return sorted(rows)
 
 
 class Writer:

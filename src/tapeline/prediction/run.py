@@ -8,8 +8,8 @@ from typing import Any, TextIO
 
 from tapeline import files as writing
 from tapeline import startup
-from tapeline.errors import InputError, RunError
-from tapeline.prediction import inputs
+from tapeline.errors import InputError, RunError, graph_reason
+from tapeline.prediction import inputs, outputs
 from tapeline.prediction.inputs import Signature
 from tapeline.prediction.outputs import Format, Writer
 from tapeline.registry.model import SAVED_MODEL, Model
@@ -28,13 +28,17 @@ def predict(
     form: Format,
     batch_size: int = 256,
     progress: Callable[[int], object] = lambda count: None,
+    note: Callable[[str], object] = lambda text: None,
 ) -> int:
     """Answer the examples in `files` and return how many there were; None for the standard output.
 
+    note: called at the end where some examples or their answers are not finite.
     Raises `InputError` for a file that is missing or does not fit the model; `out` is then left as it was.
     """
     inputs.check(files)
     model = Model.of(registry, version)
+    if DEFAULT not in model.signatures:
+        raise InputError(f"{version.tag.name} has no signature {DEFAULT}: it has {', '.join(model.signatures)}")
     signature = Signature.of(model.signatures[DEFAULT]["inputs"], _columns(registry, version, model))
     recorded = registry.recorded(version).model
     folder = registry.store.kept(recorded, registry.work / "models" / recorded.removesuffix(".dir"))
@@ -43,12 +47,20 @@ def predict(
         raise InputError(f"{', '.join(map(str, files))}: no example in there")
     answer = _Loaded(folder / SAVED_MODEL)
     count = 0
+    odd: dict[str, tuple[int, str]] = {}
     with _opened(out) as file:
         write = Writer(file, form)
         for piece in inputs.pieces(files, signature, batch_size):
-            write(piece, answer(piece.inputs))
+            answers = answer(piece.inputs)
+            write(piece, outputs.named(answers, model.classes))
+            for what, values in (("examples", piece.inputs), ("answers", answers)):
+                if rows := outputs.not_finite(values):
+                    before, place = odd.get(what, (0, f"{piece.first + rows[0]} of {piece.file}"))
+                    odd[what] = (before + len(rows), place)
             count += len(piece)
             progress(len(piece))
+    for what, (wrong, place) in odd.items():
+        note(f"{wrong:,} of {count:,} {what} have values that are not finite; the first is number {place}")
     return count
 
 
@@ -68,7 +80,7 @@ class _Loaded:
         try:
             found = self._model.signatures[DEFAULT](**given)
         except self._tf.errors.OpError as error:
-            raise RunError(f"the model fails on this batch: {error.message.splitlines()[0]}") from None
+            raise RunError(f"the model fails on this batch: {graph_reason(error.message)}") from None
         return {name: value.numpy() for name, value in sorted(found.items())}
 
 

@@ -32,7 +32,10 @@ def calibration(labels: NDArray[Any], probabilities: NDArray[Any], bins: int) ->
 
     probabilities: shape (examples, classes). The error is the mean over examples of |accuracy - confidence| of
     their bin; bins are of equal width in the confidence of the predicted class, empty ones left out.
+    NaN and no diagram when a probability is not finite: such an example is in no bin.
     """
+    if not np.isfinite(probabilities).all():
+        return float("nan"), []
     confidence = probabilities.max(axis=1).astype(np.float64)
     correct = (probabilities.argmax(axis=1) == labels).astype(np.float64)
     number = np.minimum((confidence * bins).astype(int), bins - 1)

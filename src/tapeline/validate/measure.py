@@ -17,7 +17,7 @@ from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.trained import load
 from tapeline.report import Report
-from tapeline.validate import classification, regression
+from tapeline.validate import classification, expected, finite, regression
 from tapeline.validate.settings import ValidateSettings
 from tapeline.validate.verdict import judge
 
@@ -44,16 +44,17 @@ def measure(
         predicted = predicting.predictions(signature, given, settings.batch_size)
     further, details, plots = _compared(built, dataset, settings, predicted)
     metrics |= further
-    verdict = {"split": settings.split, **judge(metrics, settings.thresholds)}
+    verdict = {"split": settings.split, **judge(metrics, settings.thresholds, finite.faults(predicted))}
     with files.replacing(out / "plots") as folder:
         for name, text in plots.items():
             files.write_text(folder / name, text)
         for name, picture in pictures.items():
             files.write_bytes(folder / f"{name}.png", bytes(tf.io.encode_png(picture).numpy()))
     files.write_bytes(out / "predictions.npz", npz(predicted))
-    files.write_json(out / "metrics.json", {**dict(sorted(metrics.items())), **details})
-    files.write_json(out / "verdict.json", verdict)
-    report({"event": "validated", "metrics": metrics, "verdict": verdict["verdict"]})
+    files.write_json(out / "metrics.json", finite.as_json({**dict(sorted(metrics.items())), **details}))
+    files.write_json(out / "verdict.json", finite.as_json(verdict))
+    print("  ".join(f"{name} {value:.6g}" for name, value in sorted(metrics.items())))
+    report({"event": "validated", "metrics": finite.as_json(metrics), "verdict": verdict["verdict"]})
     print(f"verdict: {verdict['verdict']}" + (f": {verdict['reason']}" if verdict["reason"] else ""))
 
 
@@ -69,12 +70,10 @@ def _compared(
     if target is None:
         return {}, {}, {}
     actual = np.asarray(dataset.column(settings.split, target))
-    if classes := dataset.features[target].classes:
+    classes = dataset.features[target].classes
+    expected.check_answers(target, classes, {name: str(values.dtype) for name, values in predicted.items()})
+    if classes:
         return _classifier(predicted, actual, classes, settings.calibration_bins)
-    if target not in predicted:
-        raise InputError(
-            f"predict of a recipe whose target is {target!r} must return it; it has {', '.join(predicted)}"
-        )
     foretold = predicted[target]
     return regression.figures(actual, foretold), {}, {"predicted.csv": regression.scatter_csv(actual, foretold)}
 
@@ -83,8 +82,6 @@ def _classifier(
     predicted: Mapping[str, NDArray[Any]], labels: NDArray[Any], classes: tuple[str, ...], bins: int
 ) -> Compared:
     """Return a classifier's further metrics, the figures of each class, and its plots."""
-    if missing := {"class", "probabilities"} - predicted.keys():
-        raise InputError(f"predict of a recipe whose target is a class must return {', '.join(sorted(missing))}")
     chosen = predicted["class"]
     figures = classification.per_class(labels, chosen, classes)
     error, diagram = classification.calibration(labels, predicted["probabilities"], bins)

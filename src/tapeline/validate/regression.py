@@ -12,9 +12,15 @@ ROWS = 1000
 
 
 def figures(actual: NDArray[np.number], predicted: NDArray[np.number]) -> dict[str, float]:
-    """Return the errors over all examples; several outputs of one example count alike. Shapes (examples, ...)."""
+    """Return the errors over all examples; several outputs of one example count alike. Shapes (examples, ...).
+
+    All are NaN when a prediction is not finite.
+    """
     # As float64: the difference of two uint8 would wrap.
     flat, foretold = (values.reshape(len(actual), -1).astype(np.float64) for values in (actual, predicted))
+    if not np.isfinite(foretold).all():
+        names = ("mean_absolute_error", "root_mean_squared_error", "r2")
+        return dict.fromkeys(names if len(flat) > 1 else names[:2], float("nan"))
     measured = {
         "mean_absolute_error": float(mean_absolute_error(flat, foretold)),
         "root_mean_squared_error": float(root_mean_squared_error(flat, foretold)),

@@ -27,8 +27,7 @@ def validate(
     Raises `InputError` for missing inputs and for a threshold on a metric that there is not.
     """
     dataset = Dataset.open(data)
-    if settings.split not in dataset.splits:
-        raise InputError(f"validate.split is {settings.split!r}: {data} has {', '.join(dataset.splits)}")
+    check_split(dataset, settings)
     if not (trained / "weights").is_dir():
         raise InputError(f"{trained} has no weights: run `tapeline train {trained.parent.name}`")
     dataset.verify()
@@ -37,3 +36,12 @@ def validate(
     from tapeline.validate.measure import measure
 
     measure(recipe=recipe, params=params, settings=settings, dataset=dataset, trained=trained, out=out, report=report)
+
+
+def check_split(dataset: Dataset, settings: ValidateSettings) -> None:
+    """Raise `InputError` when the dataset has not the split to be measured."""
+    if settings.split not in dataset.splits:
+        raise InputError(
+            f"validate.split is {settings.split!r}: {dataset.folder} has {', '.join(dataset.splits)}; "
+            f"name one of these, or give the dataset a {settings.split} split"
+        )

@@ -1,15 +1,16 @@
 """Metrics against bounds: a small pure function, and the sentence that says which bound was missed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tapeline.errors import InputError
 from tapeline.validate.settings import Bound
 
 
-def judge(metrics: Mapping[str, float], thresholds: Mapping[str, Bound]) -> dict[str, Any]:
+def judge(metrics: Mapping[str, float], thresholds: Mapping[str, Bound], faults: Iterable[str] = ()) -> dict[str, Any]:
     """Return `{"verdict": "yes" | "no", "reason", "checks"}` with every number in it.
 
+    faults: what makes it a "no" whatever the metrics, a phrase each.
     Raises `InputError` for a threshold on a metric that was not measured. A metric that is not a number misses
     every bound.
     """
@@ -22,9 +23,8 @@ def judge(metrics: Mapping[str, float], thresholds: Mapping[str, Bound]) -> dict
         value = metrics[name]
         holds = (bound.min is None or value >= bound.min) and (bound.max is None or value <= bound.max)
         checks.append({"metric": name, "value": value, "min": bound.min, "max": bound.max, "holds": holds})
-    missed = [check for check in checks if not check["holds"]]
-    reason = "; ".join(_sentence(check) for check in missed)
-    return {"verdict": "no" if missed else "yes", "reason": reason, "checks": checks}
+    reasons = [*faults, *(_sentence(check) for check in checks if not check["holds"])]
+    return {"verdict": "no" if reasons else "yes", "reason": "; ".join(reasons), "checks": checks}
 
 
 def _sentence(check: Mapping[str, Any]) -> str:

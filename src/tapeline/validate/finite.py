@@ -1,0 +1,30 @@
+"""Predictions that are not finite: no metric says anything of a model that answers so."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def faults(predicted: Mapping[str, NDArray[Any]]) -> Iterator[str]:
+    """Yield a phrase for each output with a NaN or an infinity: which output, and for how many examples.
+
+    predicted: output → values of shape (examples, ...).
+
+    >>> list(faults({"y": np.array([[1.0, np.nan], [2.0, 3.0]])}))
+    ['y is not finite for 1 of 2 examples']
+    """
+    for name, values in predicted.items():
+        if values.dtype.kind in "fc" and not (finite := np.isfinite(values)).all():
+            wrong = int((~finite.reshape(len(values), -1).all(axis=1)).sum())
+            yield f"{name} is not finite for {wrong} of {len(values)} examples"
+
+
+def as_json(value: Any) -> Any:
+    """Return a structure of numbers in which those that JSON cannot have, NaN and the infinities, are null."""
+    if isinstance(value, Mapping):
+        return {key: as_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(inner) for inner in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
