@@ -1,7 +1,9 @@
 """What a user can get wrong: one line, exit status 2, and nothing changed."""
 
+import argparse
 import json
 import os
+import re
 import shutil
 import time
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tapeline import cli
+from tapeline.commands import registry as commands
 
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
 
@@ -154,6 +157,16 @@ CASES = {
         lambda r: (new_model(r), edit("recipe.py", "A", "B")(r), r.git("add", "recipe.py")),
         REGISTER,
         "recipe.py is not committed",
+    ),
+    "a committed file that is gone": (
+        lambda r: (new_model(r), (r.folder / ENVIRONMENT).unlink()),
+        REGISTER,
+        "runs/one/environment.json is not committed: a version is a commit",
+    ),
+    "two changed files": (
+        lambda r: (new_model(r), edit("params.yaml", "staging", "staged")(r), edit("recipe.py", "A", "B")(r)),
+        REGISTER,
+        "params.yaml is not committed (and 1 more): a version is a commit",
     ),
     "code that is newer than the model": (committed(edit("make.py", "graph", "grape")), REGISTER, "its stage is stale"),
     "an altered out": (lambda r: (new_model(r), alter(r, "model.json")), REGISTER, "export@one is stale"),
@@ -348,10 +361,26 @@ def test_one_line_and_nothing_changed(registry, case, monkeypatch, capsys):
     assert (status, out) == (2, ""), err
     assert err.startswith("tapeline: ") and err.count("\n") == 1, err
     assert said in err
+    for commit in re.findall(r"\b[0-9a-f]{7,40}\b", err) if before else ():
+        assert len(commit) == 10 or commit not in before["refs"], "Git names a commit by ten digits here"
     if before is not None:
         assert registry.state() == before
     assert not Path(registry.folder.parent, "escaped.pb").exists()
 
 
-def test_there_are_forty_and_more():
-    assert len(CASES) >= 40
+def test_a_mistake_of_another_pipeline_is_no_obstacle(registry, monkeypatch, capsys):
+    edit("params.yaml", "\nregistry:", f"\n{TWO}\nregistry:".replace("epochs: 1", "epochs: 0"))(registry)
+    monkeypatch.chdir(registry.folder)
+    assert cli.main(["registry", "history", "one"]) == 0
+    assert cli.main(["registry", "lineage", "one#prod"]) == 0
+    capsys.readouterr()
+    assert cli.main(["registry", "history", "two"]) == 2
+    assert capsys.readouterr().err.startswith("tapeline: params.yaml: pipelines.two.train.epochs is 0: must be")
+
+
+def test_every_command_that_changes_or_shows_has_a_case():
+    """`gate` refuses what `promote` does, before it is asked."""
+    parser = argparse.ArgumentParser()
+    commands.add(parser.add_subparsers())
+    (inner,) = [a for a in parser._actions[-1].choices["registry"]._actions if isinstance(a.choices, dict)]
+    assert {arguments[0] for _, arguments, _ in CASES.values()} == inner.choices.keys() - {"gate"}

@@ -7,6 +7,7 @@ from tapeline.errors import InputError
 from tapeline.registry import gate
 from tapeline.registry.gate import Contender
 from tapeline.registry.measures import Target
+from tapeline.registry.sentences import sentence
 from tapeline.registry_settings import GateSettings, PairedSettings, SliceSettings
 from tapeline.validate.settings import Bound
 
@@ -39,15 +40,15 @@ def test_without_a_champion_only_the_absolute_bounds():
     }
     (check,) = checks(settings, contender("v1", wrong=31))
     assert not check["holds"]
-    assert gate.sentence(check) == "accuracy is 0.896667, asked at least 0.9"
+    assert sentence(check) == "accuracy is 0.896667, asked at least 0.9"
 
 
 def test_a_change_against_the_champion():
     settings = GateSettings(change={"accuracy": Bound(min=-0.01), "size": Bound(max=5)}, paired=None)
     change, size = checks(settings, contender("v2", wrong=6, size=7.0), contender("v1", wrong=2, size=1.0))
     assert not change["holds"] and change["value"] == pytest.approx(-4 / 300)
-    assert gate.sentence(change) == "change of accuracy is -0.0133333 (0.993333 → 0.98), asked at least -0.01"
-    assert not size["holds"] and gate.sentence(size) == "change of size is +6 (1 → 7), asked at most 5"
+    assert sentence(change) == "change of accuracy is -0.0133333 (0.993333 → 0.98), asked at least -0.01"
+    assert not size["holds"] and sentence(size) == "change of size is +6 (1 → 7), asked at most 5"
 
 
 def test_a_change_between_records_on_two_test_sets_is_unknown():
@@ -56,7 +57,7 @@ def test_a_change_between_records_on_two_test_sets_is_unknown():
     measured, recorded = gate.judge(settings, new, old, TARGET, {})
     assert (measured["metric"], measured["holds"]) == ("accuracy", True)
     assert (recorded["metric"], recorded["holds"]) == ("loss", False)
-    assert gate.sentence(recorded) == (
+    assert sentence(recorded) == (
         "change of loss is unknown: it was recorded on other test data than the champion's, and is not measured anew"
     )
 
@@ -79,7 +80,7 @@ def test_a_class_that_became_worse():
         ("slice", "label=c", True),
         ("slice change", "label=c", True),
     ]
-    assert gate.sentence(found[3]) == (
+    assert sentence(found[3]) == (
         "change of accuracy of label=b (100 examples) is -0.08 (1 → 0.92), asked at least -0.05"
     )
 
@@ -88,14 +89,14 @@ def test_a_slice_of_few_examples_is_shown_and_not_judged():
     slices = (SliceSettings(feature="label", metric="accuracy", bound=Bound(min=1.1), at_least=101),)
     found = checks(GateSettings(slices=slices), contender("v1"))
     assert all(check["holds"] for check in found)
-    assert "too few to judge" in gate.sentence(found[0])
+    assert "too few to judge" in sentence(found[0])
 
 
 def test_the_paired_test_in_words():
     settings = GateSettings(paired=PairedSettings(margin=0.02))
     (check,) = checks(settings, contender("v2", wrong=20), contender("v1", wrong=2))
     assert not check["holds"]
-    assert gate.sentence(check) == (
+    assert sentence(check) == (
         "not worse by more than 0.02: accuracy -0.0600, by the test at least -0.0867; "
         "0 examples right only now, 18 only before (at 95% confidence, 300 examples)"
     )
@@ -120,7 +121,7 @@ def test_a_model_that_foretells_no_feature_is_judged_by_its_record():
 def test_a_paired_test_that_cannot_be_made_is_a_no():
     (check,) = gate.judge(GateSettings(), Contender("v2", {"loss": 99.0}), Contender("v1", {"loss": 0.1}), None, {})
     assert not check["holds"]
-    assert gate.sentence(check) == (
+    assert sentence(check) == (
         "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
     )
     assert gate.judge(GateSettings(), Contender("v1", {"loss": 99.0}), None, None, {}) == []
@@ -148,3 +149,74 @@ def test_not_a_number_misses_every_bound():
     for bound in (Bound(min=-1e9), Bound(max=1e9)):
         (check,) = checks(GateSettings(bounds={"loss": bound}), contender("v1", loss=float("nan")))
         assert not check["holds"]
+
+
+def test_as_many_slices_as_a_screen_holds_and_no_more():
+    values = np.arange(101)
+    slices = (SliceSettings(feature="group", metric="accuracy", bound=Bound(min=0), at_least=1),)
+
+    def judged(count):
+        part = Target("label", np.zeros(count, int), ("a", "b"))
+        return gate.judge(
+            GateSettings(slices=slices, paired=None),
+            Contender("v1", {}, {"class": np.zeros(count, int)}),
+            None,
+            part,
+            {"group": values[:count]},
+        )
+
+    found = judged(100)
+    assert len(found) == 100 and found[7]["slice"] == "group=7" and found[7]["examples"] == 1
+    with pytest.raises(InputError, match=r"group has shape \(101,\) and 101 values; at most 100"):
+        judged(101)
+
+
+def test_slices_need_something_foretold():
+    slices = (SliceSettings(feature="label", metric="accuracy", bound=Bound(min=0)),)
+    with pytest.raises(InputError, match="gate.slices asks for accuracy by label, and no feature is foretold"):
+        gate.judge(GateSettings(slices=slices), contender("v1"), None, None, {"label": LABELS})
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "holds", "asked"),
+    [
+        (Bound(min=0.5), 0.5, True, "at least 0.5"),
+        (Bound(min=0.5), 0.49, False, "at least 0.5"),
+        (Bound(max=0.5), 0.5, True, "at most 0.5"),
+        (Bound(max=0.5), 0.51, False, "at most 0.5"),
+        (Bound(min=0.2, max=0.5), 0.3, True, "at least 0.2 and at most 0.5"),
+        (Bound(min=0.2, max=0.5), 0.1, False, "at least 0.2 and at most 0.5"),
+        (Bound(min=0.2, max=0.5), 0.6, False, "at least 0.2 and at most 0.5"),
+    ],
+)
+def test_a_bound_includes_its_ends(bound, value, holds, asked):
+    (check,) = checks(GateSettings(bounds={"loss": bound}), contender("v1", loss=value))
+    assert check["holds"] is holds
+    assert sentence(check) == f"loss is {value}, asked {asked}"
+
+
+def test_paired_tests_in_all_their_words():
+    def said(settings, new, old, target=TARGET):
+        (check,) = gate.judge(GateSettings(paired=settings), new, old, target, {})
+        return check["holds"], sentence(check)
+
+    better = PairedSettings(asks="better")
+    assert said(better, contender("v2"), contender("v1", wrong=10)) == (
+        True,
+        "better: 10 examples right only now, 0 only before, p 0.000977 (at 95% confidence, 300 examples)",
+    )
+    assert said(PairedSettings(margin=0.005), contender("v2", wrong=1), contender("v1", wrong=1)) == (
+        False,
+        "not worse by more than 0.005: accuracy +0.0000, by the test at least -0.0089; 0 examples right only now, "
+        "0 only before (at 95% confidence, 300 examples); 539 examples are needed to show it",
+    )
+    actual = np.linspace(0, 1, 400)
+    old, new = (Contender(n, {}, {"y": actual + e}) for n, e in (("v1", 0.1), ("v2", 0.05)))
+    assert said(better, new, old, Target("y", actual)) == (
+        True,
+        "better: mean absolute error -0.05, by the test at most -0.05 (at 95% confidence, 400 examples)",
+    )
+    assert said(PairedSettings(margin=0.1), new, old, Target("y", actual)) == (
+        True,
+        "not worse by more than 0.01: mean absolute error -0.05, by the test at most -0.05 (at 95% confidence, 400 examples)",
+    )

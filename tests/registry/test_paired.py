@@ -50,6 +50,29 @@ def test_mcnemar_is_the_exact_binomial_test():
     assert not paired.mcnemar(*scores(7, 3, 100), PairedSettings(asks="better"))["holds"]
 
 
+def test_better_is_shown_by_a_chance_of_exactly_what_is_left_of_the_confidence():
+    settings = PairedSettings(asks="better", confidence=0.75)
+    assert paired.mcnemar(*scores(2, 0, 100), settings)["p_better"] == 0.25
+    assert paired.mcnemar(*scores(2, 0, 100), settings)["holds"]
+    assert not paired.mcnemar(*scores(1, 0, 100), settings)["holds"]
+    assert paired.mcnemar(*scores(0, 0, 100), settings)["p_better"] == 1.0
+
+
+def test_the_hint_at_more_examples():
+    assert paired.needed_examples(PairedSettings(margin=0.0)) == 0
+    assert paired.needed_examples(PairedSettings(margin=0.05)) == math.ceil(Z95**2 * 0.95 / 0.05)
+    assert paired.needed_examples(PairedSettings(margin=0.5, confidence=0.99)) == 6
+
+
+def test_a_bootstrap_of_many_examples_draws_less_often(monkeypatch):
+    monkeypatch.setattr(paired, "DRAWS", 50_000)
+    errors = np.linspace(0, 1, 20)
+    assert paired.bootstrap(errors, errors, PairedSettings(resamples=3000))["resamples"] == 2500
+    assert paired.bootstrap(errors, errors, PairedSettings(resamples=500))["resamples"] == 500
+    monkeypatch.setattr(paired, "DRAWS", 5_000)
+    assert paired.bootstrap(errors, errors, PairedSettings(resamples=3000))["resamples"] == 1000
+
+
 def test_a_routine_retrain_passes_and_a_real_loss_does_not():
     settings = PairedSettings(margin=0.02)
     assert paired.mcnemar(*scores(6, 8, 899), settings)["holds"]
@@ -100,3 +123,14 @@ def test_the_bootstrap_of_errors():
 def test_a_champion_without_error_leaves_no_margin():
     assert paired.bootstrap(np.zeros(50), np.zeros(50), PairedSettings())["holds"]
     assert not paired.bootstrap(np.zeros(50), np.full(50, 1e-9), PairedSettings())["holds"]
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "count"), [(0, 30, 30), (0, 1, 1), (2, 298, 300), (30, 0, 30), (15, 15, 30)]
+)
+def test_the_interval_at_its_ends(gained, lost, count):
+    """All lost is -1 and nothing below; otherwise the statistic at the bound is the quantile."""
+    end = paired.score_bound(gained, lost, count, 0.95)
+    assert -1 <= end < (gained - lost) / count or end == (gained - lost) / count == -1
+    if lost < count:
+        assert score_statistic(gained, lost, count, end) == pytest.approx(Z95, abs=1e-4)

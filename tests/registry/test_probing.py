@@ -90,3 +90,14 @@ def test_limits_of_memory_and_time_and_a_model_that_is_none(tf, model, tmp_path)
     (good / "saved_model.pb").write_bytes(b"no graph")
     (failure,) = run(good, tmp_path).failures
     assert failure.startswith("does not load or answer: ") and "\n" not in failure
+
+
+def test_text_is_answered_and_compared(tf, model, tmp_path):
+    """NumPy's archives have no Python objects without pickles."""
+    signatures = {"serving_default": {"inputs": {"x": SPEC}, "outputs": {"y": {"dtype": "string", "shape": [None]}}}}
+    serve = model(lambda x: {"y": tf.where(x[:, 0] > 0, tf.constant("größer"), tf.constant("less"))})
+    expected = np.array(["größer".encode() if row[0] > 0 else b"less" for row in X])
+    answer = run(serve, tmp_path, recorded=expected, signatures=signatures)
+    assert answer.failures == () and answer.predictions["y"].tolist() == expected.tolist()
+    answer = run(serve, tmp_path, recorded=np.roll(expected, 3), signatures=signatures)
+    assert answer.failures == ("y is not what validate recorded",)

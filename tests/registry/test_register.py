@@ -65,6 +65,85 @@ def test_a_folder_of_code_in_a_commit_that_is_not_checked_out(fresh):
     assert fresh.tags() == ["one@v1.0.0"]
 
 
+def test_what_is_checked_out_is_not_asked_of_a_named_commit(fresh):
+    """Files that Git does not know stop nothing; changed ones stop HEAD, and not `--rev`, which names what it means."""
+    (fresh.folder / "notes.txt").write_text("not of the project")
+    (fresh.folder / "make.py").write_text("raise SystemExit(1)")
+    before = fresh.state()
+    assert "make.py is not committed: " in fresh("registry", "register", "one", status=2).stderr
+    assert fresh.state() == before and fresh.tags() == []
+    fresh("registry", "register", "one", "--rev", "HEAD")
+    assert fresh.tags() == ["one@v1.0.0"]
+    fresh.git("restore", "make.py")
+    fresh.build(2)
+    fresh("registry", "register", "one")
+    assert fresh.tags() == ["one@v1.0.0", "one@v1.0.1"]
+
+
+def depends_on(registry, dep, value):
+    """Have the training depend on one thing more, and build."""
+    pipeline = registry.folder / "dvc.yaml"
+    recipe = '"${item.recipe}"'
+    assert recipe in pipeline.read_text()
+    pipeline.write_text(pipeline.read_text().replace(recipe, f"{recipe}, {dep}"))
+    registry.build(value)
+
+
+def test_what_the_model_depends_on_is_committed_in_one_form_or_another(fresh):
+    """By Git, by a `.dvc` file, or as the output that another folder's lock records; else it could not be had again."""
+    extra = fresh.folder / "extra"
+    extra.mkdir()
+    (extra / "table").write_text("1")
+    fresh.dvc("add", "--quiet", "extra/table")
+    depends_on(fresh, "extra/table", 5)
+    fresh("registry", "register", "one")
+    assert fresh.tags() == ["one@v1.0.0"]
+
+    (extra / "dvc.yaml").write_text("stages: {made: {cmd: echo 1 > made, outs: [made]}}")
+    fresh.dvc("repro", "--quiet", "extra/dvc.yaml")
+    depends_on(fresh, "extra/made", 6)
+    fresh("registry", "register", "one")
+    assert fresh.tags() == ["one@v1.0.0", "one@v1.0.1"]
+
+    (extra / "left").write_text("1")
+    (extra / ".gitignore").write_text("/table\n/made\n/left\n")
+    depends_on(fresh, "extra/left", 7)
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said == "tapeline: extra/left is not committed, and the model depends on it: `git add` or `dvc add` it\n"
+    (extra / "left.dvc").write_text("outs: []")
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said == "tapeline: extra/left.dvc is not committed, and the model depends on it: `git add` it\n"
+    (extra / "left.dvc").unlink()
+    (fresh.folder.parent / "outside").write_text("1")
+    pipeline = fresh.folder / "dvc.yaml"
+    pipeline.write_text(pipeline.read_text().replace("extra/left", "../outside"))
+    fresh.build(8)
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said == "tapeline: ../outside is outside the repository, and the model depends on it\n"
+    assert fresh.tags() == ["one@v1.0.0", "one@v1.0.1"]
+
+
+def test_what_the_model_is_not_made_of_may_be_changed(fresh):
+    (fresh.folder / "gallery").mkdir()
+    for name in ("gallery/dvc.lock", "notes.md", "old.md"):
+        (fresh.folder / name).write_text("stages: {}\n")
+    fresh.git("add", "--all")
+    fresh.git("commit", "--quiet", "--message", "more")
+    (fresh.folder / "gallery" / "dvc.lock").write_text("stages: {one: {}}\n")
+    (fresh.folder / "notes.md").unlink()
+    fresh.git("mv", "old.md", "new.md")
+    fresh("registry", "register", "one")
+    assert fresh.tags() == ["one@v1.0.0"]
+
+
+@pytest.mark.parametrize("name", ["recipe.py", "params.yaml", "dvc.yaml", "dvc.lock", "runs/one/environment.json"])
+def test_what_the_model_is_made_of_must_be_committed(fresh, name):
+    with (fresh.folder / name).open("a") as file:
+        file.write("\n")
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said == f"tapeline: {name} is not committed: a version is a commit; commit or restore it\n"
+
+
 def test_from_a_folder_inside_the_project(fresh):
     inner = fresh.folder / "runs" / "one"
     type(fresh)(inner)("registry", "register", "one")

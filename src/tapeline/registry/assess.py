@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapeline.errors import InputError
-from tapeline.registry import gate, probing
+from tapeline.registry import classes, examples, gate, probing
 from tapeline.registry.examples import Examples
 from tapeline.registry.gate import Contender
 from tapeline.registry.measures import Target
@@ -19,6 +19,7 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.state import Version
 from tapeline.registry.verdict import Verdict
 from tapeline.registry_settings import CheckSettings, GateSettings
+from tapeline.validate import finite
 
 DEFAULT = "serving_default"
 
@@ -71,7 +72,7 @@ class _Trial:
         self._model = Model.of(registry, version)
         recorded = registry.recorded(version)
         self._examples = Examples.open(registry.store, recorded.data(self._model.dataset), self._model.split)
-        self._inputs = self._examples.inputs(self._model.signatures[DEFAULT])
+        self._inputs = self._examples.inputs(self._model.signatures[DEFAULT], self._model.own_inputs)
         predictions = registry.store.bring(recorded.predictions)
         self.answer = self._ask(version, self._model, tried=True, recorded=predictions)
 
@@ -104,7 +105,8 @@ class _Trial:
 
     def gate(self) -> list[dict[str, Any]]:
         target = self._target()
-        challenger = self._contender(self._version, self._model, self.answer.predictions)
+        answers, _ = self._by_name(self._version, self._model, self.answer, target)
+        challenger = self._contender(self._version, self._model, answers)
         champion, failures = self._opponent(target)
         features = {asked.feature: np.asarray(self._examples.column(asked.feature)) for asked in self._gate.slices}
         return failures + gate.judge(self._gate, challenger, champion, target, features)
@@ -121,11 +123,33 @@ class _Trial:
         if target is None:
             return self._contender(self._champion, model, {}), []
         answer = self._ask(self._champion, model, tried=False, recorded=None)
-        if not answer.failures and target.foretold(answer.predictions) is not None:
-            return self._contender(self._champion, model, answer.predictions), []
-        why = answer.failures[0] if answer.failures else f"it does not foretell {target.name}"
-        said = f"the champion {self._champion.tag.name} cannot be compared: {why}"
-        return None, [{"kind": "infra", "said": said, "holds": False}]
+        try:
+            if why := next(iter((*answer.failures, *finite.faults(answer.predictions))), None):
+                raise InputError(why)
+            if target.foretold(answer.predictions) is None:
+                raise InputError(f"it does not foretell {target.name}")
+            answers, notes = self._by_name(self._champion, model, answer, target)
+        except InputError as error:
+            said = f"the champion {self._champion.tag.name} cannot be compared: {error}"
+            return None, [{"kind": "infra", "said": said, "holds": False}]
+        return self._contender(self._champion, model, answers), notes
+
+    def _by_name(
+        self, version: Version, model: Model, answer: Answer, target: Target | None
+    ) -> tuple[Mapping[str, NDArray[Any]], list[dict[str, Any]]]:
+        """Return a version's answers with the test data's class ids, and checks that say how the classes differ.
+
+        The ids that it answers are those of the data that it was trained on.
+        """
+        md5 = self._registry.recorded(version).trained_on(model.dataset)
+        if target is None or not target.classifier or md5 == self._examples.md5:
+            return answer.predictions, []
+        known = classes.label(examples.features(self._registry.store, md5), target.name)
+        if known is None:
+            raise InputError(f"the data that {version.tag.name} was trained on has no class names of {target.name}")
+        answers = classes.aligned(answer.predictions, known, target.classes)
+        lines = classes.changes(known, target.classes, version.tag.name)
+        return answers, [{"kind": "classes", "said": line, "holds": True} for line in lines]
 
     def _target(self) -> Target | None:
         """Return what both foretell; None for a model of which only recorded metrics can be judged."""
@@ -135,7 +159,8 @@ class _Trial:
         if name is None:
             return None
         actual = np.asarray(self._examples.column(name))
-        target = Target(name, actual, self._examples.classes(name))
+        bins = self._registry.params.pipeline(self._version.name).validate_.calibration_bins
+        target = Target(name, actual, self._examples.classes(name), bins)
         if target.foretold(self.answer.predictions) is None:
             raise InputError(f"gate.target is {name!r}, and the model answers {', '.join(self.answer.predictions)}")
         return target

@@ -11,6 +11,7 @@ from tapeline.errors import InputError
 from tapeline.registry import paired
 from tapeline.registry.measures import Target
 from tapeline.registry_settings import GateSettings, SliceSettings
+from tapeline.validate import finite
 from tapeline.validate.settings import Bound
 
 MOST_SLICES = 100
@@ -46,13 +47,18 @@ def judge(
 ) -> list[dict[str, Any]]:
     """Return every check with its numbers and whether it `holds`.
 
-    features: the columns that slices name, shape (examples,). Without a champion only the absolute bounds are asked.
-    With one, what cannot be compared does not hold: a change of what was recorded on other test data, a paired test
-    without a target. Raises `InputError` for a bound on what was not measured.
+    features: the columns that slices name, shape (examples,). Answers that are not finite do not hold. Without a
+    champion only the absolute bounds are asked. With one, what cannot be compared does not hold: a change of what was
+    recorded on other test data, a paired test without a target. Raises `InputError` for a bound on what was not
+    measured.
     """
     ours = challenger.metrics(target)
     theirs = champion.metrics(target) if champion else {}
-    checks = [_bound("bound", name, _known(ours, name), bound) for name, bound in sorted(settings.bounds.items())]
+    checks: list[dict[str, Any]] = [
+        {"kind": "infra", "said": f"{challenger.name} fails: {fault}", "holds": False}
+        for fault in finite.faults(challenger.answers)
+    ]
+    checks += [_bound("bound", name, _known(ours, name), bound) for name, bound in sorted(settings.bounds.items())]
     if champion:
         same_data = challenger.tested_on == champion.tested_on
         measured = challenger.measured(target).keys() & champion.measured(target).keys()
@@ -117,37 +123,3 @@ def _known(metrics: Mapping[str, float], name: str) -> float:
     if name not in metrics:
         raise InputError(f"the gate asks for {name!r}, which was not measured; there are {', '.join(sorted(metrics))}")
     return metrics[name]
-
-
-def sentence(check: Mapping[str, Any]) -> str:
-    """Return a check as a sentence for people, with its numbers."""
-    if "said" in check:
-        return str(check["said"])
-    if check["kind"] == "paired":
-        return _paired_sentence(check)
-    where = f" of {check['slice']} ({check['examples']} examples)" if "slice" in check else ""
-    limits = [
-        f"{word} {check[key]:g}" for key, word in (("min", "at least"), ("max", "at most")) if check[key] is not None
-    ]
-    value = f"{check['value']:.6g}"
-    if "change" in check["kind"]:
-        value = f"{check['value']:+.6g} ({check['champion']:.6g} → {check['challenger']:.6g})"
-    what = f"change of {check['metric']}" if "change" in check["kind"] else check["metric"]
-    unjudged = "" if check.get("judged", True) else ", too few to judge"
-    return f"{what}{where} is {value}, asked {' and '.join(limits)}{unjudged}"
-
-
-def _paired_sentence(check: Mapping[str, Any]) -> str:
-    sure = f"at {check['confidence']:.0%} confidence, {check['examples']} examples"
-    if "lower_bound" in check:
-        counts = f"{check['only_challenger_right']} examples right only now, {check['only_champion_right']} only before"
-        if check["asks"] == "better":
-            return f"better: {counts}, p {check['p_better']:.3g} ({sure})"
-        few = check["examples"] < check["needed_examples"] and not check["holds"]
-        hint = f"; {check['needed_examples']} examples are needed to show it" if few else ""
-        said = f"accuracy {check['difference']:+.4f}, by the test at least {check['lower_bound']:+.4f}"
-        return f"not worse by more than {check['margin']:g}: {said}; {counts} ({sure}){hint}"
-    said = f"mean absolute error {check['difference']:+.4g}, by the test at most {check['upper_bound']:+.4g}"
-    if check["asks"] == "better":
-        return f"better: {said} ({sure})"
-    return f"not worse by more than {check['margin']:.4g}: {said} ({sure})"

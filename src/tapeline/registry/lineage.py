@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tapeline.errors import plain
 from tapeline.registry.lock_file import LOCK
 from tapeline.registry.registry import Registry
+from tapeline.registry.sentences import sentence
 from tapeline.registry.state import Version
 
 
@@ -68,13 +70,13 @@ def tree(found: Mapping[str, Any]) -> str:
         ("environment", _pairs(_flat(environment))),
         (f"registered by {found['registered']['by']} at {found['registered']['at']}", []),
     ]
-    branches += [(_assigned(event), _checks(event)) for event in found["assignments"]]
+    branches += [(_assigned(event), checks(event)) for event in found["assignments"]]
     lines = [f"{found['version']}{live}"]
     for number, (title, leaves) in enumerate(branches, 1):
         last = number == len(branches)
         lines.append(f"{'└─' if last else '├─'} {title}")
         lines += [f"{'  ' if last else '│ '}   {leaf}" for leaf in leaves]
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def _run(run: Mapping[str, Any]) -> str:
@@ -86,10 +88,9 @@ def _assigned(event: Mapping[str, Any]) -> str:
     return f"{event['action']} to {event['stage']} by {event['by']} at {event['at']}{approved}"
 
 
-def _checks(event: Mapping[str, Any]) -> list[str]:
-    from tapeline.registry.gate import sentence
-
-    return [f"{'yes' if check['holds'] else 'NO'}  {sentence(check)}" for check in event["checks"]]
+def checks(event: Mapping[str, Any]) -> list[str]:
+    """Return a line for each check of an assignment."""
+    return [plain(f"{'yes' if check['holds'] else 'NO'}  {sentence(check)}") for check in event.get("checks", ())]
 
 
 def _pairs(values: Mapping[str, Any]) -> list[str]:

@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
+from tapeline import dvc_lock
+from tapeline.dvc_lock import LOCK
 from tapeline.errors import InputError
 from tapeline.registry.repository import Repository
 
-LOCK = "dvc.lock"
+__all__ = ["LOCK", "Recorded", "recorded"]
 
 
 @dataclass(frozen=True)
@@ -19,10 +18,18 @@ class Recorded:
     name: str
     stages: dict[str, dict[str, Any]]
 
+    @classmethod
+    def of(cls, text: bytes | str, name: str, *, of: str) -> "Recorded":
+        """Read a lock of a commit. Raises `InputError` for a cut or altered one."""
+        try:
+            return cls(name, dvc_lock.stages(text))
+        except ValueError as error:
+            raise InputError(f"{LOCK} of {of} was cut or altered ({error}): `tapeline repair` mends it") from None
+
     def out(self, stage: str, path: str) -> str:
         """Return an out's MD5 (`.dir` for a folder). Raises `InputError` when the lock has none."""
         for out in self.stages.get(stage, {}).get("outs", ()):
-            if out["path"] == path:
+            if out["path"] == path and "md5" in out:
                 return str(out["md5"])
         raise InputError(f"{LOCK} records no {path} of {stage}: run `dvc repro export@{self.name}` and commit it")
 
@@ -40,10 +47,17 @@ class Recorded:
         """Return a dataset's MD5."""
         return self.out(f"ingest@{dataset}", f"data/{dataset}")
 
+    def trained_on(self, dataset: str) -> str:
+        """Return the MD5 that a dataset had when the model was trained."""
+        deps = self.stages.get(f"train@{self.name}", {}).get("deps", ())
+        return next(
+            (str(dep["md5"]) for dep in deps if dep["path"] == f"data/{dataset}" and "md5" in dep), ""
+        ) or self.data(dataset)
+
     def datasets(self) -> dict[str, str]:
         """Return the MD5 of every out of the ingest stages that the model comes from, by its path."""
         stages = [stage for stage in self.chain() if stage.startswith("ingest@")]
-        return {out["path"]: str(out["md5"]) for stage in stages for out in self.stages[stage].get("outs", ())}
+        return {out["path"]: str(out.get("md5")) for stage in stages for out in self.stages[stage].get("outs", ())}
 
     def parameters(self) -> dict[str, Any]:
         """Return every parameter that the pipeline's stages read, by its key in `params.yaml`."""
@@ -63,15 +77,17 @@ class Recorded:
         """Return the stages that make the model, the export last."""
         makers = {out["path"]: stage for stage, entry in self.stages.items() for out in entry.get("outs", ())}
         found: list[str] = []
-
-        def follow(stage: str) -> None:
-            for dep in self.stages.get(stage, {}).get("deps", ()):
-                if (maker := makers.get(dep["path"])) and maker not in found:
-                    follow(maker)
-            if stage in self.stages and stage not in found:
+        opened: set[str] = set()
+        waiting = [(f"export@{self.name}", False)]
+        while waiting:  # no recursion: in an altered lock, stages may depend on each other in a circle or in thousands
+            stage, is_made = waiting.pop()
+            if is_made:
                 found.append(stage)
-
-        follow(f"export@{self.name}")
+            elif stage in self.stages and stage not in opened:
+                opened.add(stage)
+                waiting.append((stage, True))
+                deps = self.stages[stage].get("deps", ())
+                waiting += [(makers[dep["path"]], False) for dep in reversed(deps) if dep["path"] in makers]
         return found
 
 
@@ -80,8 +96,4 @@ def recorded(repository: Repository, commit: str, name: str) -> Recorded:
     text = repository.read(commit, LOCK)
     if text is None:
         raise InputError(f"commit {commit[:10]} has no {LOCK}: run `dvc repro export@{name}` and commit it")
-    try:
-        stages = YAML(typ="safe").load(text)["stages"]
-    except (YAMLError, KeyError, TypeError):
-        raise InputError(f"{LOCK} of commit {commit[:10]} was cut or altered: `tapeline repair` mends it") from None
-    return Recorded(name, stages)
+    return Recorded.of(text, name, of=f"commit {commit[:10]}")

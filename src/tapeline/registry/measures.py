@@ -1,14 +1,13 @@
 """What an exported model's answers are worth against the target: the metrics of `validate`, and of each example."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-BINS = 15
-"""Of the expected calibration error, as `validate` has by default."""
+from tapeline.validate.settings import ValidateSettings
 
 
 @dataclass(frozen=True)
@@ -18,6 +17,8 @@ class Target:
     name: str
     actual: NDArray[Any]
     classes: tuple[str, ...] = ()
+    bins: int = ValidateSettings.model_fields["calibration_bins"].default
+    """Of the expected calibration error."""
 
     @property
     def classifier(self) -> bool:
@@ -30,7 +31,7 @@ class Target:
 
     def part(self, chosen: NDArray[np.bool_]) -> "Target":
         """Return the target of some examples."""
-        return Target(self.name, self.actual[chosen], self.classes)
+        return replace(self, actual=self.actual[chosen])
 
     def metrics(self, answers: Mapping[str, NDArray[Any]]) -> dict[str, float]:
         """Return the metrics over all examples, under the names that `validate` has for them."""
@@ -45,7 +46,8 @@ class Target:
         for name in ("precision", "recall", "f1"):
             metrics[f"macro_{name}"] = float(np.mean([row[name] for row in figures.values()]))
         if "probabilities" in answers:
-            metrics["calibration_error"] = classification.calibration(self.actual, answers["probabilities"], BINS)[0]
+            error, _ = classification.calibration(self.actual, answers["probabilities"], self.bins)
+            metrics["calibration_error"] = error
         return metrics
 
     def scores(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any]:

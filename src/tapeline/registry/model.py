@@ -1,9 +1,11 @@
 """What a version's `model.json` says, read from the bytes that its commit's `dvc.lock` records."""
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tapeline import json_text
 from tapeline.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,16 +59,71 @@ class Model:
         return str(self.content.get("verdict", {}).get("split", "test"))
 
     @property
+    def classes(self) -> list[str]:
+        """The names of the classes that its output `class` numbers; none where it foretells none."""
+        confusion = self.content["metrics"].get("confusion")
+        return list(confusion.get("classes", ())) if isinstance(confusion, dict) else []
+
+    @property
+    def own_inputs(self) -> list[str]:
+        """The inputs that its recipe serves something else than the feature of that name."""
+        return list(self.content.get("own_inputs", ()))
+
+    @property
     def metrics(self) -> dict[str, float]:
         """What validate measured, the single numbers."""
         return {key: float(v) for key, v in self.content["metrics"].items() if isinstance(v, int | float)}
 
 
+Size = Annotated[int, Field(ge=0, lt=2**40)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _Spec(_Part):
+    """The type of an input or an output."""
+
+    dtype: Annotated[str, Field(pattern=r"^\w+$")]
+    shape: list[Size | None] | None
+
+
+class _Signature(_Part):
+    inputs: dict[str, _Spec]
+    outputs: dict[str, _Spec]
+
+
+class _Named(_Part):
+    name: str
+
+
+class _Verdict(_Part):
+    split: str = "test"
+
+
+class _Description(_Part):
+    """What every reader of a description relies on."""
+
+    dataset: _Named
+    metrics: dict[str, Any]
+    files: dict[str, Any]
+    signatures: dict[str, _Signature]
+    verdict: _Verdict = _Verdict()
+    own_inputs: list[str] = []
+
+
+class _Confusion(_Part):
+    classes: list[str] = []
+
+
 def described(text: bytes, where: str) -> dict[str, Any]:
     """Return a description that has what every model's has. Raises `InputError` for another."""
     try:
-        content: dict[str, Any] = json.loads(text)
-        content["dataset"]["name"], content["metrics"], content["files"], content["signatures"]
-    except (ValueError, KeyError, TypeError):
+        content = json_text.mapping(text)
+        found = _Description.model_validate(content)
+        if isinstance(confusion := found.metrics.get("confusion"), dict):
+            _Confusion.model_validate(confusion)
+    except (json_text.NotJson, ValidationError):
         raise InputError(f"{where} is no description of a model, so it was altered: `dvc checkout --force`") from None
     return content

@@ -70,7 +70,7 @@ def warm_up_requests(tf: Any, path: Path) -> dict[str, Arrays]:
     if not path.is_file():
         return {}
     parts: dict[str, dict[str, list[Any]]] = {}
-    for record in tf.data.TFRecordDataset(str(path)):
+    for record in untuned(tf, tf.data.TFRecordDataset(str(path))):
         request = dict(fields(dict(fields(record.numpy()))[6]))[1]
         spec = dict(fields(dict(fields(request))[1]))
         inputs = parts.setdefault(spec[3].decode(), {})
@@ -78,6 +78,13 @@ def warm_up_requests(tf: Any, path: Path) -> dict[str, Arrays]:
             tensor = tf.make_ndarray(tensor_pb2.TensorProto.FromString(entry[2]))
             inputs.setdefault(entry[1].decode(), []).append(tensor)
     return {key: {n: np.concatenate(v) for n, v in inputs.items()} for key, inputs in parts.items()}
+
+
+def untuned(tf: Any, dataset: Any) -> Any:
+    """Return a dataset whose iterators end at once: autotuning's thread would hold them (`tapeline.untuned`)."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
@@ -123,7 +130,7 @@ def tried(
             return [f"{key}: {wrong} for {of}"]
     if batched and all(spec["shape"][:1] == [None] for spec in described["outputs"].values()):
         for name, value in signature(**tensors(tf, given, 1)).items():
-            if not close(value.numpy()[0], answers[name][0], APART * tolerance):
+            if not close(value.numpy()[:1], answers[name][:1], APART * tolerance):
                 return [f"{key}: {name} of an example differs between a batch of 1 and one of {SIZES[-1]}"]
     return []
 
@@ -157,14 +164,19 @@ def unlike(answers: Arrays, described: Mapping[str, Any], size: int | None) -> s
 
 
 def answered(tf: Any, signature: Any, given: Arrays) -> Arrays:
-    """Return the outputs for all that is given, in order."""
+    """Return the outputs for all that is given, in order; text as bytes, which `.npz` holds without pickles."""
     names = signature.structured_input_signature[1]
     parts: dict[str, list[Any]] = {}
     for start in range(0, min(len(values) for values in given.values()), BATCH):
         batch = {name: tf.constant(given[name][start : start + BATCH]) for name in names}
         for name, value in signature(**batch).items():
             parts.setdefault(name, []).append(value.numpy())
-    return {name: np.concatenate(values) for name, values in sorted(parts.items())}
+    return {name: storable(np.concatenate(values)) for name, values in sorted(parts.items())}
+
+
+def storable(values: Any) -> Any:
+    """Return texts as validate records them: bytes of a fixed length instead of objects."""
+    return values.astype(np.bytes_) if values.dtype == object else values
 
 
 def compared(answers: Arrays, path: str, tolerance: float) -> list[str]:
@@ -180,9 +192,9 @@ def compared(answers: Arrays, path: str, tolerance: float) -> list[str]:
 
 
 def close(one: Any, other: Any, tolerance: float) -> bool:
-    """Return whether two answers are the same, up to rounding where they are floating-point numbers."""
+    """Return whether two answers are the same; floating-point ones up to tolerance * (1 + |other|), as for export."""
     if np.issubdtype(one.dtype, np.floating):
-        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance, equal_nan=True))
+        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance))
     return bool(np.array_equal(one, other))
 
 

@@ -5,9 +5,7 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
+from tapeline import dvc_lock, json_text, yaml_text
 from tapeline.errors import InputError
 from tapeline.project import PARAMS
 from tapeline.registry import lock_file, names, state, tagging
@@ -40,11 +38,13 @@ def register(
     repository.identity()
     commit = repository.git.commit_of(revision) if revision else repository.head
     found = registry.state(name)
-    wanted = names.check_version(version) if version else names.bumped(list(found.versions), bump)
+    wanted = names.check_version(version) if version else names.bumped(found.numbers, bump)
     _check_version(found, wanted, commit)
     if revision is None:
-        _check_tree(registry)
+        _check_branch(registry)
     recorded = lock_file.recorded(repository, commit, name)
+    if revision is None:
+        _check_tree(registry, recorded)
     _check_artifact(registry, commit, name)
     _check_committed(registry, commit, recorded)
     _check_parameters(registry, commit, recorded)
@@ -65,11 +65,24 @@ def register(
     return registry.state(name).versions[wanted]
 
 
-def _check_tree(registry: Registry) -> None:
+def _check_branch(registry: Registry) -> None:
     repository = registry.repository
     if repository.branch() is None:
         raise InputError(f"HEAD is detached at {repository.head[:10]}: a version is of a branch; `git switch` to one")
-    if changed := repository.changed():
+
+
+def _check_tree(registry: Registry, recorded: Recorded) -> None:
+    """Check that what the model is made of, and what says so, is committed; nothing else need be."""
+    repository, folder = registry.repository, registry.project.folder
+    said = (PARAMS, "dvc.yaml", lock_file.LOCK, ".dvcignore", f"runs/{recorded.name}/environment.json")
+    concerned = [(folder / path).resolve() for path in (*said, *recorded.code())]
+    concerned += [path.with_name(f"{path.name}.dvc") for path in concerned]
+    changed = [
+        path
+        for path in repository.changed()
+        if any((repository.top / path).resolve().is_relative_to(one) for one in concerned)
+    ]
+    if changed:
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
         raise InputError(f"{changed[0]} is not committed{more}: a version is a commit; commit or restore it")
 
@@ -93,6 +106,7 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
     same_rules = (registry.repository.read(commit, rules.name) or "") == (
         rules.read_text().removesuffix("\n") if rules.is_file() else ""
     )
+    missing = []
     for dep, md5 in recorded.code().items():
         path = (folder / dep).resolve()
         if not path.is_relative_to(top):
@@ -107,7 +121,11 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
         if comparable and _folder_digest(registry, commit, inside, within) != md5:
             raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
         if not within and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
-            raise InputError(f"{dep} is not committed, and the model depends on it: `git add` or `dvc add` it")
+            missing.append(f"{dep}.dvc" if path.with_name(f"{path.name}.dvc").is_file() else dep)
+    if missing:
+        are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+        way = "`git add`" if all(name.endswith(".dvc") for name in missing) else "`git add` or `dvc add`"
+        raise InputError(f"{', '.join(missing)} {are} not committed, and the model depends on {them}: {way} {them}")
 
 
 def _of_git_alone(within: list[str]) -> bool:
@@ -130,8 +148,8 @@ def _folder_digest(registry: Registry, commit: str, folder: str, within: list[st
 def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> None:
     """Check that the commit's `params.yaml` has each parameter as the lock has it."""
     try:
-        params = YAML(typ="safe").load(registry.repository.read(commit, PARAMS) or "")
-    except YAMLError:
+        params = yaml_text.parsed(registry.repository.read(commit, PARAMS) or "")
+    except yaml_text.NotYaml:
         raise InputError(f"{PARAMS} of {commit[:10]} cannot be read: mend it and run `dvc repro`") from None
     for key, made_with in recorded.parameters().items():
         value = params
@@ -142,13 +160,17 @@ def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> No
 
 
 def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
-    """Return whether a committed lock of another folder of the repository has it among its outs."""
+    """Return whether a committed lock of another folder of the repository has it among its outs, or inside of one."""
     top = registry.repository.top
-    locks = [p for p in registry.repository.tracked(commit) if p.endswith(lock_file.LOCK)]
-    for lock in locks:
-        folder = (top / lock).parent
-        text = registry.repository.git("show", f"{commit}:{lock}")
-        if path.is_relative_to(folder) and f"path: {path.relative_to(folder).as_posix()}\n" in text:
+    for lock in registry.repository.tracked(commit):
+        if PurePosixPath(lock).name != lock_file.LOCK:
+            continue
+        try:
+            stages = dvc_lock.stages(registry.repository.git("show", f"{commit}:{lock}"))
+        except ValueError:
+            continue  # cut or altered, so it records nothing
+        outs = (out["path"] for stage in stages.values() for out in stage.get("outs", ()))
+        if any(path.is_relative_to((top / lock).parent / out) for out in outs):
             return True
     return False
 
@@ -164,8 +186,8 @@ def _check_artifact(registry: Registry, commit: str, name: str) -> None:
     """Check that GTO and DVC would find the model: `dvc artifacts get` reads the commit's `dvc.yaml`."""
     text = registry.repository.read(commit, "dvc.yaml") or ""
     try:
-        path = YAML(typ="safe").load(text)["artifacts"][name]["path"]
-    except (YAMLError, KeyError, TypeError):
+        path = yaml_text.parsed(text)["artifacts"][name]["path"]
+    except (yaml_text.NotYaml, KeyError, TypeError, IndexError):
         path = None
     if path != f"models/{name}":
         raise InputError(
@@ -180,12 +202,11 @@ def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
     if text is None:
         raise InputError(f"{path} is not in {commit[:10]}, so nobody could say where the model was made: `git add` it")
     try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} of {commit[:10]} was cut or altered: `tapeline train {name}` writes it again")
-    return found
+        return json_text.mapping(text)
+    except json_text.NotJson:
+        raise InputError(
+            f"{path} of {commit[:10]} was cut or altered: `tapeline train {name}` writes it again"
+        ) from None
 
 
 def _record(

@@ -5,15 +5,16 @@ with registry.alone():
     registry.align("digits")
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tapeline import processes
-from tapeline.errors import InputError, TapelineError
+from tapeline.errors import InputError, TapelineError, plain
 from tapeline.params import Params
 from tapeline.project import Project
 from tapeline.registry import lock_file, names, state, tagging
@@ -33,6 +34,16 @@ class Registry:
     params: Params
     repository: Repository
     store: Store
+    warned: set[str] = field(default_factory=set)
+    """The tags that were said to be left out: once a command."""
+
+    @classmethod
+    def for_model(cls, project: Project, model: str) -> "Registry":
+        """Open the registry for one model (`NAME`, `NAME@V` or `NAME#STAGE`); mistakes of others do not matter to it.
+
+        Raises `InputError` for the mistakes in `params.yaml` of the model's own pipeline.
+        """
+        return cls.open(project, Params.load_for(project.folder, pipeline=re.split("[@#]", model)[0]))
 
     @classmethod
     def open(cls, project: Project, params: Params) -> "Registry":
@@ -55,7 +66,15 @@ class Registry:
 
     def state(self, name: str) -> State:
         """Return what the tags say of one model."""
-        return state.read(self.repository.tags(), self.artifact(name))
+        found = state.read(self.repository.tags(), self.artifact(name))
+        self._warn(found)
+        return found
+
+    def _warn(self, found: State) -> None:
+        for one in found.quarantined:
+            if one.tag.name not in self.warned:
+                self.warned.add(one.tag.name)
+                _say(f"the tag {one.tag.name} is left out: {one.why}; `git tag --delete '{one.tag.name}'` removes it")
 
     def version_of(self, name: str, commit: str) -> Version | None:
         """Return the version that has a commit, else the newest whose model has the very bytes of the commit's."""
@@ -70,7 +89,10 @@ class Registry:
         """Return what the tags say of this project's models, by name."""
         inside = self.repository.inside
         found = (s for s in state.read_all(self.repository.tags()).values() if s.artifact.folder == inside)
-        return {state.artifact.name: state for state in found}
+        states = {state.artifact.name: state for state in found}
+        for one in states.values():
+            self._warn(one)
+        return states
 
     def serving(self, name: str) -> Serving:
         """Return a model's serving folder, which is the main checkout's whatever worktree this is."""
@@ -139,6 +161,9 @@ class Registry:
         """Align for a command that only shows; say what is in the way, and go on."""
         if not self.serving(name).exists:
             return
+        if any(self.state(name).quarantined):
+            _say(f"the serving folder of {name} is left as it is, since a tag is left out")
+            return
         try:
             with self.alone():
                 self._align_or_say(name)
@@ -174,4 +199,4 @@ class Registry:
 
 
 def _say(line: str) -> None:
-    print(f"tapeline: {line}", file=sys.stderr, flush=True)
+    print(f"tapeline: {plain(line)}", file=sys.stderr, flush=True)

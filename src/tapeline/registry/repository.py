@@ -47,7 +47,9 @@ class Repository:
 
     def changed(self) -> list[str]:
         """Return the tracked files that differ from HEAD, by their path from the root."""
-        return [entry[3:] for entry in self.git("status", "--porcelain", "-z", "-uno").split("\0") if entry]
+        return [
+            entry[3:] for entry in self.git("status", "--porcelain", "-z", "-uno", "--no-renames").split("\0") if entry
+        ]
 
     def tracked(self, commit: str) -> set[str]:
         """Return every file of a commit by its path from the root."""

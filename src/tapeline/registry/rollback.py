@@ -4,10 +4,10 @@ Going one step back is not safe to repeat, so what is under way is noted first, 
 that was killed after that tag is finished by the next one, which does not go a step further.
 """
 
-import json
+import sys
 from pathlib import Path
 
-from tapeline import files
+from tapeline import files, json_text
 from tapeline.errors import InputError
 from tapeline.registry.names import Reference
 from tapeline.registry.registry import Registry
@@ -31,6 +31,8 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
         before, number = _cut(note, live) if to is None else ("", "")
         if number != live.version:
             before, number = live.version, to or _before(found, live)
+            if to is None:
+                _say_passed(found, stage, number)
         version = registry.version_numbered(name, number)
         if not found.been_in(number, stage):
             raise InputError(f"{version.tag.name} was never in {stage}: promote it")
@@ -46,6 +48,13 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
             registry.align(name)
         note.unlink(missing_ok=True)
         return before, live
+
+
+def _say_passed(found: State, stage: str, number: str) -> None:
+    """Say which tags a step back has gone over: they are left out, so nobody can say what they made live."""
+    passed = [one.tag.name for one in found.quarantined if one.version or f"#{stage}" in one.tag.name]
+    if passed:
+        print(f"tapeline: stepping over {', '.join(passed)}, to {number}", file=sys.stderr, flush=True)
 
 
 def _before(found: State, live: Assignment) -> str:
@@ -64,9 +73,9 @@ def _cut(note: Path, live: Assignment) -> tuple[str, str]:
     It was killed after its tag when that is live; the same tag by another command is none of a rollback.
     """
     try:
-        noted = json.loads(note.read_bytes())
+        noted = json_text.parsed(files.read_bytes(note))
         before, number, tag = str(noted["from"]), str(noted["to"]), str(noted["tag"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, InputError, ValueError, KeyError, TypeError):
         return live.version, ""
     made = live.tag.name == tag and live.record.get("action") == "rollback"
     return (before, number) if made else (live.version, "")

@@ -4,13 +4,13 @@ It is a projection of the tags: made from them, and brought in line with them by
 grow, and the folder before the highest stays, so that whoever is reading it can finish.
 """
 
-import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-from tapeline import files
+from tapeline import files, json_text
+from tapeline.errors import InputError
 from tapeline.registry.store import Store, md5_of, safe
 
 INDEX = "version.json"
@@ -95,10 +95,12 @@ class Serving:
 def intact(folder: Path) -> dict[str, Any] | None:
     """Return the index of a served version when exactly its files are there with their recorded bytes."""
     try:
-        index: dict[str, Any] = json.loads((folder / INDEX).read_bytes())
-        recorded = {safe(name): md5 for name, md5 in index["files"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        index: dict[str, Any] = json_text.mapping(files.read_bytes(folder / INDEX))
+    except (OSError, InputError, ValueError):
         return None
+    if not isinstance(index.get("files"), dict):
+        return None
+    recorded = {safe(name): md5 for name, md5 in index["files"].items()}
     found = {p.relative_to(folder).as_posix(): md5_of(p) for p in folder.rglob("*") if p.is_file()}
     found.pop(INDEX)
     return index if found == recorded and {"name", "version", "model"} <= index.keys() else None

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tapeline.registry import record as records
 from tapeline.registry.names import VERSION, Artifact, order
 from tapeline.registry.repository import Tag
 
@@ -45,13 +46,28 @@ class Assignment:
     record: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Quarantined:
+    """A tag that is left out, and why; the version that it registers, if it is of one."""
+
+    tag: Tag
+    why: str
+    version: str | None
+
+
 @dataclass
 class State:
-    """One model's versions, lowest first, and its assignments, oldest first."""
+    """One model's versions, lowest first, and its assignments, oldest first; and the tags that are left out."""
 
     artifact: Artifact
     versions: dict[str, Version] = field(default_factory=dict)
     assignments: list[Assignment] = field(default_factory=list)
+    quarantined: list[Quarantined] = field(default_factory=list)
+
+    @property
+    def numbers(self) -> list[str]:
+        """The numbers that are taken, by versions that are left out too."""
+        return [*self.versions, *(one.version for one in self.quarantined if one.version)]
 
     def live(self, stage: str) -> Assignment | None:
         """Return the assignment that is in force in a stage."""
@@ -105,13 +121,18 @@ def read_all(tags: Iterable[Tag]) -> dict[str, State]:
     for tag, found in _events(tags):
         folder, _, name = found["artifact"].rpartition("=")
         state = states.setdefault(found["artifact"], State(Artifact(name, folder)))
+        try:
+            record = records.of(tag)
+        except ValueError as error:
+            state.quarantined.append(Quarantined(tag, str(error), found["version"]))
+            continue
         if version := found["version"]:
-            state.versions[version] = Version(name, version, tag, _record(tag.message))
+            state.versions[version] = Version(name, version, tag, record)
             (gone.add if found["back"] else gone.discard)((found["artifact"], version))
         else:
             names = [number for number, v in state.versions.items() if v.commit == tag.commit]
             if names:
-                event = Assignment(found["stage"], names[-1], tag, bool(found["back"]), _record(tag.message))
+                event = Assignment(found["stage"], names[-1], tag, bool(found["back"]), record)
                 state.assignments.append(event)
     for beginning, version in gone:
         del states[beginning].versions[version]
@@ -127,15 +148,6 @@ def _events(tags: Iterable[Tag]) -> Iterator[tuple[Tag, dict[str, str | Any]]]:
         for tag, match in matches:
             if match and bool(match["version"]) == registering:
                 yield tag, match.groupdict()
-
-
-def _record(message: str) -> dict[str, Any]:
-    """Return the JSON object that follows a message's first line; empty where there is none."""
-    try:
-        content = json.loads(message.partition("\n")[2])
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def message(subject: str, record: dict[str, Any]) -> str:

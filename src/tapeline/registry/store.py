@@ -1,18 +1,17 @@
 """The bytes of a version: out of DVC's cache, brought from the remote where they are not there, and always checked."""
 
 import hashlib
-import json
 import os
-import re
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tapeline import files, processes
+from tapeline import files, json_text, processes
+from tapeline.dvc_lock import LOCK, MD5
+from tapeline.dvc_words import check_dependencies, check_files, in_one_line
 from tapeline.errors import InputError, RunError
-
-MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
 
 
 class Store:
@@ -30,8 +29,11 @@ class Store:
         """
         if not md5.endswith(".dir"):
             return {"": md5}
-        entries = json.loads(self.bring(md5).read_bytes())
-        return {safe(entry["relpath"]): str(entry["md5"]) for entry in entries}
+        try:
+            entries = json_text.parsed(self.bring(md5).read_bytes())
+            return {safe(str(entry["relpath"])): str(entry["md5"]) for entry in entries}
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{md5} is no list of a folder's files: {LOCK} was altered") from None
 
     def bring(self, md5: str) -> Path:
         """Return the cached file of one object, from the remote when the cache lacks it. Its bytes are checked.
@@ -126,13 +128,11 @@ class Store:
     @property
     def _repo(self) -> Any:
         if self._opened is None:
-            from dvc.exceptions import DvcException
             from dvc.repo import Repo
 
-            try:
+            with in_one_line(InputError):
                 self._opened = Repo(str(self._folder))
-            except DvcException as error:
-                raise InputError(f"DVC: {' '.join(str(error).split())}") from None
+                weakref.finalize(self, self._opened.close)
         return self._opened
 
     def ignores(self, path: Path) -> bool:
@@ -141,13 +141,11 @@ class Store:
 
     def stale(self, name: str) -> str:
         """Return the first stage of the model's chain that `dvc repro` would run and why; empty when none."""
-        from dvc.exceptions import DvcException
-
-        try:
+        check_files(self._folder)
+        with in_one_line(InputError):
+            check_dependencies(self._repo.index.stages)
             target = f"{self._folder / 'dvc.yaml'}:export@{name}"
             status = self._repo.status(targets=[target], with_deps=True)
-        except DvcException as error:
-            raise InputError(f"DVC: {' '.join(str(error).split())}") from None
         for stage, entries in status.items():
             for entry in entries:
                 if isinstance(entry, str):

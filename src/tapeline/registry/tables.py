@@ -1,7 +1,9 @@
 """What `registry show` and `registry history` print."""
 
+import math
 from collections.abc import Iterable, Sequence
 
+from tapeline.errors import plain
 from tapeline.registry.lineage import moment
 from tapeline.registry.repository import Tag
 from tapeline.registry.state import State
@@ -22,7 +24,8 @@ def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, s
                     "registered": moment(version.tag.time),
                     "by": version.tag.author,
                     "metrics": "  ".join(
-                        f"{k} {v:.4g}" for k, v in list(version.record.get("metrics", {}).items())[:3]
+                        f"{k} {math.nan if v is None else v:.4g}"
+                        for k, v in list(version.record.get("metrics", {}).items())[:3]
                     ),
                 }
             )
@@ -45,6 +48,6 @@ def table(rows: Sequence[dict[str, str]]) -> str:
     """Return rows as aligned columns under their names."""
     if not rows:
         return ""
-    cells = [list(rows[0]), *(list(row.values()) for row in rows)]
+    cells = [list(rows[0]), *([plain(cell) for cell in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tapeline.errors import InputError, RunError
+from tapeline.registry import record, state
 from tapeline.registry.names import Artifact
 from tapeline.registry.repository import Repository
 from tapeline.registry.state import Version
@@ -24,7 +25,10 @@ def register(repository: Repository, artifact: Artifact, version: str, commit: s
 
     tag = f"{artifact.tag}@{version}"
     with _tagging(repository, tag):
-        api.register(repository.top, artifact.gto, commit, version=version, message=message)
+        if _undatable(repository):
+            _by_git(repository, tag, commit, message)
+        else:
+            api.register(repository.top, artifact.gto, commit, version=version, message=message)
 
 
 def assign(repository: Repository, artifact: Artifact, version: Version, stage: str, message: str, tag: str) -> None:
@@ -32,8 +36,11 @@ def assign(repository: Repository, artifact: Artifact, version: Version, stage: 
     from gto import api
 
     with _tagging(repository, tag):
-        # Forced: GTO takes a version that was once in a stage for one that still is.
-        api.assign(repository.top, artifact.gto, stage, version=version.number, message=message, force=True)
+        if _undatable(repository):
+            _by_git(repository, tag, version.commit, message)
+        else:
+            # Forced: GTO takes a version that was once in a stage for one that still is.
+            api.assign(repository.top, artifact.gto, stage, version=version.number, message=message, force=True)
 
 
 @contextmanager
@@ -51,12 +58,25 @@ def _tagging(repository: Repository, tag: str) -> Iterator[None]:
         raise RunError(f"the tag {tag} was not made: {' '.join(str(error).split())}") from None
 
 
+def _undatable(repository: Repository) -> bool:
+    """Return whether there is a tag on which GTO fails before it does anything: one that is dated beyond its years."""
+    return any(state.EVENT.fullmatch(tag.name) and not record.datable(tag) for tag in repository.tags())
+
+
+def _by_git(repository: Repository, tag: str, commit: str, message: str) -> None:
+    """Make the very tag that GTO would have made."""
+    repository.git("tag", "--annotate", "--cleanup=verbatim", "--message", message, tag, commit)
+
+
 def wait_for_next_second(repository: Repository) -> None:
     """Be later than every tag: GTO and DVC sort by whole seconds, and two of one second would have no order."""
-    latest = max((tag.time for tag in repository.tags()), default=0)
-    if latest - time.time() > AHEAD:
+    newest = max(filter(record.datable, repository.tags()), key=lambda tag: tag.time, default=None)
+    latest = newest.time if newest else 0
+    if newest and latest - time.time() > AHEAD:
         ahead = latest - time.time()
-        raise InputError(f"the newest tag is {ahead:.0f} s in the future: set this machine's clock, or wait")
+        raise InputError(
+            f"the newest tag, {newest.name}, is {ahead:.0f} s in the future: set this machine's clock, or delete it"
+        )
     while time.time() < latest + 1:
         time.sleep(0.02)
 

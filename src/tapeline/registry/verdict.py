@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tapeline import files
-from tapeline.registry import gate
+from tapeline.registry.sentences import sentence
+from tapeline.validate import finite
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,11 @@ class Verdict:
     @property
     def reason(self) -> str:
         """What does not hold, in one line; empty when all does."""
-        return "; ".join(gate.sentence(check) for check in self.checks if not check["holds"])
+        return "; ".join(sentence(check) for check in self.checks if not check["holds"])
 
     def record(self) -> dict[str, Any]:
-        """Return it as JSON has it: what the file and the tag say."""
-        return {
+        """Return it as JSON has it: what the file and the tag say. What is not finite is null there."""
+        content: dict[str, Any] = {
             "version": self.version,
             "stage": self.stage,
             "champion": self.champion,
@@ -45,6 +46,8 @@ class Verdict:
             "checks": list(self.checks),
             "figures": self.figures,
         }
+        found: dict[str, Any] = finite.as_json(content)
+        return found
 
     def write(self, folder: Path) -> Path:
         """Write the file, in the place of an older verdict on the same question."""
@@ -56,5 +59,5 @@ class Verdict:
         """Return the checks as lines: yes or no, the kind, the numbers."""
         against = f" against {self.champion}" if self.champion else ", no champion"
         lines = [f"{self.name}@{self.version} for {self.stage}{against}: {'yes' if self.holds else 'no'}"]
-        lines += [f"  {'yes' if c['holds'] else 'NO '}  {c['kind']:<12}  {gate.sentence(c)}" for c in self.checks]
+        lines += [f"  {'yes' if c['holds'] else 'NO '}  {c['kind']:<12}  {sentence(c)}" for c in self.checks]
         return "\n".join(lines)

@@ -1,0 +1,121 @@
+"""The serving folder by itself: which integer is next, what is live, what goes, what a failed copy leaves."""
+
+import hashlib
+import json
+
+import pytest
+
+from tapeline.errors import InputError
+from tapeline.registry import serving, store
+from tapeline.registry.serving import Serving
+from tapeline.registry.store import Store
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache of objects in a folder, and a function that adds a model to it."""
+    monkeypatch.setattr(Store, "path", lambda self, md5: tmp_path / "cache" / md5)
+    (tmp_path / "cache").mkdir()
+
+    def add(content):
+        def kept(data, ending=""):
+            md5 = hashlib.md5(data).hexdigest() + ending
+            (tmp_path / "cache" / md5).write_bytes(data)
+            return md5
+
+        files = {"model.json": b"{}", "saved_model/saved_model.pb": content, "saved_model/variables/v": content * 3}
+        listing = [{"md5": kept(data), "relpath": name} for name, data in files.items()]
+        return kept(json.dumps(listing).encode(), ".dir")
+
+    return add
+
+
+@pytest.fixture
+def served(tmp_path):
+    return Serving(tmp_path / "serving" / "one")
+
+
+def test_integers_grow_and_the_last_two_stay(served, cache, tmp_path):
+    assert (served.exists, served.integers(), served.live()) == (False, [], None)
+    for number in (1, 2, 3):
+        served.put(f"v1.0.{number}", cache(b"%d" % number), Store(tmp_path))
+        assert served.live()["version"] == f"v1.0.{number}"
+    assert served.integers() == [1, 2, 3]
+    served.put("v1.0.3", cache(b"3"), Store(tmp_path))  # is live already
+    assert served.integers() == [1, 2, 3]
+    served.put("v1.0.2", cache(b"3"), Store(tmp_path))  # another version of these bytes is not
+    served.put("v1.0.2", cache(b"2"), Store(tmp_path))  # nor are other bytes of this version
+    assert served.integers() == [1, 2, 3, 4, 5]
+    (served.folder / ".9.partial").mkdir()
+    served.tidy()
+    assert sorted(path.name for path in served.folder.iterdir()) == ["4", "5"]
+    found = {p.relative_to(served.folder / "5").as_posix() for p in (served.folder / "5").rglob("*") if p.is_file()}
+    assert found == {"saved_model.pb", "variables/v", "version.json"}
+    assert (served.folder.parent / ".gitignore").read_text() == "*\n"
+    served.clear()
+    assert served.exists and served.integers() == []
+
+
+def test_what_is_no_integer_is_not_served(served):
+    for name in ("7", "10", "x", "²", ".11.partial"):
+        (served.folder / name).mkdir(parents=True)
+    (served.folder / "12").write_text("a file")
+    assert served.integers() == [7, 10]
+    assert served.live() is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"files": 1}',
+        b'{"files": {"../x": "0"}}',
+        b'{"files": {}, "name": "one"}',
+        None,
+    ],
+)
+def test_an_index_that_is_not_whole_is_none(served, content):
+    (served.folder / "1").mkdir(parents=True)
+    if content is not None:
+        (served.folder / "1" / serving.INDEX).write_bytes(content)
+    if content and b".." in content:
+        with pytest.raises(InputError, match="would leave its folder"):
+            served.live()
+    else:
+        assert served.live() is None
+
+
+def test_an_altered_a_missing_and_a_further_file_are_seen(served, cache, tmp_path):
+    served.put("v1.0.0", cache(b"1"), Store(tmp_path))
+    file = served.folder / "1" / "variables" / "v"
+    for damage in (lambda: file.write_bytes(b"112"), file.unlink, (file.parent / "more").touch):
+        damage()
+        assert served.live() is None
+        file.write_bytes(b"111")
+        assert (served.live() is None) == (file.parent / "more").exists()
+
+
+def test_a_copy_that_fails_leaves_nothing(served, cache, tmp_path):
+    served.put("v1.0.0", cache(b"1"), Store(tmp_path))
+    second = cache(b"2")
+    object_ = tmp_path / "cache" / hashlib.md5(b"222").hexdigest()
+    object_.write_bytes(b"22X")
+    with pytest.raises(InputError, match="was altered: its MD5 is not its name"):
+        served.put("v1.0.1", second, Store(tmp_path))
+    assert sorted(path.name for path in served.folder.iterdir()) == ["1"]
+    assert served.live()["version"] == "v1.0.0"
+
+
+@pytest.mark.parametrize("path", ["", "/x", "..", "a/../b", "../a", "a\\b", "a\0b"])
+def test_a_path_that_leaves_its_folder(path):
+    with pytest.raises(InputError, match="would leave its folder: the record was altered"):
+        store.safe(path)
+
+
+@pytest.mark.parametrize("path", ["a", "a/b.c", "a..b", "...", ".hidden"])
+def test_a_path_that_stays(path):
+    assert store.safe(path) == path

@@ -1,0 +1,139 @@
+"""What tags say, without a repository: names and versions, what is live, where a rollback goes, the record."""
+
+import json
+
+import pytest
+
+from tapeline.errors import InputError
+from tapeline.registry import names, state
+from tapeline.registry.names import Artifact, Reference
+from tapeline.registry.repository import Tag
+
+ONE = Artifact("one", "")
+
+
+def tags(*events):
+    """Return annotated tags, a second apart: a name, and for an assignment the commit of its version."""
+    found = []
+    for time, event in enumerate(events):
+        name, commit, record = (*event, None, None)[:3] if isinstance(event, tuple) else (event, None, None)
+        message = state.message(name, record) if record else name
+        found.append(Tag(name, commit or name.partition("@")[2].rstrip("!"), time, "Ann", "ann@example.org", message))
+    return found
+
+
+BACK = {"action": "rollback"}
+REGISTERED = ("one@v1.0.0", "one@v1.0.1", "one@v1.0.2")
+
+
+@pytest.mark.parametrize(
+    ("events", "live", "before"),
+    [
+        ([], None, None),
+        ([("one#prod#1", "v1.0.0")], "v1.0.0", None),
+        ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1")], "v1.0.1", "v1.0.0"),
+        ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.2")], "v1.0.2", "v1.0.1"),
+        # The same version twice is one step.
+        ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.1")], "v1.0.1", "v1.0.0"),
+        # Forwards to an older version is no rollback.
+        ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.0")], "v1.0.0", "v1.0.1"),
+        # After v1, v2, v3 and back to v2, the one before is v1; then v3 again comes after v2.
+        (
+            [
+                ("one#prod#1", "v1.0.0"),
+                ("one#prod#2", "v1.0.1"),
+                ("one#prod#3", "v1.0.2"),
+                ("one#prod#4", "v1.0.1", BACK),
+            ],
+            "v1.0.1",
+            "v1.0.0",
+        ),
+        (
+            [
+                ("one#prod#1", "v1.0.0"),
+                ("one#prod#2", "v1.0.1"),
+                ("one#prod#3", "v1.0.0", BACK),
+                ("one#prod#4", "v1.0.2"),
+            ],
+            "v1.0.2",
+            "v1.0.0",
+        ),
+        # Taken out again: what was live before is so again.
+        ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod!#3", "v1.0.1")], "v1.0.0", "v1.0.1"),
+        ([("one#prod#1", "v1.0.0"), ("one#prod!#2", "v1.0.0")], None, "v1.0.0"),
+        # Another stage says nothing.
+        ([("one#prod#1", "v1.0.0"), ("one#dev#2", "v1.0.1")], "v1.0.0", None),
+        # A version that was taken back is live nowhere, and no rollback goes to it.
+        ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), "one@v1.0.1!"], "v1.0.0", None),
+        # An assignment on a commit without a version is none.
+        ([("one#prod#1", "v1.0.0"), ("one#prod#2", "elsewhere")], "v1.0.0", None),
+    ],
+)
+def test_what_is_live_and_what_was_so_before(events, live, before):
+    found = state.read(tags(*REGISTERED, *events), ONE)
+    assert (found.live("prod") and found.live("prod").version, found.before("prod")) == (live, before)
+
+
+def test_an_assignment_may_come_before_its_version_in_a_list():
+    found = state.read(tags(("one#prod#1", "v1.0.0"), *REGISTERED), ONE)
+    assert found.live("prod").version == "v1.0.0"
+    assert len(found.assignments) == 1 and list(found.versions) == ["v1.0.0", "v1.0.1", "v1.0.2"]
+
+
+def test_of_two_versions_on_one_commit_the_last_is_assigned():
+    both = tags(("one@v1.0.0", "c"), ("one@v1.0.1", "c"), ("one@v1.0.2", "c"), ("one#prod#1", "c"))
+    assert state.read(both, ONE).live("prod").version == "v1.0.2"
+
+
+def test_models_are_apart_and_versions_sorted_by_number():
+    many = tags("one@v1.10.0", "one@v1.9.0", "two@v1.0.0", "inner=one@v2.0.0", "release-3", "one@v1", "one@v01.0.0")
+    assert list(state.read(many, ONE).versions) == ["v1.9.0", "v1.10.0"]
+    assert list(state.read(many, Artifact("one", "inner")).versions) == ["v2.0.0"]
+    assert state.read_all(many).keys() == {"one", "two", "inner=one"}
+    assert state.read(many, Artifact("three", "")).versions == {}
+
+
+def test_stages_of_a_version_and_whether_it_was_ever_there():
+    found = state.read(
+        tags(*REGISTERED, ("one#dev#1", "v1.0.0"), ("one#prod#2", "v1.0.0"), ("one#dev#3", "v1.0.1")), ONE
+    )
+    assert (found.stages("v1.0.0"), found.stages("v1.0.1"), found.stages("v1.0.2")) == (["prod"], ["dev"], [])
+    assert found.been_in("v1.0.0", "dev") and not found.been_in("v1.0.1", "prod")
+
+
+def test_the_counter_is_the_highest_of_all_stages():
+    assert state.counter(["one#prod#2", "one#dev#11", "two#prod#40", "one@v1.0.0", "other"], ONE) == 11
+    assert state.counter(["one@v1.0.0", "one#prod"], ONE) == 0
+    assert state.counter([], ONE) == 0
+
+
+def test_a_record_comes_back_from_a_message():
+    record = {"b": [1, 2.5], "a": {"ü": None}}
+    text = state.message("one v1.0.0", record)
+    assert text == 'one v1.0.0\n\n{\n  "a": {\n    "ü": null\n  },\n  "b": [\n    1,\n    2.5\n  ]\n}\n'
+    tag = Tag("one@v1.0.0", "c", 0, "Ann", "", text)
+    assert state.read([tag], ONE).versions["v1.0.0"].record == record
+    for other in ("by plain GTO", "a line\n\n[1]", "a line\n\n{"):
+        assert state.read([Tag("one@v1.0.0", "c", 0, "Ann", "", other)], ONE).versions["v1.0.0"].record == {}
+    with pytest.raises(ValueError):
+        state.message("x", {"loss": float("nan")})
+    assert json.loads(text.partition("\n")[2]) == record
+
+
+def test_references():
+    assert names.parse("one") == Reference("one")
+    assert names.parse("one@1.2.3") == names.parse("one@v1.2.3") == Reference("one", version="v1.2.3")
+    assert names.parse("one#prod") == Reference("one", stage="prod")
+    assert [str(names.parse(text)) for text in ("one", "one@1.2.3", "one#prod")] == ["one", "one@v1.2.3", "one#prod"]
+    assert (Artifact("one", "").tag, Artifact("one", "").gto) == ("one", "one")
+    assert (Artifact("one", "in").tag, Artifact("one", "in").gto) == ("in=one", "in:one")
+    for text in ("one@", "one#", "one@v1.0.0#prod", "#prod", "@v1.0.0", "one#Prod", "one@v1.0.0000000001"):
+        with pytest.raises(InputError):
+            names.parse(text)
+
+
+def test_the_next_version_is_after_the_highest():
+    assert names.bumped([], "major") == names.bumped([], "patch") == "v1.0.0"
+    there = ["v1.9.4", "v1.10.2", "v0.11.7"]
+    assert [names.bumped(there, bump) for bump in names.BUMPS] == ["v1.10.3", "v1.11.0", "v2.0.0"]
+    assert names.order("v1.10.2") == (1, 10, 2) > names.order("v1.9.4") > names.order("nonsense")

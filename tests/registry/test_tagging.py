@@ -1,0 +1,67 @@
+"""Tags of one repository are seconds apart, whatever the clock says; a killed process's lock does not stay."""
+
+import os
+import subprocess
+
+import pytest
+
+from tapeline.errors import InputError
+from tapeline.registry import tagging
+from tapeline.registry.repository import Repository
+
+NOW = 1_000_000_000.5
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only sleeping moves; what was slept."""
+    slept = []
+    monkeypatch.setattr(tagging.time, "time", lambda: NOW + sum(slept))
+    monkeypatch.setattr(tagging.time, "monotonic", lambda: sum(slept))
+    monkeypatch.setattr(tagging.time, "sleep", slept.append)
+    return slept
+
+
+@pytest.fixture
+def tagged(tmp_path):
+    """Return a repository with a tag so many seconds after the whole second of `NOW`; none for None."""
+
+    def make(seconds):
+        time = {"GIT_COMMITTER_DATE": f"@{int(NOW) + (seconds or 0)} +0000"}
+        name = dict.fromkeys(
+            ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "Ann"
+        )
+        commands = [("init", "--quiet"), ("commit", "--quiet", "--allow-empty", "-m", "x")]
+        for command in [*commands, *([("tag", "-a", "x", "-m", "x")] if seconds is not None else [])]:
+            subprocess.run(["git", *command], cwd=tmp_path, env={**os.environ, **name, **time}, check=True)
+        return Repository(tmp_path)
+
+    return make
+
+
+@pytest.mark.parametrize(("ahead", "waits"), [(None, 0.0), (-1, 0.0), (0, 0.5), (1, 1.5), (5, 5.5)])
+def test_it_waits_until_a_later_second_than_the_newest_tags(tagged, clock, ahead, waits):
+    tagging.wait_for_next_second(tagged(ahead))
+    assert sum(clock) == pytest.approx(waits, abs=0.03)
+
+
+def test_a_tag_more_than_five_seconds_ahead_is_a_clock_that_is_wrong(tagged, clock):
+    with pytest.raises(
+        InputError, match="^the newest tag, [^ ]+, is 6 s in the future: set this machine's clock, or delete it$"
+    ):
+        tagging.wait_for_next_second(tagged(6))  # 5.5
+    assert clock == []
+
+
+def test_a_lock_is_waited_for_a_second_and_then_removed(tagged, clock):
+    repository = tagged(None)
+    lock = repository.common / "refs" / "tags" / "one@v1.0.0.lock"
+    other = lock.with_name("one@v1.0.1.lock")
+    for path in (lock, other):
+        path.touch()
+    tagging._clear(repository, "one@v1.0.0")
+    assert sum(clock) == pytest.approx(1.0, abs=0.06)
+    assert not lock.exists() and other.exists()
+    clock.clear()
+    tagging._clear(repository, "one@v1.0.0")
+    assert clock == []
