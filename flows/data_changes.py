@@ -9,16 +9,15 @@ counts is the branch: raw data by Git's id of their `.dvc` file (or of themselve
 import argparse
 import hashlib
 import json
+import posixpath
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
-from tapeline import files
+from tapeline import files, yaml_text
 from tapeline.errors import InputError, TapelineError
 from tapeline.git import Git
 from tapeline.project import PARAMS, Project
@@ -55,8 +54,8 @@ def versions(git: Git, commit: str) -> dict[str, str]:
     """Return for each dataset of a commit what stands for its data: the same as long as ingest would make the same."""
     text = git.ask("show", f"{commit}:./{PARAMS}")
     try:
-        datasets = dict((YAML(typ="safe").load(text or "") or {}).get("datasets", {}))
-    except (YAMLError, AttributeError, TypeError, ValueError):
+        datasets = dict((yaml_text.parsed(text or "") or {}).get("datasets", {}))
+    except (AttributeError, TypeError, ValueError):
         datasets = {}
     if not datasets:
         raise InputError(f"commit {commit[:7]} has no {PARAMS} with datasets: name a ref that has")
@@ -64,11 +63,27 @@ def versions(git: Git, commit: str) -> dict[str, str]:
 
 
 def _version(git: Git, commit: str, entry: Mapping[str, Any]) -> str:
-    """Return a hash of a dataset's settings and of what Git knows about the path that it needs."""
+    """Return a hash of a dataset's settings and of what Git knows about the path that it needs, and links in it."""
     needs = PurePosixPath(str(entry.get("needs", "")))
-    places = [str(needs), *(f"{path}.dvc" for path in (needs, *needs.parents) if path.name)]
-    known = [found for place in places if (found := git.ask("rev-parse", "--verify", "-q", f"{commit}:./{place}"))]
-    return hashlib.sha256(json.dumps([entry, known], sort_keys=True, default=str).encode()).hexdigest()[:16]
+    known = [found for path in (needs, *_linked(git, commit, needs)) for found in _ids(git, commit, path)]
+    plain = json.loads(json.dumps([entry, known], default=str))  # whose keys are all text, which has an order
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _ids(git: Git, commit: str, path: PurePosixPath) -> list[str]:
+    """Return Git's ids of a path and of the `.dvc` files that may bring it."""
+    places = [str(path), *(f"{above}.dvc" for above in (path, *path.parents) if above.name)]
+    return [found for place in places if (found := git.ask("rev-parse", "--verify", "-q", f"{commit}:./{place}"))]
+
+
+def _linked(git: Git, commit: str, folder: PurePosixPath) -> Iterator[PurePosixPath]:
+    """Yield what the links in a folder name, relative to the project: Git's id of a link is that of its text."""
+    listed = git.ask("ls-tree", "-r", "-z", commit, "--", f"./{folder}") or ""
+    for entry in filter(None, listed.split("\0")):
+        about, _, name = entry.partition("\t")
+        if about.startswith("120000 "):
+            target = git("cat-file", "blob", about.split()[2])
+            yield PurePosixPath(posixpath.normpath(PurePosixPath(name).parent / target))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

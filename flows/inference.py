@@ -47,5 +47,9 @@ def answered(model: str, files: list[str], out: str, batch_size: int) -> str:
     if answer.returncode:
         line = (answer.stderr.strip().splitlines() or ["it said nothing"])[-1].removeprefix("tapeline: ")
         raise (InputError if answer.returncode == 2 else RunError)(line)
-    get_run_logger().info(answer.stdout.strip())
+    logger = get_run_logger()
+    for line in answer.stderr.splitlines():
+        if line.startswith("note: "):
+            logger.warning(line)
+    logger.info(answer.stdout.strip())
     return answer.stdout.strip()

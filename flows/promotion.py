@@ -31,7 +31,6 @@ from prefect.states import Completed, Failed
 from flows.reports.events import tell_promoted, tell_refused
 from flows.schedules.liveness import begin
 from tapeline.errors import InputError, TapelineError, VerdictNo
-from tapeline.params import Params
 from tapeline.project import Project
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
@@ -65,7 +64,7 @@ def promotion(
     """
     project = Project.find()
     try:
-        registry = Registry.open(project, Params.load(project.folder))
+        registry = Registry.for_model(project, pipeline)
         registry.stage(stage)
         chosen = registered(registry, pipeline, version, bump)
         if live := promoting.check(registry, chosen, stage, approved_by=ASKED_LATER):

@@ -28,6 +28,7 @@ from prefect.states import Failed
 
 from flows.connection import log
 from flows.isolation.isolated_run import check
+from flows.isolation.measured import measured
 from flows.isolation.overrides import override
 from flows.isolation.worktree import worktree
 from flows.reports.progress_artifact import ProgressArtifact
@@ -37,7 +38,7 @@ from flows.stages.child import end_all
 from flows.sweeps.page import headline, page, table, words
 from flows.sweeps.request import Goal, Parallel, Space, SweepRequest, Trials, corners
 from flows.sweeps.study import Study, Tried, study
-from flows.sweeps.trial import Trial, start, value
+from flows.sweeps.trial import Trial, check_metric, start, value
 from tapeline.errors import InputError, RunError, TapelineError
 from tapeline.git import Git
 from tapeline.project import Project
@@ -104,7 +105,7 @@ def search(request: SweepRequest, project: Project) -> list[Tried]:
     say = get_run_logger().info
     hold(project, str(runtime.flow_run.id))
     with study(project, request, commit, say=say) as found:
-        check_space(request, project, found.commit)
+        check_space(request, project, found.commit, begun=bool(found.ranked()))
         try:
             run_trials(request, found, project)
         finally:
@@ -112,12 +113,23 @@ def search(request: SweepRequest, project: Project) -> list[Tried]:
         return found.ranked()
 
 
-def check_space(request: SweepRequest, project: Project, commit: str) -> None:
-    """Check every bound and every choice with the commit's own code. Raises `InputError`."""
-    with worktree(project, commit, name=f"check-{request.name}-{os.getpid()}", say=get_run_logger().info) as tree:
-        for values in corners(request.over):
+def check_space(request: SweepRequest, project: Project, commit: str, *, begun: bool) -> None:
+    """Check every bound and every choice with the commit's own code, and that the metric is measured at all.
+
+    begun: whether a trial has come to a value, which knows the metric. Raises `InputError`.
+    """
+    say = get_run_logger().info
+    with worktree(project, commit, name=f"check-{request.name}-{os.getpid()}", say=say) as tree:
+        asked = corners(request.over)
+        for values in asked:
             override(tree.project.folder, request.pipeline, {**request.overrides, **values})
             check(tree.project, request.pipeline)
+        kinds = {(values.get("recipe"), values.get("dataset")): values for values in asked}
+        for values in kinds.values() if not begun else ():
+            override(tree.project.folder, request.pipeline, {**request.overrides, **values})
+            names = measured(tree.project, request.pipeline, say=say)
+            if names is not None:
+                check_metric(request.metric, request.pipeline, names)
 
 
 def run_trials(request: SweepRequest, found: Study, project: Project) -> None:

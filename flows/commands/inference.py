@@ -7,7 +7,6 @@ from pathlib import Path
 from flows.commands.terminal import status, teller
 from flows.connection.api import prefect_api
 from tapeline.disk_errors import blamed
-from tapeline.params import Params
 from tapeline.prediction import inputs
 from tapeline.project import Project
 from tapeline.registry import names
@@ -34,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     project = Project.find()
-    Registry.open(project, Params.load(project.folder)).version(names.parse(options.model))
+    Registry.for_model(project, options.model).version(names.parse(options.model))
     inputs.check([Path(file) for file in options.files])
     with prefect_api(project, say=teller("inference")) as connect, blamed(project.shared):
         from flows.inference import inference

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from flows.commands.terminal import status, teller
 from flows.connection.api import prefect_api
 from tapeline.disk_errors import blamed
-from tapeline.params import Params
 from tapeline.project import Project
 from tapeline.registry import names
 from tapeline.registry.registry import Registry
@@ -33,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     project = Project.find()
-    registry = Registry.open(project, Params.load(project.folder))
+    registry = Registry.for_model(project, options.pipeline)
     registry.params.pipeline(names.check_name(options.pipeline))
     registry.stage(options.stage)
     number = names.check_version(options.version) if options.version else None

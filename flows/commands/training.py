@@ -83,18 +83,18 @@ def pairs(texts: Iterable[str]) -> dict[str, Any]:
 
 def _value(text: str) -> Any:
     """Return a value as params.yaml would have it."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+    from tapeline import yaml_text
 
     try:
-        return YAML(typ="safe").load(text)
-    except YAMLError:
-        raise InputError(f"{text!r} is no value as params.yaml could have it") from None
+        return yaml_text.parsed(text)
+    except yaml_text.NotYaml as error:
+        raise InputError(f"{text!r} is no value as params.yaml could have it: {error}") from None
 
 
 def _train(request: Request, connect: Callable[[], None], options: argparse.Namespace) -> int:
     from prefect import tags
 
+    from flows.reports.other_machine import advice
     from flows.reports.report import PipelineFailed, Report, as_json, summary
     from flows.training import training
 
@@ -109,6 +109,8 @@ def _train(request: Request, connect: Callable[[], None], options: argparse.Name
     if options.report:
         files.write_json(options.report, as_json(report))
     print(summary(report), flush=True)
+    if not request.isolated and (told := advice(report.project, report.pipeline)):
+        print(told, flush=True)
     if failure:
         teller("training")(f"{failure.stage}: {failure}")
         return failure.status

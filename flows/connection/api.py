@@ -54,6 +54,7 @@ def _connect(server: LocalServer) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
     log.drop_address()
+    log.drop_remaining()
     refresh_global_settings_context()
 
 

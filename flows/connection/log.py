@@ -13,6 +13,15 @@ def drop_repetition() -> None:
     logging.getLogger("prefect.task_runs").addFilter(_is_no_empty_traceback)
 
 
+def drop_remaining() -> None:
+    """Leave out `Still processing items: …` of the worker that sends events, for which a flow's end waits anyway."""
+    logging.getLogger("EventsWorker").addFilter(_is_no_rest)
+
+
+def _is_no_rest(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Still processing items: ")
+
+
 def _is_no_address(record: logging.LogRecord) -> bool:
     return not record.getMessage().startswith("View at ")
 

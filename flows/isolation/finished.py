@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from flows.isolation.worktree import Worktree
 from flows.stages.dvc_stage import DvcProject
-from flows.stages.recorded import LOCK, Record
-from tapeline.errors import TapelineError
+from flows.stages.recorded import Record
+from tapeline import files, yaml_text
+from tapeline.dvc_lock import LOCK
+from tapeline.errors import InputError, TapelineError
 from tapeline.git import Git
 from tapeline.project import PARAMS, RUN_BRANCHES, Project
 
@@ -23,12 +22,13 @@ TRAILER = "Parameters"
 def parameters(project: Project, pipeline: str) -> str:
     """Return a hash of all that `params.yaml` says about a pipeline, right or wrong."""
     try:
-        content = YAML(typ="safe").load((project.folder / PARAMS).read_text(encoding="utf-8"))
+        content = yaml_text.parsed(files.read_bytes(project.folder / PARAMS))
         entry = content["pipelines"][pipeline]
         concerned = [pipeline, entry, content["datasets"].get(entry["dataset"]), content["environment"]]
-    except (YAMLError, KeyError, TypeError, AttributeError):  # the check that follows says what is wrong
-        concerned = [pipeline]
-    return hashlib.sha256(json.dumps(concerned, sort_keys=True, default=str).encode()).hexdigest()[:16]
+        text = json.dumps(concerned, sort_keys=True, default=str)
+    except (InputError, ValueError, KeyError, TypeError, AttributeError):  # the check that follows says what is wrong
+        text = json.dumps([pipeline])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
@@ -39,8 +39,8 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
     """
     lock = tree.project.folder / LOCK
     if cache := _recorded(tree, pipeline):
-        return Record.of(lock.read_text(encoding="utf-8"), name=f"{ref} at {tree.commit[:7]}", cache=cache)
-    own = lock.read_bytes() if lock.exists() else None
+        return Record.of(files.read_bytes(lock), name=f"{ref} at {tree.commit[:7]}", cache=cache)
+    own = files.read_bytes(lock) if lock.exists() else None
     git = Git(tree.project.folder)
     try:
         for branch in branches(git, parameters(tree.project, pipeline)):

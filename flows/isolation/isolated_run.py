@@ -120,14 +120,13 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
             finished = finished_run(tree, request.pipeline, ref=ref)
             if not finished:
                 check(tree.project, request.pipeline)
-                _bring_raw_data(tree.project, request.pipeline, say)
+                bring_raw_data(tree.project, request.pipeline, say)
             yield run(finished=finished)
 
 
 def check(project: Project, pipeline: str) -> None:
     """Check a pipeline of a worktree with the code that stands there. Raises `InputError` with its one line."""
-    top = Path(Git(project.folder)("rev-parse", "--path-format=absolute", "--show-toplevel"))
-    code = next((f / "src" for f in (project.folder, top) if (f / "src" / "tapeline").is_dir()), None)
+    code = code_of(project)
     if code is None:
         pipeline_check.checked(pipeline, start=project.folder)
         return
@@ -142,6 +141,12 @@ def check(project: Project, pipeline: str) -> None:
     )
     if answer.returncode:
         raise InputError((answer.stderr.strip().splitlines() or [f"the check of {pipeline} failed"])[-1])
+
+
+def code_of(project: Project) -> Path | None:
+    """Return the folder with the `tapeline` that a worktree brings; None where the installed one runs."""
+    top = Path(Git(project.folder)("rev-parse", "--path-format=absolute", "--show-toplevel"))
+    return next((f / "src" for f in (project.folder, top) if (f / "src" / "tapeline").is_dir()), None)
 
 
 @contextmanager
@@ -162,7 +167,7 @@ def tidy(folder: Path) -> None:
                 lock.unlink()
 
 
-def _bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
+def bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
     """Bring what came in with `dvc add` into the worktree: from the cache, else from DVC's remote."""
     with closing(DvcProject(project.folder)) as dvc:
         files = [str(path) for path in dvc.raw_data(f"export@{pipeline}")]

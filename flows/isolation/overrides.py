@@ -1,14 +1,13 @@
 """Write a run's overrides into a `params.yaml`, whose comments and order stay."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
-from tapeline import files
+from tapeline import files, yaml_text
 from tapeline.errors import InputError
 from tapeline.project import PARAMS
 
@@ -22,24 +21,54 @@ def override(folder: Path, pipeline: str, overrides: Mapping[str, Any]) -> None:
     if not overrides:
         return
     path = folder / PARAMS
-    text = path.read_text(encoding="utf-8")
-    wanted = _applied(YAML(typ="safe"), text, pipeline, overrides)
-    readable = YAML()
-    readable.preserve_quotes = True
-    readable.width = 4096
-    written = _dumped(readable, _applied(readable, text, pipeline, overrides))
-    if YAML(typ="safe").load(written) != wanted:  # the pipeline shares a part with another one by an anchor
+    text = files.read_bytes(path)
+    wanted = _applied(yaml_text.parsed, text, pipeline, overrides, apart=True)
+    written = _with_comments(text, pipeline, overrides)
+    if not _says(written, wanted):  # the pipeline shares a part with another one by an anchor, or text needs quotes
         written = _dumped(YAML(typ="safe"), wanted)
+    if not _says(written, wanted):
+        raise InputError(f"overrides {', '.join(overrides)}: a value cannot be written into {PARAMS}")
     files.write_text(path, written)
 
 
-def _applied(yaml: YAML, text: str, pipeline: str, overrides: Mapping[str, Any]) -> Any:
+def _with_comments(text: bytes, pipeline: str, overrides: Mapping[str, Any]) -> str:
+    """Return the file with the overrides and its comments; nothing for one that ruamel's own reader does not take."""
+    readable = YAML()
+    readable.preserve_quotes = True
+    readable.width = 4096
     try:
-        content = yaml.load(text)
+        return _dumped(readable, _applied(readable.load, text, pipeline, overrides))
+    except Exception:  # it is another reader than libyaml, and fails at some comments as any code
+        return ""
+
+
+def _says(text: str, wanted: Any) -> bool:
+    """Return whether a YAML text has this value; NaN is NaN here."""
+    try:
+        return bool(_comparable(yaml_text.parsed(text)) == _comparable(wanted))
+    except yaml_text.NotYaml:
+        return False
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value that equals itself: no NaN does."""
+    if isinstance(value, dict):
+        return {key: _comparable(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_comparable(inner) for inner in value]
+    return "NaN" if value != value else value
+
+
+def _applied(
+    load: Callable[[bytes], Any], text: bytes, pipeline: str, overrides: Mapping[str, Any], *, apart: bool = False
+) -> Any:
+    """Return the content with the overrides; apart: whether the pipeline is made to share nothing with another one."""
+    try:
+        content = load(text)
         entry = content["pipelines"][pipeline]
-    except (YAMLError, KeyError, TypeError):
+    except (yaml_text.NotYaml, KeyError, TypeError):
         raise InputError(f"no pipeline {pipeline!r} in {PARAMS} of this ref") from None
-    if yaml.typ == ["safe"]:
+    if apart:
         entry = content["pipelines"][pipeline] = _copy(entry)
     for key, value in overrides.items():
         *path, last = key.split(".")

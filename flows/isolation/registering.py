@@ -8,7 +8,6 @@ from flows.isolation.worktree import Worktree
 from flows.stages.execution import environment
 from tapeline.errors import InputError, RunError
 from tapeline.git import Git
-from tapeline.params import Params
 from tapeline.registry.registry import Registry
 
 
@@ -27,7 +26,7 @@ def register_run(
     name: what the commit is called (`runs/brave-otter`). A commit whose model is a version already keeps its tag.
     Raises `InputError` and `RunError`; the run is committed already.
     """
-    known = Registry.open(tree.project, Params.load(tree.project.folder)).version_of(pipeline, revision)
+    known = Registry.for_model(tree.project, pipeline).version_of(pipeline, revision)
     if known:
         tag = known.tag.name
         say(f"{name} is {tag} already")

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from flows.isolation.finished import TRAILER, parameters
 from flows.isolation.worktree import Worktree
 from flows.request import Request
-from flows.stages.recorded import LOCK, Record
+from flows.stages.recorded import Record
+from tapeline.dvc_lock import LOCK
 from tapeline.git import Git
 from tapeline.project import PARAMS
 

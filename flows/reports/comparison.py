@@ -1,15 +1,15 @@
 """The metrics that a run is compared with: those of the last run, and of what is in production."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from flows.stages.recorded import Record
+from tapeline.errors import InputError
 from tapeline.git import Git
+from tapeline.params import Params
 from tapeline.project import RUN_BRANCHES, Project
-
-PRODUCTION = "prod"
-"""The stage whose newest assignment is in production, as a Git tag `NAME#prod#5` in GTO's format."""
 
 MOST = 5
 """How many branches are looked at for the last run of a pipeline."""
@@ -23,10 +23,17 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
     """
     git = Git(project.folder)
     found: dict[str, dict[str, float]] = {}
-    for title, commits in (("last run", _last(git, pipeline)), ("production", _production(git, pipeline))):
+    for title, commits in (
+        ("last run", _last(git, pipeline)),
+        ("production", _production(git, pipeline, Params.load_for(project.folder, pipeline=pipeline).registry.served)),
+    ):
         for commit in commits:
-            record = Record.at(git, commit, name=commit, cache=cache)
-            metrics = record.metrics(pipeline) if record else {}
+            try:
+                record = Record.at(git, commit, name=commit, cache=cache)
+                metrics = record.metrics(pipeline) if record else {}
+            except InputError as error:  # of another run's branch: no fault of the one that is reported
+                print(f"tapeline: left out of the comparison: {error}", file=sys.stderr)
+                continue
             if metrics:
                 found[f"{title} ({commit})"] = metrics
                 break
@@ -40,12 +47,14 @@ def _last(git: Git, pipeline: str) -> Iterator[str]:
     yield "HEAD"
 
 
-def _production(git: Git, pipeline: str) -> Iterator[str]:
-    """Yield the newest assignment to production; none when the newest tag takes the model out of it."""
+def _production(git: Git, pipeline: str, stage: str) -> Iterator[str]:
+    """Yield the newest assignment to the last stage, which is the one that is served; none when its newest tag takes
+    the model out of it. It is a Git tag `NAME#prod#5` in GTO's format.
+    """
     folder = (git.ask("rev-parse", "--show-prefix") or "").strip("/")
     model = f"{folder}={pipeline}" if folder else pipeline  # so GTO names what is not at the repository's root
-    assignment = re.compile(rf"{re.escape(model)}#{PRODUCTION}(!?)#(\d+)")
-    matches = map(assignment.fullmatch, (git.ask("tag", "--list", f"{model}#{PRODUCTION}*") or "").splitlines())
+    assignment = re.compile(rf"{re.escape(model)}#{re.escape(stage)}(!?)#(\d+)")
+    matches = map(assignment.fullmatch, (git.ask("tag", "--list", f"{model}#{stage}*") or "").splitlines())
     newest = max(filter(None, matches), key=lambda match: int(match[2]), default=None)
     if newest and not newest[1]:
         yield newest[0]

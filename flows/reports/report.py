@@ -1,6 +1,5 @@
 """What a flow run has come to, and a few lines of it for the terminal; `flows.reports.page` makes a page of it."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,9 @@ from typing import Any
 from flows.request import Request
 from flows.stages.outcome import Outcome
 from flows.stages.recorded import Record
-from tapeline.errors import TapelineError
+from tapeline import files, json_text
+from tapeline.errors import InputError, TapelineError
+from tapeline.measured import by_split
 from tapeline.project import Project
 
 
@@ -90,21 +91,15 @@ class Report:
     def verdict(self) -> str | None:
         """Return validate's verdict as one phrase."""
         verdict = self._read("validate", "verdict.json")
-        return f"{verdict['verdict']}: {verdict['reason']}".removesuffix(": ") if verdict else None
+        return f"{verdict.get('verdict')}: {verdict.get('reason')}".removesuffix(": ") if verdict else None
 
     def figures(self) -> list[Figure]:
         """Return every metric of the stages that are up to date, or of the finished run."""
         verdict, tested = self._read("validate", "verdict.json"), self._read("validate", "metrics.json")
         trained = self._read("train", "metrics.json")
-        splits = {"val": trained.get("val", {}), "train": trained.get("train", {})}
-        splits = {verdict.get("split", "test"): tested} | splits
-        checks = {check["metric"]: check for check in verdict.get("checks", ())}
-        names = dict.fromkeys(name for metrics in splits.values() for name in metrics)
-        return [
-            Figure(name, values, **_check(checks.get(name)))
-            for name in names
-            if (values := {split: of[name] for split, of in splits.items() if isinstance(of.get(name), int | float)})
-        ]
+        checks = {check["metric"]: check for check in _checks(verdict)}
+        metrics = by_split(tested=tested, trained=trained, split=str(verdict.get("split", "test")))
+        return [Figure(name, values, **_check(checks.get(name))) for name, values in metrics.items()]
 
     def _read(self, kind: str, file: str) -> dict[str, Any]:
         path: Path = self.project.run(self.pipeline, kind) / file
@@ -113,8 +108,29 @@ class Report:
         if not self.current(kind):
             return {}
         if path not in self._read_files:
-            self._read_files[path] = json.loads(path.read_bytes())
+            self._read_files[path] = _content(path)
         return self._read_files[path]
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Return an out that is one JSON file. Raises `InputError` for one that was altered, although DVC took it."""
+    try:
+        return json_text.mapping(files.read_bytes(path))
+    except json_text.NotJson as error:
+        raise InputError(f"{path} is not JSON, so it was altered: {error}") from None
+
+
+def _checks(verdict: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a verdict's checks, those that say what was measured and what was asked."""
+    checks = verdict.get("checks")
+    found = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
+    return [
+        check
+        for check in found
+        if isinstance(check.get("metric"), str)
+        and all(key in check and isinstance(check[key], int | float | None) for key in ("min", "max"))
+        and "holds" in check
+    ]
 
 
 class PipelineFailed(TapelineError):

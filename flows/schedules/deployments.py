@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
+from tapeline import files, yaml_text
 from tapeline.errors import InputError
 from tapeline.params import checked
 
@@ -108,13 +107,11 @@ class _File(BaseModel):
 def read(path: Path) -> list[Deployment]:
     """Return the file's deployments. Raises `InputError` with the first mistake."""
     try:
-        content = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+        content = yaml_text.parsed(files.read_bytes(path))
     except FileNotFoundError:
         raise InputError(f"no {path.name} in {path.parent}: it says what is deployed") from None
-    except YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise InputError(f"{path.name}{where}: not YAML: {getattr(error, 'problem', error)}") from None
+    except yaml_text.NotYaml as error:
+        raise InputError(f"{path.name}{error.where}: not YAML: {error}") from None
     found = checked(_File, content if isinstance(content, Mapping) else {}, where=path.name).deployments
     names = [deployment.full_name for deployment in found]
     for name in names:

@@ -5,13 +5,14 @@ killed, or ended before any code of ours ran.
 """
 
 import itertools
-import json
 import re
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tapeline import files, json_text
 
 ERROR = "ERROR: "
 STATUS = re.compile(r"exited with (-?\d+)$")
@@ -101,10 +102,12 @@ def timed_out(kind: str, name: str, seconds: float | None) -> Outcome:
 def read_outcome(path: Path, *, session: int) -> dict[str, Any] | None:
     """Return the outcome file that a stage of this process session left, or None."""
     try:
-        left: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        left = json_text.mapping(files.read_bytes(path))
+    except (FileNotFoundError, json_text.NotJson):
         return None
-    return left if left.get("session") == session else None
+    typed = {"outcome": str, "message": str, "status": int}
+    sound = all(isinstance(left.get(key), kind) for key, kind in typed.items())
+    return left if sound and left.get("session") == session else None
 
 
 def _succeeded(lines: Sequence[str]) -> Outcome:

@@ -17,12 +17,13 @@ from tapeline.project import PARAMS, Project
 def checked(name: str | None, *, start: Path | None = None) -> Project:
     """Return the project of the working directory (or of `start`) if `name` is a pipeline that can be run there.
 
-    Raises `InputError` for every mistake that can be found without running a stage.
+    Raises `InputError` for every mistake that can be found without running a stage; those of others are theirs.
     """
     project = Project.find(start)
-    params = Params.load(project.folder)
     if name is None:
-        raise InputError(f"--pipeline is missing: {PARAMS} has {', '.join(sorted(params.pipelines))}")
+        known, _ = Params.sound(project.folder)
+        raise InputError(f"--pipeline is missing: {PARAMS} has {', '.join(sorted(known.pipelines))}")
+    params = Params.load_for(project.folder, pipeline=name)
     pipeline = params.pipeline(name)
     check_versions(params.environment.model_dump())
     check_recipe(project.folder, name, pipeline)

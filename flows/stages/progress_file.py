@@ -1,9 +1,11 @@
 """Follow the JSON-lines file in which a stage tells its progress."""
 
-import json
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tapeline import json_text
 
 
 class ProgressFile:
@@ -26,7 +28,8 @@ class ProgressFile:
             complete, newline, _ = file.read().rpartition(b"\n")
         self._position += len(complete) + len(newline)
         for line in complete.splitlines():
-            yield json.loads(line)
+            with contextlib.suppress(json_text.NotJson):  # a disk that was full cut it
+                yield json_text.mapping(line)
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:

@@ -1,16 +1,22 @@
 """What a sweep has found, as a table, as a page with pictures and as a few lines."""
 
-import math
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flows.reports.svg import COLOURS, dot, drawing, line, scaled, text
+from flows.reports.drawing import COLOURS, drawn, grid, label
+from flows.reports.page import broken, escaped, pictures
+from flows.reports.page import table as page_table
 from flows.request import Request
 from flows.sweeps.request import Range, SweepRequest, Value
 from flows.sweeps.study import Tried
 from tapeline.project import RUN_BRANCHES
 
-WIDTH, HEIGHT, MARGIN = 480, 220, 50
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 480, 220
+"""Pixels of a picture."""
 
 
 def winner(ranked: Sequence[Tried]) -> Tried:
@@ -60,7 +66,7 @@ def page(request: SweepRequest, ranked: Sequence[Tried]) -> str:
 def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
     best, keys = winner(ranked), list(request.over)
     yield f"# Sweep {request.name}: {request.pipeline}"
-    yield from ("", f"**{headline(request, ranked)}**")
+    yield from ("", f"**{escaped(headline(request, ranked))}**")
     if not best.gate.startswith("yes"):
         yield from ("", "No trial passed the gate.")
     # Else it is a commit whose record is the winner: `main at 8607dbd`.
@@ -70,65 +76,50 @@ def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
     if mergeable:
         yield f"$ git merge {best.branch} && dvc checkout"
     yield "```"
-    yield from ("", f"![{request.metric} over trials]({_over_trials(request, ranked)})")
-    for key in keys:
-        if isinstance(request.over[key], Range):
-            yield from ("", f"![{request.metric} over {key}]({_over_values(request, ranked, key)})")
-    yield from ("", f"| | {request.metric} | {' | '.join(keys)} | gate | branch |")
-    yield f"|---:|---:|{'---:|' * len(keys)}---|---|"
-    for row in table(request, ranked):
-        yield "| " + " | ".join(_short(cell).replace("|", "\\|") for cell in row.values()) + " |"
+    ranges = [key for key, over in request.over.items() if isinstance(over, Range)]
+    drawings = {f"{request.metric} over trials": _over_trials(request, ranked)}
+    drawings |= {f"{request.metric} over {key}": _over_values(request, ranked, key) for key in ranges}
+    yield from pictures(drawings.items())
+    head = [broken(key) for key in ("", request.metric, *keys, "gate", "branch")]
+    rows = ([broken(_short(cell)) for cell in row.values()] for row in table(request, ranked))
+    yield from page_table(head, rows, numbers=range(len(keys) + 2))
 
 
-def _over_trials(request: SweepRequest, ranked: Sequence[Tried]) -> str:
-    """Return a picture of each trial's value in the order of the trials, and of the best so far."""
+@drawn
+def _over_trials(request: SweepRequest, ranked: Sequence[Tried]) -> "Figure":
+    """Draw each trial's value in the order of the trials, and the best so far."""
     tried = sorted(ranked, key=lambda trial: trial.number)
-    better = max if request.goal == "max" else min
-    bests = [better(trial.value for trial in tried[: n + 1]) for n in range(len(tried))]
-    places = _places([float(trial.number) for trial in tried], [trial.value for trial in tried])
-    steps = _places([float(trial.number) for trial in tried], bests, among=[trial.value for trial in tried])
-    dots = [dot(x, y, COLOURS[0]) for x, y in places]
-    ends = f"trial {tried[0].number}", f"trial {tried[-1].number}"
-    return _framed(request, ranked, [line(steps, COLOURS[2]), *dots], ends)
+    numbers, values = [trial.number for trial in tried], [trial.value for trial in tried]
+    bests = list(itertools.accumulate(values, max if request.goal == "max" else min))
+    figure, [axes] = grid(WIDTH, HEIGHT)
+    axes.step(numbers, bests, where="post", color=COLOURS[2], label="best so far")
+    axes.plot(numbers, values, "o", color=COLOURS[0], markersize=5, label="trial")
+    axes.set(xlabel="trial", title=label(request.metric))
+    axes.locator_params(axis="x", integer=True)
+    axes.grid(True)
+    figure.legend(loc="outside upper right", ncols=2)
+    return figure
 
 
-def _over_values(request: SweepRequest, ranked: Sequence[Tried], key: str) -> str:
-    """Return a picture of each trial's value over one searched setting; the winner in another colour."""
+@drawn
+def _over_values(request: SweepRequest, ranked: Sequence[Tried], key: str) -> "Figure":
+    """Draw each trial's value over one searched setting; the winner in another colour."""
     dimension = request.over[key]
     assert isinstance(dimension, Range), "choices have no axis"
-    scale = math.log if dimension.log else float
-    values = [float(trial.values[key]) for trial in ranked]
-    ends = [scale(float(dimension.low)), scale(float(dimension.high))]
-    places = _places([scale(value) for value in values], [trial.value for trial in ranked], across=ends)
     best = winner(ranked)
-    dots = [dot(*at, COLOURS[trial is best]) for at, trial in zip(places, ranked, strict=True)]
-    kind = " (log)" if dimension.log else ""
-    return _framed(request, ranked, dots, (f"{key} {dimension.low:g}{kind}", f"{dimension.high:g}"))
-
-
-def _places(
-    xs: Sequence[float], ys: Sequence[float], *, across: Sequence[float] = (), among: Sequence[float] = ()
-) -> list[tuple[float, float]]:
-    across, among = across or xs, among or ys
-    return [
-        (
-            scaled(x, min(across), max(across), MARGIN, WIDTH - MARGIN),
-            scaled(y, min(among), max(among), HEIGHT - MARGIN, MARGIN),
-        )
-        for x, y in zip(xs, ys, strict=True)
-    ]
-
-
-def _framed(request: SweepRequest, ranked: Sequence[Tried], parts: Sequence[str], ends: tuple[str, str]) -> str:
-    values = [trial.value for trial in ranked]
-    frame = [
-        text(4, 20, request.metric),
-        text(4, MARGIN, f"{max(values):.4g}"),
-        text(4, HEIGHT - MARGIN, f"{min(values):.4g}"),
-        text(MARGIN, HEIGHT - 14, ends[0]),
-        text(WIDTH - 2 * MARGIN, HEIGHT - 14, ends[1]),
-    ]
-    return drawing(WIDTH, HEIGHT, [*frame, *parts])
+    figure, [axes] = grid(WIDTH, HEIGHT)
+    if dimension.log:
+        axes.set_xscale("log")
+    for trials, colour, name in (
+        ([trial for trial in ranked if trial is not best], COLOURS[0], "trial"),
+        ([best], COLOURS[1], "winner"),
+    ):
+        places = [float(trial.values[key]) for trial in trials]
+        axes.plot(places, [trial.value for trial in trials], "o", color=colour, markersize=5, label=name)
+    axes.set(xlabel=label(key), title=label(request.metric))
+    axes.grid(True)
+    figure.legend(loc="outside upper right", ncols=2)
+    return figure
 
 
 def _short(value: Any) -> str:

@@ -1,9 +1,8 @@
 """One trial of a sweep: an isolated run of the training flow as a process of its own, and what came of it."""
 
-import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +13,7 @@ from flows.request import settings
 from flows.stages.child import Child
 from flows.stages.execution import environment
 from flows.sweeps.request import SweepRequest
+from tapeline import files, json_text
 from tapeline.errors import InputError
 
 VALIDATION = "val"
@@ -36,7 +36,10 @@ class Trial:
 
     def result(self) -> dict[str, Any] | None:
         """Return the run's report, None where it came to none."""
-        return json.loads(self.report.read_bytes()) if self.report.exists() else None
+        try:
+            return json_text.mapping(files.read_bytes(self.report)) if self.report.exists() else None
+        except json_text.NotJson:  # it was killed, or the disk was full
+            return None
 
     def last_words(self) -> str:
         """Return the last line of its output."""
@@ -66,7 +69,12 @@ def _child(arguments: list[str], checkout: Path, output: IO[bytes]) -> Child:
 def value(result: Mapping[str, Any], metric: str) -> float:
     """Return the metric by which trials are ranked. Raises `InputError` where the pipeline has none of this name."""
     metrics = {name: splits[VALIDATION] for name, splits in result["metrics"].items() if VALIDATION in splits}
-    if metric not in metrics:
-        has = f"it has {', '.join(metrics)}" if metrics else "it has no metrics of a validation split"
-        raise InputError(f"metric is {metric!r}, which {result['pipeline']} does not measure in validation: {has}")
+    check_metric(metric, result["pipeline"], metrics)
     return float(metrics[metric])
+
+
+def check_metric(metric: str, pipeline: str, known: Collection[str]) -> None:
+    """Raise `InputError` where a pipeline's validation does not measure what trials shall be ranked by."""
+    if metric not in known:
+        has = f"it has {', '.join(known)}" if known else "it has no metrics of a validation split"
+        raise InputError(f"metric is {metric!r}, which {pipeline} does not measure in validation: {has}")

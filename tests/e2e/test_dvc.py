@@ -1,6 +1,7 @@
 """What DVC's users expect of any project: run-cache, experiments, differences, plots, push and pull."""
 
 import json
+import re
 import shutil
 from importlib import metadata
 
@@ -59,12 +60,61 @@ def test_an_experiment_is_run_and_shown_beside_its_baseline(built):
     assert not call(built, "git", "status", "--porcelain").stdout, "the checkout is as it was"
 
 
-def test_plots_are_drawn(built):
-    call(built, DVC, "plots", "show", f"runs/{PIPELINE}/train/history.csv", f"{PIPELINE}: predicted")
-    page = (built / "dvc_plots" / "index.html").read_text()
-    assert "vega" in page and "history.csv" in page and f"{PIPELINE}: predicted" in page
-    assert "['val_loss'] !== ''" in page, "epochs that were not validated are no zeros in the curve"
-    shutil.rmtree(built / "dvc_plots")
+def drawn(folder, *targets):
+    """Return the page of `dvc plots show`, and what it draws: each place's specification by its id."""
+    call(folder, DVC, "plots", "show", *targets)
+    page = (folder / "dvc_plots" / "index.html").read_text()
+    shutil.rmtree(folder / "dvc_plots")
+    found = re.findall(r'<div id = "([^"]+)">\s*<script type = "text/javascript">\s*var spec = (.*);\n', page)
+    return page, {place: json.loads(specification) for place, specification in found}
+
+
+def test_plots_of_what_is_built_are_drawn(built):
+    page, places = drawn(built)
+    made = f"runs_{PIPELINE}_"
+    assert {place for place, specification in places.items() if specification} == {
+        f"{made}train_history_csv",
+        f"{made}validate_plots_predicted_csv",
+    }
+    curve = places[f"{made}train_history_csv"]
+    assert {row["step"] for row in curve["data"]["values"]} and "val_loss" in json.dumps(curve["transform"])
+    assert len(places) > 10, "DVC makes places for the gallery's too, which are not built"
+    if browser := shutil.which("chromium"):
+        (built.parent / "page.html").write_text(page)
+        offline = ["--headless", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom"]
+        shown = call(built, browser, *offline, f"file://{built.parent}/page.html").stdout
+        drawn_ = re.findall(r'<div id="([^"]+)"', shown)
+        assert sorted(drawn_) == sorted(place for place, specification in places.items() if specification)
+        assert "Not there yet: " in shown and "gallery_runs_mnist-gan_train_history_csv" in shown
+        assert re.findall(r"<h2>([^<]+)</h2>", shown) == [f"runs/{PIPELINE}"]
+
+
+def test_plots_of_a_new_pipeline_are_drawn_without_a_further_edit(built, tmp_path):
+    """Its definition of three kinds of file is in the stage, for every pipeline of params.yaml."""
+    folder = tmp_path / "own"
+    shutil.copytree(built, folder, symlinks=True)
+    params = (folder / "params.yaml").read_text()
+    tiny = """
+  softmax:
+    dataset: digits
+    recipe: src/tapeline/recipes/digits_cnn.py
+    needs: data/digits
+    params: {learning_rate: 0.002, dropout: 0.4, shift: 1, rotation: 15, decay_steps: 30}
+    train: {epochs: 2, batch_size: 64}
+    validate: {}
+    export: {}
+"""
+    (folder / "params.yaml").write_text(
+        params.replace("\npipelines:", f"\npipelines:{tiny}", 1).replace("{}\n\n", "{}\n")
+    )
+    call(folder, DVC, "repro", "validate@softmax")
+    _, places = drawn(folder)
+    confusion = places["runs_softmax_validate_plots_confusion_csv"]
+    assert len(confusion["data"]["values"]) == 899
+    assert {"actual", "predicted"} <= confusion["data"]["values"][0].keys()
+    assert "runs/softmax/validate/plots/confusion.csv" in confusion["title"]["text"]
+    assert places["runs_softmax_validate_plots_calibration_csv"]["data"]["values"]
+    assert places["runs_softmax_train_history_csv"]["data"]["values"]
 
 
 def test_a_clone_is_up_to_date_after_a_pull(built, tmp_path):

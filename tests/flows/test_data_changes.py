@@ -45,6 +45,21 @@ def test_data_are_seen_wherever_git_knows_them(repository, needs, file):
     assert (second["a"] != first["a"], second["b"]) == (True, first["b"])
 
 
+def test_data_behind_a_link_in_the_folder_are_seen(repository):
+    (repository / "own").mkdir()
+    (repository / "own" / "a.csv").symlink_to("../raw/a.csv")
+    (repository / "own" / "b.csv").symlink_to("../raw/all/b.csv")
+    datasets = {"a": {"needs": "own"}, "b": {"needs": "raw/c.csv"}}
+    first = commit(repository, {"own/own.py": "1", "raw/a.csv": "1", "raw/all.dvc": "1"}, datasets)
+    assert commit(repository, {"raw/d.csv": "1"}, datasets) == first
+    seen = {first["a"]}
+    for name in ("raw/a.csv", "raw/all.dvc", "own/own.py"):
+        now = commit(repository, {name: "2"}, datasets)
+        assert now["b"] == first["b"]
+        seen.add(now["a"])
+    assert len(seen) == 4
+
+
 def test_a_dataset_s_settings_are_its_data_too(repository):
     first = commit(repository, {}, {"a": {"needs": "a.csv", "validation": 0.1}})
     assert commit(repository, {}, {"a": {"validation": 0.1, "needs": "a.csv"}}) == first

@@ -4,7 +4,7 @@ import pytest
 
 from flows.stages.dvc_stage import DvcProject
 from flows.stages.execution import bring_up_to_date
-from tapeline.errors import RunError
+from tapeline.errors import InputError, RunError
 
 # DVC itself uses what pygtrie is about to drop.
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")
@@ -65,7 +65,7 @@ def test_what_dvc_refuses_is_one_line_of_its_own(project, tmp_path):
     with pytest.raises(RunError, match=r"^DVC: .*export@none"):
         DvcProject(folder).upstream("export@none")
     (folder / "dvc.yaml").write_text("stages: [")
-    with pytest.raises(RunError, match=r"^DVC: .*dvc\.yaml") as refusal:
+    with pytest.raises(InputError, match=r"^dvc\.yaml, line 2: not YAML: ") as refusal:
         DvcProject(folder).upstream("export@tiny")
     assert "\n" not in str(refusal.value)
     with pytest.raises(RunError, match="not inside of a DVC repository"):

@@ -49,6 +49,15 @@ def test_the_command(registry):
     np.testing.assert_allclose([float(row["y"]) for row in table], X.sum(1), atol=1e-6)
 
 
+def test_what_is_not_finite_is_noted(registry):
+    np.save(registry.folder.parent / "nan.npy", np.float32([[1, 2], [np.nan, 1], [3, np.inf]]))
+    said = registry("predict", "one#prod", "../nan.npy", "--out", "../z.jsonl").stderr
+    assert said.splitlines()[-2:] == [
+        "note: 2 of 3 examples have values that are not finite; the first is number 1 of ../nan.npy",
+        "note: 2 of 3 answers have values that are not finite; the first is number 1 of ../nan.npy",
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
@@ -90,6 +99,48 @@ def test_the_flow(registry, server):
         "InputError two has no version: `tapeline registry register two` makes one",
     ], answer.stderr
     assert len((registry.folder.parent / "flow.csv").read_text().splitlines()) == 21
+
+
+TEXT = """
+import tensorflow as tf
+
+specs = [tf.TensorSpec((None,), tf.string, name="word"), tf.TensorSpec((None,), tf.int32, name="n")]
+
+@tf.function(input_signature=specs)
+def serve(word, n):
+    said = tf.strings.join([word, tf.strings.as_string(n)])
+    return {"said": said, "both": tf.stack([word, said], 1), "length": tf.strings.length(word, unit="UTF8_CHAR")}
+
+tf.saved_model.save(tf.Module(), "graph", signatures=serve.get_concrete_function())
+"""
+
+
+@pytest.mark.slow
+def test_text_in_and_out(tmp_path):
+    """One word an example, from each kind of file, and text as the answer, in both."""
+    made = Registry.make(tmp_path / "project")
+    subprocess.run([sys.executable, "-c", TEXT], cwd=made.folder, check=True, capture_output=True)
+    spec = {"inputs": {"word": {"dtype": "string", "shape": [None]}, "n": {"dtype": "int32", "shape": [None]}}}
+    spec["outputs"] = {"said": {"dtype": "string", "shape": [None]}}
+    make = made.folder / "make.py"
+    lines = [
+        f"    spec = {spec!r}" if line.startswith("    spec = ") else line for line in make.read_text().splitlines()
+    ]
+    make.write_text("\n".join(lines) + "\n")
+    made.build(2)
+    made("registry", "register", "one")
+    words = ["ab", "ö, ü", ""]
+    with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["word", "n"], *zip(words, range(3), strict=True)])
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"word": word, "n": n}) for n, word in enumerate(words)))
+    np.savez(tmp_path / "a.npz", word=np.array(words), n=np.arange(3))
+    wanted = [(f"{word}{n}", [word, f"{word}{n}"], len(word)) for n, word in enumerate(words)]
+    given = [f"../a.{kind}" for kind in ("csv", "jsonl", "npz")]
+    made("predict", "one", *given, "--out", "../out.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["said"], row["both"], row["length"]) for row in rows] == wanted * 3
+    found = list(csv.DictReader(made("predict", "one", *given).stdout.splitlines()))
+    assert [(row["said"], [row["both.0"], row["both.1"]], int(row["length"])) for row in found] == wanted * 3
 
 
 NOWHERE = "http://127.0.0.1:9/api"

@@ -1,6 +1,7 @@
 """The report: only of stages that are up to date in this run, and of what the verdict asked."""
 
 import json
+import re
 
 import pytest
 
@@ -44,7 +45,8 @@ def test_a_missed_bound_is_marked(report):
     assert "Verdict: **no: accuracy is 0.5, below its minimum 0.9**" in page
     assert "| accuracy | 0.5 |  | ≥ 0.9 **missed** |" in page
     assert "| loss | 0.6 | 0.5 |  |" in page
-    assert "a\\|b" in page
+    assert "- export@tiny: tiny is not exported: a\\|b" in page, "below the table, whose cells are not wrapped"
+    assert "| export@tiny | verdict | 1.0 |\n" in page
     assert "Model:" not in page
     assert summary(report).splitlines() == [
         "train@tiny     unchanged",
@@ -55,6 +57,59 @@ def test_a_missed_bound_is_marked(report):
     with pytest.raises(PipelineFailed, match="not exported") as failure:
         report.check()
     assert (failure.value.stage, failure.value.status, failure.value.outcome) == ("export@tiny", 1, "verdict")
+
+
+LONG = "top_5_accuracy_of_the_validation_split_without_augmentation"
+
+
+def rows(page):
+    return [line for line in page.splitlines() if line.startswith("|")]
+
+
+def test_no_table_is_wider_than_the_page(report):
+    named = {LONG: 1234567.891, "x" * 60: -1.2345678e-9, "loss": 0.1}
+    for stage, content in (("validate", named), ("train", {"train": named, "val": named})):
+        path = report.project.run("tiny", stage) / "metrics.json"
+        path.write_text(json.dumps(content))
+    report.stages |= {"train@tiny": RAN, "validate@tiny": RAN}
+    report.stages["export@tiny"] = StageResult(Outcome(word="failed", message="x " * 99, status=1), 1.0)
+    report.compared = {"last run (runs/a-branch-with-a-long-name)": named, "production (tiny#prod#17)": named}
+    page = markdown(report)
+    for row in rows(page):
+        cells = [cell.replace("\\", "").split("<br>") for cell in row.strip("|").split("|")]
+        assert len(cells) <= 5, row
+        assert sum(max(len(part.strip()) for part in cell) for cell in cells) <= 75, row
+    assert LONG in page.replace("<br>", "").replace("\\", ""), "broken, not cut"
+
+
+def test_no_bound_no_column(report):
+    report.stages["train@tiny"] = RAN
+    assert rows(markdown(report))[-3] == "| metric | train |"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["<img src=x onerror=alert(1)>", "a|b", "a`b", "a*b*_c_", "[x](http://y)", "```", "&lt;", "a\nb", "~~a~~", "\\"],
+)
+def test_a_name_is_no_markup(report, name):
+    path = report.project.run("tiny", "validate") / "metrics.json"
+    path.write_text(json.dumps({name: 0.5}))
+    report.stages |= {
+        "validate@tiny": RAN,
+        "export@tiny": StageResult(Outcome(word="failed", message=f"it is {name}", status=1), 1.0),
+    }
+    page = markdown(report)
+    [said] = [line.partition("it is ")[2] for line in page.splitlines() if line.startswith("- export@tiny")]
+    [row] = [row for row in rows(page) if "| 0.5 |" in row]
+    for text in (said, row.partition("|")[2].rpartition("| 0.5 |")[0].strip()):
+        text = text.replace("<br>", "")
+        assert re.sub(r"\\(.)", r"\1", text).replace(" ", "") == "".join(name.split())
+        assert not re.search(r"(?<!\\)(\\\\)*[`*_\[\]<>|~&]", text), "each is escaped"
+
+
+def test_an_override_cannot_end_the_block_of_commands(report):
+    report.request = Request(pipeline="tiny", isolated=True, overrides={"params.name": "a\n```\n<b>"})
+    assert markdown(report).splitlines().count("```") == 1
 
 
 def test_files_of_an_earlier_run_are_not_this_one_s(report):
@@ -83,8 +138,8 @@ AGAIN = "python -m flows.training --pipeline tiny --isolated --ref v1 --set 'dat
 
 
 def advice(report):
-    text = markdown(report).partition("To go on:")[2]
-    return [line[2:].partition("  #")[0].strip() for line in text.splitlines() if line.startswith("$ ")]
+    text = markdown(report).partition("## What next")[2]
+    return [line[2:] for line in text.splitlines() if line.startswith("$ ")]
 
 
 @pytest.mark.parametrize(

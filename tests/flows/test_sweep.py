@@ -1,5 +1,6 @@
 """A sweep of real isolated runs on a real server: what it finds, that it goes on after a kill, what it refuses."""
 
+import base64
 import json
 import os
 import re
@@ -60,6 +61,9 @@ def test_the_winner_is_the_best_that_passed_the_gate():
     text = page(asked, ranked)
     assert "| 1 | 0 | 7 | a\\|b c | no: too slow |  |" in text
     assert text.count("](data:image/svg+xml;base64,") == 2, "over trials, and over the one that has an axis"
+    words = [base64.b64decode(picture).decode() for picture in re.findall(r"base64,([^)]+)\)", text)]
+    for picture, axis in zip(words, ("trial", "train.epochs"), strict=True):
+        assert f">{axis}</text>" in picture and ">distance</text>" in picture, "the axes are named"
     assert "No trial passed" not in text
     assert "No trial passed the gate." in page(asked, ranked[:1])
 

@@ -16,9 +16,12 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     parser.set_defaults(command=_predict)
 
 
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)  # the standard output may have the answers
+
+
 def _predict(options: argparse.Namespace) -> int:
     from tapeline.errors import InputError
-    from tapeline.params import Params
     from tapeline.prediction.outputs import Format
     from tapeline.prediction.run import predict
     from tapeline.project import Project
@@ -36,13 +39,13 @@ def _predict(options: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     project = Project.find()
-    registry = Registry.open(project, Params.load(project.folder))
+    registry = Registry.for_model(project, options.model)
     version = registry.version(names.parse(options.model))
     form: Format = "jsonl" if options.out and options.out.suffix == ".jsonl" else "csv"
     with tqdm(unit=" examples", disable=not sys.stderr.isatty() or options.out is None) as bar:
         count = predict(
             registry, version, options.files,
-            out=options.out, form=form, batch_size=options.batch_size, progress=bar.update,
+            out=options.out, form=form, batch_size=options.batch_size, progress=bar.update, note=_note,
         )  # fmt: skip
     if options.out:
         print(f"{count} examples answered by {version.tag.name}: {options.out}")

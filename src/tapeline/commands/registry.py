@@ -60,7 +60,9 @@ def _command(
         from tapeline.registry.registry import Registry
 
         project = Project.find()
-        return run(Registry.open(project, Params.load(project.folder)), options)
+        model = getattr(options, "name", None) or getattr(options, "model", None)
+        opened = Registry.for_model(project, model) if model else Registry.open(project, Params.load(project.folder))
+        return run(opened, options)
 
     parser.set_defaults(command=call)
     return parser

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tapeline import files, processes
 from tapeline.commands.call import Call
@@ -13,11 +14,16 @@ from tapeline.commands.terminal import fail, wait
 from tapeline.disk_errors import disk_error
 from tapeline.environment import check_versions, library_versions, machine
 from tapeline.errors import Interrupted, TapelineError
-from tapeline.initial_weights import initial_weights
+from tapeline.initial_weights import initial_classes, initial_weights
 from tapeline.interruption import interruptible
+from tapeline.machines import compare, recorded_machine
 from tapeline.params import Params
 from tapeline.project import Project
 from tapeline.report import Progress, Report, write_outcome
+from tapeline.unseen import check_source
+
+if TYPE_CHECKING:
+    from tapeline.train.rehearsal import Rehearsed
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -52,7 +58,8 @@ def _stage(options: argparse.Namespace) -> int:
             interruptible(lambda interrupted: _leave(outcome, interrupted)),
             Progress(project.progress(options.stage, options.name)) as report,
         ):
-            params = Params.load(project.folder)
+            kind = "dataset" if options.stage == "ingest" else "pipeline"
+            params = Params.load_for(project.folder, **{kind: options.name})
             STAGES[options.stage](Call(project, params, options.name, options), report)
     except OSError as error:
         failure: TapelineError | Interrupted = disk_error(error)
@@ -89,6 +96,7 @@ def _leave(outcome: Path, interrupted: Interrupted) -> None:
 def _ingest(call: Call, report: Report) -> None:
     settings = call.params.dataset(call.name)
     check_versions(call.params.environment.model_dump())
+    check_source(call.project.folder / settings.needs)
     from tapeline.ingest.stage import ingest
 
     work = call.project.local / "ingest" / call.name
@@ -105,13 +113,27 @@ def _ingest(call: Call, report: Report) -> None:
 
 def _train(call: Call, report: Report) -> None:
     pipeline = call.pipeline()
+    from tapeline.dataset import Dataset
     from tapeline.train.options import Options, steps
     from tapeline.train.stage import train
+    from tapeline.validate import expected
+    from tapeline.validate.stage import check_split
 
+    def expect(rehearsed: "Rehearsed") -> None:  # before the hours of training, not after
+        expected.check_answers(rehearsed.target, rehearsed.classes, rehearsed.answers)
+        if rehearsed.measured is not None:
+            expected.check_thresholds(pipeline.validate_, rehearsed.target, rehearsed.classes, rehearsed.measured)
+
+    recorded = recorded_machine(call.project.folder, call.name)
+    if recorded and (other := compare(recorded, machine())).differing:
+        print(f"recorded on another machine type ({other}): the last bits of what follows may differ", flush=True)
     profile = steps(call.options.profile) if call.options.profile else None
     options = Options(fresh=call.options.fresh, extend=call.options.extend, profile=profile)
     source = pipeline.train.init_from
+    weights = initial_weights(call.project, source) if source else None
     needs, data = call.project.folder / pipeline.needs, call.project.data(pipeline.dataset)
+    check_source(needs)
+    check_split(Dataset.open(data), pipeline.validate_)
     train(
         recipe=call.project.folder / pipeline.recipe,
         params=pipeline.params,
@@ -121,8 +143,10 @@ def _train(call: Call, report: Report) -> None:
         checkpoints=call.project.checkpoints(call.name),
         traces=call.project.local / "train" / call.name,
         options=options,
-        weights=initial_weights(call.project, source) if source else None,
+        weights=weights,
+        weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
         needs=None if needs.resolve() == data.resolve() else needs,
+        expect=expect,
         report=report,
         leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
     )

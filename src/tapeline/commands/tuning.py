@@ -1,4 +1,4 @@
-"""`tapeline lr-find` and `tune`: measure something of a pipeline, and change nothing of the project."""
+"""`tapeline lr-find`, `tune` and `metric-names`: learn something of a pipeline, and change nothing of the project."""
 
 import argparse
 import signal
@@ -14,10 +14,11 @@ from tapeline.project import Project
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add both."""
+    """Add the three."""
     for tool, what in (
         ("lr-find", "find a learning rate by a range test, with a picture"),
         ("tune", "measure what a pipeline can train in on this machine: modes, precisions, fused kernels, replicas"),
+        ("metric-names", "list what a validation measures, one name a line, before any training"),
     ):
         command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing of the project")
         command.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
@@ -28,7 +29,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
             command.add_argument("--steps", type=int, default=200, help="how many steps (%(default)d)")
             command.add_argument("--metric", help="the step's metric to look at (loss, else the first)")
             command.add_argument("--picture", type=Path, help="the PNG (.tapeline/lr-find/NAME.png)")
-        else:
+        elif tool == "tune":
             command.add_argument(
                 "--steps", type=int, default=50, help="steps to the loss that is compared (%(default)d)"
             )
@@ -40,7 +41,7 @@ def _tuning(options: argparse.Namespace) -> int:
     for number in SIGNALS:
         signal.signal(number, interrupt)
     project = Project.find()
-    call = Call(project, Params.load(project.folder), options.name, options)
+    call = Call(project, Params.load_for(project.folder, pipeline=options.name), options.name, options)
     try:
         for line in TOOLS[options.tool](call):
             print(line, flush=True)
@@ -67,6 +68,12 @@ def _tune(call: Call) -> Iterator[str]:
     return tune(call.name, **_trained(call), effort=effort)
 
 
+def _metric_names(call: Call) -> Iterator[str]:
+    from tapeline.tuning.metric_names import measured
+
+    return measured(call.name, **_trained(call))
+
+
 def _trained(call: Call) -> dict[str, Any]:
     """Return what training and tuning have in common."""
     pipeline = call.pipeline()
@@ -78,4 +85,4 @@ def _trained(call: Call) -> dict[str, Any]:
     }
 
 
-TOOLS: dict[str, Callable[[Call], Iterator[str]]] = {"lr-find": _lr_find, "tune": _tune}
+TOOLS: dict[str, Callable[[Call], Iterator[str]]] = {"lr-find": _lr_find, "tune": _tune, "metric-names": _metric_names}

@@ -1,6 +1,7 @@
-"""`tapeline list`, `verify`, `repair`, `prune`: a project seen as a whole."""
+"""`tapeline list`, `metrics`, `verify`, `repair`, `prune`: a project seen as a whole."""
 
 import argparse
+import sys
 import time
 
 from tapeline.commands.terminal import wait
@@ -16,6 +17,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     listing.add_argument("--offline", action="store_true", help="only those that need no network")
     listing.add_argument("--targets", action="store_true", help="print what `dvc repro` takes, one a line")
     listing.set_defaults(command=_list)
+    what = "show the metrics of each pipeline: a line for each metric, a column for each split"
+    measuring = commands.add_parser("metrics", help=what, description=what)
+    measuring.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all)")
+    measuring.set_defaults(command=_metrics)
     what = "rebuild HEAD in a temporary clone and compare every out with dvc.lock; status 1 on a difference"
     verifying = commands.add_parser("verify", help=what, description=what)
     verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all that need no network)")
@@ -35,16 +40,34 @@ def _list(options: argparse.Namespace) -> int:
     from tapeline.listing import entries
 
     project = Project.find()
-    params = Params.load(project.folder)
+    params, mistakes = Params.sound(project.folder)
     chosen = [entry for entry in entries(project, params) if not (options.offline and entry.network)]
     if options.targets:
         print(*(f"export@{entry.name}" for entry in chosen), sep="\n")
-        return 0
+        for mistake in dict.fromkeys(mistakes.values()):
+            print(f"tapeline: left out: {mistake}", file=sys.stderr)
+        return InputError.status if mistakes else 0
     rows = [("pipeline", "data", "network", "state", "teaches")]
     rows += [(e.name, e.dataset, "needed" if e.network else "no", e.state, e.idea) for e in chosen]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for mistake in dict.fromkeys(mistakes.values()):
+        print(f"wrong: {mistake}")
+    return 2 if mistakes else 0
+
+
+def _metrics(options: argparse.Namespace) -> int:
+    from tapeline.measured import measured, table
+
+    project = Project.find()
+    params = Params.load(project.folder)
+    for name in options.names:
+        params.pipeline(name)
+    for number, name in enumerate(options.names or params.pipelines):
+        metrics = measured(project, name)
+        shown = table(metrics) if metrics else "nothing: it is not built, or its files are not here"
+        print(*([""] if number else []), name, shown, sep="\n")
     return 0
 
 

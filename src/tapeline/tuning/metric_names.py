@@ -1,0 +1,36 @@
+"""`tapeline metric-names`: what a validation of a pipeline measures, known before any training.
+
+for name in measured("digits", recipe=…, params=…, settings=…, data=…):
+    print(name)
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tapeline import startup
+from tapeline.errors import InputError
+from tapeline.train.settings import TrainSettings
+from tapeline.train.stage import opened
+
+
+def measured(
+    name: str, *, recipe: Path, params: Mapping[str, Any], settings: TrainSettings, data: Path
+) -> Iterator[str]:
+    """Yield the names of the metrics of pipeline `name`: those of `eval_step`, then those of the recipe's `evaluate`.
+
+    The recipe is built and traced, and its `evaluate` called on the weights that it starts with. Raises `InputError`
+    for what would be refused before the first step of training, and for a dataset without a validation split.
+    """
+    dataset = opened(data, settings)
+    if "val" not in dataset.splits:
+        raise InputError(f"{name} has no metrics of a validation split: set datasets.….validation")
+    startup.tensorflow(replicas=settings.replicas)
+    from tapeline.recipe import loading
+    from tapeline.train.assembly import assemble
+
+    evaluation = assemble(recipe, params, settings, dataset).evaluation
+    assert evaluation is not None, "there is a validation split"
+    with loading.blaming(recipe, InputError, "fails in evaluate"):
+        more = evaluation.on_host(dataset.examples("val"))
+    yield from [*evaluation.names, *more]
