@@ -6,8 +6,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 BENCH := benchmarks/.venv
+MUTATION := tests/mutants/.packages
 
-.PHONY: run test test-all gallery serve deploy verify bench check format lock lock-bench
+.PHONY: run test test-caps test-all mutants gallery serve deploy verify bench check format lock lock-bench
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
@@ -16,10 +17,23 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/pytest -n 3 -m "not slow"
 
+# What computes, with the instructions of a CPU that has AVX2 and no AVX-512. TensorFlow asks the real CPU whether it
+# takes oneDNN's bfloat16, and oneDNN then refuses by the cap; a CPU with AVX2 alone computes these without oneDNN.
+AVX2 := ONEDNN_MAX_CPU_ISA=AVX2 XLA_FLAGS=--xla_cpu_max_isa=AVX2
+test-caps: $(READY)
+	$(AVX2) $(BIN)/pytest -n 2 -m "not slow" -k "not bfloat16" tests/export tests/validate tests/recipe tests/recipes tests/train
+	$(AVX2) TF_ENABLE_ONEDNN_OPTS=0 $(BIN)/pytest -m "not slow" -k bfloat16 tests/recipe tests/train
+
 # The slow tests too, and those too long for CI: kills at random moments, fresh clones, larger-than-RAM data.
 test-all: $(READY)
 	$(BIN)/pytest -n 3 -m "not alone"
 	$(BIN)/pytest -m alone
+
+# Whether the fast tests see what they should: 100 small changes of the source, one at a time. About an hour on an idle
+# machine of two cores. `make mutants MUTANTS="--seed 7 --count 20 --only registry/gate.py"` is a part of it.
+MUTANTS ?=
+mutants: $(MUTATION)/ready
+	PYTHONPATH=$(MUTATION) $(BIN)/python -m tests.mutants $(MUTANTS)
 
 # Every pipeline of the gallery that needs no network, and its page.
 gallery: $(READY)
@@ -74,6 +88,13 @@ $(BENCH)/ready: $(READY) benchmarks/requirements.lock
 	$(BENCH_INSTALL) -r <(sed '/^torch==/,$$d' benchmarks/requirements.lock)
 	$(BENCH_INSTALL) -r <(sed -n '/^torch==/,$$p' benchmarks/requirements.lock) || \
 	  echo "no PyTorch, so its contenders are left out: benchmarks/NOTES.md says how to name the index that has it"
+	@touch $@
+
+# Beside the project's packages, and seen by `make mutants` alone.
+$(MUTATION)/ready: $(READY) tests/mutants/requirements.lock
+	rm -rf $(MUTATION)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $(MUTATION) \
+	  -r tests/mutants/requirements.lock
 	@touch $@
 
 # Resolve the newest versions that pyproject.toml allows, with hashes and without an index address.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tapeline.dvc_words import in_one_line
 from tapeline.errors import InputError, RunError
 from tapeline.git import Git
 from tapeline.project import RUN_BRANCHES
@@ -36,11 +37,12 @@ class Cache:
         from dvc.repo import Repo
 
         top = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir")).parent
-        try:
-            with Repo(str(top)) as repo:
-                folder = Path(repo.cache.local.path).resolve()
-        except NotDvcRepoError:
-            raise InputError(f"{top} is no DVC repository: nothing to prune") from None
+        with in_one_line():
+            try:
+                with Repo(str(top)) as repo:
+                    folder = Path(repo.cache.local.path).resolve()
+            except NotDvcRepoError:
+                raise InputError(f"{top} is no DVC repository: nothing to prune") from None
         if not folder.is_relative_to(top.resolve()):
             raise InputError(f"DVC's cache {folder} is outside this repository, so others may use it: not pruned")
         return cls(Git(top), folder)
