@@ -272,7 +272,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "global np.random in prepare": {"prepare": "extra = np.random.uniform(-20, 20)", "said": "a constant in prepare"},
     "global random in prepare": {"prepare": "extra = random.uniform(-1, 1)", "said": "a constant in prepare"},
     "global np.random in eval": {"eval": "extra = np.random.rand()", "said": "a constant in eval_step"},
-    "uuid": {"step": "extra = uuid.uuid4().int % 97", "said": ("a constant in train_step", "gave two results")},
+    "uuid": {"step": "extra = uuid.uuid4().int / 2.0**128", "said": ("a constant in train_step", "gave two results")},
     "generator without a seed in build": {
         "build": "self.offset = float(np.random.default_rng().random())",
         "step": "extra = self.offset",
@@ -591,6 +591,7 @@ except Crash:
     [
         "extra = os.getpid() % 1000",
         "extra = {'a': 1.0, 'b': 2.0, 'c': 3.0, 'd': 4.0, 'e': 5.0}[next(iter({'a', 'b', 'c', 'd', 'e'}))]",
+        "for name in {'a', 'b', 'c', 'd', 'e'}: extra = extra * 0.5 + tf.constant(float(ord(name)))",
         "extra = float(os.environ['A_DAY'])",
     ],
 )

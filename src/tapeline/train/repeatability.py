@@ -27,12 +27,12 @@ class Made:
     """What one start of a recipe is made of: digests, and where each came from."""
 
     values: tuple[tuple[str, str], ...]
-    """(digest, where in the recipe), in no order that means anything."""
+    """(digest, where in the recipe), in the order of tracing: two constants that change places are another start."""
 
     @property
     def digest(self) -> str:
-        """One text for all of it, whatever the order in which it was found."""
-        return blake2b("\n".join(sorted(digest for digest, _ in self.values)).encode(), digest_size=16).hexdigest()
+        """One text for all of it."""
+        return blake2b("\n".join(digest for digest, _ in self.values).encode(), digest_size=16).hexdigest()
 
 
 def made(
@@ -63,8 +63,11 @@ def check_same(recipe: Path, first: Made, second: Made) -> None:
     """Raise `NotRepeatable` naming what two starts of the same recipe made differently."""
     if first.digest == second.digest:
         return
-    before = {digest for digest, _ in first.values}
-    where = next((where for digest, where in second.values if digest not in before), "a value")
+    known = {digest for digest, _ in first.values}
+    new = [where for digest, where in second.values if digest not in known]
+    # A value that the other start has too, elsewhere, is told by its place alone.
+    moved = [where for before, (digest, where) in zip(first.values, second.values, strict=False) if before[0] != digest]
+    where = next(iter(new + moved), "a value")
     raise NotRepeatable(f"recipe {recipe}: {where} is different at each start: {_REMEDY}")
 
 
