@@ -92,19 +92,23 @@ def drawn(files: list[str], count: int, seed: int) -> list[Mutant]:
     for file, changes in places:
         name, occurrence, line = draw.choice(changes)
         original = (ROOT / SOURCE / file).read_text(encoding="utf-8")
-        mutated = mutate_code(original, cosmic_ray.plugins.get_operator(name)(), occurrence)
-        if len(found) < count and compiles(mutated):
+        mutated = mutation(original, name, occurrence) if len(found) < count else None
+        if mutated:
             found.append(Mutant(file, line, name.removeprefix("core/"), original, mutated))
     return sorted(found, key=lambda mutant: (files.index(mutant.file), mutant.line))
 
 
-def compiles(source: str) -> bool:
-    """Return whether it is Python at all: the operators take the `**` of `**rows` for a power."""
+def mutation(source: str, operator: str, occurrence: int) -> str | None:
+    """Return the changed source; None where the operator fails on it or makes no Python.
+
+    The one for exceptions takes each of `except (a.B, C)` for a plain name, others the `**` of `**rows` for a power.
+    """
     try:
-        compile(source, "", "exec")
-    except SyntaxError:
-        return False
-    return True
+        mutated: str = mutate_code(source, cosmic_ray.plugins.get_operator(operator)(), occurrence)
+        compile(mutated, "", "exec")
+    except (AttributeError, SyntaxError):
+        return None
+    return mutated
 
 
 def copied(mutant: Mutant | None, folder: Path) -> None:
