@@ -21,7 +21,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from tapeline import startup
+from tapeline.runtime import startup
 
 startup.tensorflow()
 
@@ -31,12 +31,12 @@ import tensorflow as tf
 from benchmarks import machine, result_files
 from benchmarks.images import images
 from benchmarks.inputs import write_dataset
-from tapeline.dataset import Dataset
+from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Context, loading
 from tapeline.recipe.autograph import convert
-from tapeline.report import Progress
-from tapeline.train.records import LoopEnded
-from tapeline.train.settings import TrainSettings
+from tapeline.runtime.progress import Progress
+from tapeline.train.engine.records import LoopEnded
 from tapeline.train.stage import train
 
 MLP = """

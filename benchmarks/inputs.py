@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.workload import Arrays, Inputs, Workload
-from tapeline import files, startup
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
+from tapeline.runtime import files, startup
 
 DATA = "data"
 
@@ -23,7 +23,7 @@ def write(workload: Workload, folder: Path) -> None:
     dataset = write_dataset(folder / DATA, workload.columns())
     startup.tensorflow()
     from tapeline.train.assembly import assemble
-    from tapeline.train.feed import INDEX
+    from tapeline.train.data.feed import INDEX
 
     parts = assemble(workload.recipe.path, workload.recipe.params, workload.recipe.settings(), dataset)
     np.savez(folder / "weights.npz", **{name: parts.state.variables[name].numpy() for name in parts.state.weights})

@@ -28,7 +28,7 @@ PIECES = {
     "import flows.training": "import flows.training",
     "import dvc": "import dvc.repo",
     "import prefect's server": "import prefect.server.api.server",
-    "import tensorflow": "from tapeline import startup; startup.tensorflow()",
+    "import tensorflow": "from tapeline.runtime import startup; startup.tensorflow()",
 }
 
 

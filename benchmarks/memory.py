@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks import machine, result_files
 from benchmarks.process import Process
 from benchmarks.workload import OWN_RECIPES, ROOT, Recipe
-from tapeline import files
-from tapeline.train.records import LoopEnded, Record
+from tapeline.runtime import files
+from tapeline.train.engine.records import LoopEnded, Record
 from tapeline.train.stage import train
 
 SHAPE, BATCH = (256, 256, 3), 64

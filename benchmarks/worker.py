@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.catalogue import workload
 from benchmarks.inputs import read
 from benchmarks.turn import Message, Turn
-from tapeline import processes
+from tapeline.runtime import processes
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.turn import Turn
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE_RECIPES = ROOT / "src" / "tapeline" / "recipes"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from flows.schedules.deployments import CHECKOUT, FILE, read
-from tapeline.errors import InputError, RunError, TapelineError
-from tapeline.project import Project
+from tapeline.config.project import Project
+from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
+from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -45,7 +45,7 @@ def deploy(checkout: Path) -> None:
     from prefect.client.orchestration import get_client
     from prefect.settings import get_current_settings
 
-    from flows.schedules.reconciliation import described, differences, remove_what_is_gone
+    from tapeline.orchestration.schedules.reconciliation import described, differences, remove_what_is_gone
 
     if not get_current_settings().api.url:
         raise InputError("no server is configured: set PREFECT_API_URL, or call `make serve`, which has its own")

@@ -17,9 +17,9 @@ from pathlib import Path
 from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
-from flows.schedules.liveness import begin
-from tapeline import processes
-from tapeline.errors import InputError, RunError
+from tapeline.orchestration.schedules.liveness import begin
+from tapeline.runtime import processes
+from tapeline.runtime.errors import InputError, RunError
 
 begin()
 
@@ -40,7 +40,7 @@ def answered(model: str, files: list[str], out: str, batch_size: int) -> str:
     """Run `tapeline predict`, which dies with this process."""
     leash = [sys.executable, "-I", str(Path(processes.__file__)), "9", str(os.getpid())]
     command = [sys.executable, "-P", "-m", "tapeline", "predict", f"--batch-size={batch_size}", f"--out={out}"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(processes.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(processes.__file__).parents[2])}
     answer = subprocess.run(
         [*leash, *command, "--", model, *files], capture_output=True, text=True, env=environment, check=False
     )

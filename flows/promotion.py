@@ -28,17 +28,17 @@ from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
-from flows.reports.events import tell_promoted, tell_refused
-from flows.schedules.liveness import begin
-from tapeline.errors import InputError, TapelineError, VerdictNo
-from tapeline.project import Project
+from tapeline.config.project import Project
+from tapeline.orchestration.reports.events import tell_promoted, tell_refused
+from tapeline.orchestration.schedules.liveness import begin
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
-from tapeline.registry.names import Reference
+from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.register import register
 from tapeline.registry.registry import Registry
-from tapeline.registry.state import Assignment, Version
-from tapeline.registry.verdict import Verdict
+from tapeline.registry.tags.names import Reference
+from tapeline.registry.tags.state import Assignment, Version
+from tapeline.runtime.errors import InputError, TapelineError, VerdictNo
 
 begin()
 

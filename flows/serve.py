@@ -21,12 +21,12 @@ from types import FrameType
 
 import httpx
 
-from flows.connection.api import API
-from flows.connection.server import LOOPBACK, LocalServer
-from flows.schedules.deployments import CHECKOUT, FILE, read
-from flows.stages.child import Child
-from tapeline.errors import InputError, Interrupted, RunError, TapelineError
-from tapeline.project import Project
+from tapeline.config.project import Project
+from tapeline.orchestration.connection.api import API
+from tapeline.orchestration.connection.server import LOOPBACK, LocalServer
+from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
+from tapeline.orchestration.stages.child import Child
+from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 
 PORT = 4200
 EVERY = 10.0
@@ -97,7 +97,7 @@ class Supervisor:
 
     def _command(self) -> list[str]:
         if not self._worker:
-            return ["flows.schedules.runner"]
+            return ["tapeline.orchestration.schedules.runner"]
         from flows.deploy import deploy
 
         deploy(self._project.folder)
@@ -163,8 +163,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _watch(supervisor: Supervisor, project: Project) -> None:
     from prefect.client.orchestration import get_client
 
-    from flows.data_changes import tell_changes
-    from flows.schedules.dead_runs import DeadRuns
+    from tapeline.orchestration.data_changes import tell_changes
+    from tapeline.orchestration.schedules.dead_runs import DeadRuns
 
     dead_runs = DeadRuns(project)
     looked, told = 0.0, ""

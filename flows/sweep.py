@@ -26,22 +26,22 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
-from flows.connection import log
-from flows.isolation.isolated_run import check
-from flows.isolation.measured import measured
-from flows.isolation.overrides import override
-from flows.isolation.worktree import worktree
-from flows.reports.progress_artifact import ProgressArtifact
-from flows.request import Name, Overrides, Ref
-from flows.schedules.liveness import begin, hold
-from flows.stages.child import end_all
-from flows.sweeps.page import headline, page, table, words
-from flows.sweeps.request import Goal, Parallel, Space, SweepRequest, Trials, corners
-from flows.sweeps.study import Study, Tried, study
-from flows.sweeps.trial import Trial, check_metric, start, value
-from tapeline.errors import InputError, RunError, TapelineError
-from tapeline.git import Git
-from tapeline.project import Project
+from tapeline.config.project import Project
+from tapeline.orchestration.connection import log
+from tapeline.orchestration.isolation.isolated_run import check
+from tapeline.orchestration.isolation.measured import measured
+from tapeline.orchestration.isolation.overrides import override
+from tapeline.orchestration.isolation.worktree import worktree
+from tapeline.orchestration.reports.progress_artifact import ProgressArtifact
+from tapeline.orchestration.request import Name, Overrides, Ref
+from tapeline.orchestration.schedules.liveness import begin, hold
+from tapeline.orchestration.stages.child import end_all
+from tapeline.orchestration.sweeps.page import headline, page, table, words
+from tapeline.orchestration.sweeps.request import Goal, Parallel, Space, SweepRequest, Trials, corners
+from tapeline.orchestration.sweeps.study import Study, Tried, study
+from tapeline.orchestration.sweeps.trial import Trial, check_metric, start, value
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 begin()
 

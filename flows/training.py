@@ -29,22 +29,22 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from flows.connection import log
-from flows.isolation.isolated_run import isolated as isolated_run
-from flows.reports.comparison import compared
-from flows.reports.events import tell
-from flows.reports.page import markdown
-from flows.reports.progress_artifact import ProgressArtifact
-from flows.reports.report import Report, StageResult
-from flows.request import Name, Overrides, Ref, Request, Retries, Timeouts
-from flows.schedules.late_runs import collapse
-from flows.schedules.liveness import begin, hold
-from flows.stages.dvc_stage import DvcProject, DvcStage
-from flows.stages.execution import bring_up_to_date, when_free
-from flows.stages.pipeline import checked
-from tapeline.errors import RunError, TapelineError
-from tapeline.project import Project
-from tapeline.repair import repair
+from tapeline.config.project import Project
+from tapeline.orchestration.connection import log
+from tapeline.orchestration.isolation.isolated_run import isolated as isolated_run
+from tapeline.orchestration.reports.comparison import compared
+from tapeline.orchestration.reports.events import tell
+from tapeline.orchestration.reports.page import markdown
+from tapeline.orchestration.reports.progress_artifact import ProgressArtifact
+from tapeline.orchestration.reports.summary import Report, StageResult
+from tapeline.orchestration.request import Name, Overrides, Ref, Request, Retries, Timeouts
+from tapeline.orchestration.schedules.late_runs import collapse
+from tapeline.orchestration.schedules.liveness import begin, hold
+from tapeline.orchestration.stages.dvc_stage import DvcProject, DvcStage
+from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
+from tapeline.orchestration.stages.pipeline import checked
+from tapeline.repository.repair import repair
+from tapeline.runtime.errors import RunError, TapelineError
 
 begin()
 

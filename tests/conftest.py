@@ -58,7 +58,7 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def tf():
     """TensorFlow, imported once per process."""
-    from tapeline import startup
+    from tapeline.runtime import startup
 
     startup.tensorflow()
     import tensorflow

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tapeline import closure
+from tapeline.runtime import closure
 
 ENTRIES = {"ingest": "ingest.stage", "train": "train.stage", "validate": "validate.stage", "export": "export.stage"}
 

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 from sklearn.datasets import load_iris
 from trainings import Run
 
-from tapeline.dataset import Dataset
-from tapeline.ingest.settings import BuilderSource, IngestSettings
+from tapeline.config.ingest import BuilderSource, IngestSettings
+from tapeline.dataset.columns import Dataset
 from tapeline.ingest.stage import ingest
 
 
@@ -74,8 +74,8 @@ def irises(tmp_path_factory):
 
 
 def test_class_and_sample_weights_are_factors_of_the_loss(block, irises, tmp_path, tf):
+    from tapeline.dataset.statistics import TrainStatistics
     from tapeline.recipe import loading
-    from tapeline.statistics import TrainStatistics
 
     made = chain(tmp_path, block("python", "class Irises"), irises, epochs=30, batch_size=16)
     assert made.validate()["accuracy"] > 0.8

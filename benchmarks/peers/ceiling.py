@@ -19,7 +19,7 @@ def matmul(flops: float) -> Contender:
     """Return float32 products of 2048×2048 by TensorFlow. flops: floating-point operations of a workload's step."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
-        from tapeline import startup
+        from tapeline.runtime import startup
 
         startup.tensorflow()
         import tensorflow as tf

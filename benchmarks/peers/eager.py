@@ -30,7 +30,7 @@ def contender(
     """
 
     def contend(inputs: Inputs, turn: Turn) -> None:
-        from tapeline import startup
+        from tapeline.runtime import startup
 
         startup.tensorflow()
         columns, step = build(inputs.columns, inputs.weights)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from benchmarks.turn import Turn
 from benchmarks.workload import Contender, Inputs, Recipe
-from tapeline.report import Progress
-from tapeline.train.pace import Pace
-from tapeline.train.records import LoopEnded, Record
+from tapeline.runtime.progress import Progress
+from tapeline.train.engine.pace import Pace
+from tapeline.train.engine.records import LoopEnded, Record
 from tapeline.train.stage import train
 
 FAMILY = "tapeline"

@@ -30,7 +30,7 @@ def contenders(
 
     def make(steps: int, compiled: bool) -> Contender:
         def contend(data: Inputs, turn: Turn) -> None:
-            from tapeline import startup
+            from tapeline.runtime import startup
 
             startup.tensorflow()
             import keras

@@ -38,7 +38,7 @@ def contender(*, cached: bool, crop: int = 0) -> Contender:
     """Return the pipeline with a cache in memory, or without one. crop: size of the random cut, 0 for none."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
-        from tapeline import startup
+        from tapeline.runtime import startup
 
         startup.tensorflow()
         import tensorflow as tf

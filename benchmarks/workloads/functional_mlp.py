@@ -21,7 +21,7 @@ def shuffled(columns: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:
     """Yield an epoch as the tutorial's dataset does: a buffer of 1024, then batches."""
     import tensorflow as tf
 
-    from tapeline.untuned import untuned
+    from tapeline.runtime.untuned import untuned
 
     data = untuned(tf.data.Dataset.from_tensor_slices(columns))  # else an epoch may end seconds late
     yield from data.shuffle(buffer_size=1024).batch(size, drop_remainder=True)

@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Sequence
 
 from flows.commands.terminal import status, teller
-from flows.connection.api import prefect_api
-from tapeline.disk_errors import blamed
-from tapeline.project import Project
-from tapeline.registry import names
+from tapeline.config.project import Project
+from tapeline.orchestration.connection.api import prefect_api
 from tapeline.registry.registry import Registry
+from tapeline.registry.tags import names
+from tapeline.runtime.disk_errors import blamed
 
 
 def main(argv: Sequence[str] | None = None) -> int:

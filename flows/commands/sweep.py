@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from flows.commands.terminal import status, teller
 from flows.commands.training import pairs
-from flows.connection.api import prefect_api
-from flows.sweeps.request import SweepRequest
-from tapeline.disk_errors import blamed
-from tapeline.git import Git
-from tapeline.project import Project
+from tapeline.config.project import Project
+from tapeline.orchestration.connection.api import prefect_api
+from tapeline.orchestration.sweeps.request import SweepRequest
+from tapeline.repository.git import Git
+from tapeline.runtime.disk_errors import blamed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
     git.commit_of(request.ref or git.main_branch())
     with prefect_api(project, say=teller("sweep")) as connect, blamed(project.shared):
         from flows.sweep import sweep
-        from flows.sweeps.page import summary
+        from tapeline.orchestration.sweeps.page import summary
 
         connect()
         ranked = sweep(**request.model_dump())

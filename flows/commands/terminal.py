@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from tapeline.disk_errors import disk_error
-from tapeline.errors import Interrupted, TapelineError
+from tapeline.runtime.disk_errors import disk_error
+from tapeline.runtime.errors import Interrupted, TapelineError
 
 READABLE = {
     "PREFECT_LOGGING_FORMATTERS_STANDARD_FLOW_RUN_FMT": "%(asctime)s  %(message)s",

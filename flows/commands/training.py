@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from flows.commands.terminal import status, teller
-from flows.connection.api import prefect_api
-from flows.request import Request
-from flows.stages.pipeline import checked
-from tapeline import files
-from tapeline.disk_errors import blamed
-from tapeline.errors import InputError
-from tapeline.project import Project
+from tapeline.config.project import Project
+from tapeline.orchestration.connection.api import prefect_api
+from tapeline.orchestration.request import Request
+from tapeline.orchestration.stages.pipeline import checked
+from tapeline.runtime import files
+from tapeline.runtime.disk_errors import blamed
+from tapeline.runtime.errors import InputError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -83,7 +83,7 @@ def pairs(texts: Iterable[str]) -> dict[str, Any]:
 
 def _value(text: str) -> Any:
     """Return a value as params.yaml would have it."""
-    from tapeline import yaml_text
+    from tapeline.parsing import yaml_text
 
     try:
         return yaml_text.parsed(text)
@@ -94,9 +94,9 @@ def _value(text: str) -> Any:
 def _train(request: Request, connect: Callable[[], None], options: argparse.Namespace) -> int:
     from prefect import tags
 
-    from flows.reports.other_machine import advice
-    from flows.reports.report import PipelineFailed, Report, as_json, summary
     from flows.training import training
+    from tapeline.orchestration.reports.other_machine import advice
+    from tapeline.orchestration.reports.summary import PipelineFailed, Report, as_json, summary
 
     connect()
     failure = None

@@ -2,10 +2,10 @@
 
 import sys
 
-from tapeline.interpreter import use_project_interpreter
+from tapeline.runtime.interpreter import use_project_interpreter
 
 if __name__ == "__main__":
     use_project_interpreter()
-    from tapeline.cli import main
+    from tapeline.cli.main import main
 
     sys.exit(main())

@@ -120,7 +120,7 @@ def test_an_isolated_run_has_the_files_behind_the_links(built):
 
 
 def test_dvc_takes_no_list_from_a_template(tmp_path):
-    """When DVC does, `needs` may take one too: `tapeline.ingest.settings` refuses it for this reason alone."""
+    """When DVC does, `needs` may take one too: `tapeline.config.ingest` refuses it for this reason alone."""
     made = RawData(tmp_path / "here")
     made.write("params.yaml", "datasets: {own: {needs: [a.py, b.csv]}}\n")
     made.write("dvc.yaml", "stages: {ingest: {foreach: '${datasets}', do: {cmd: 'true', deps: ['${item.needs}']}}}\n")

@@ -15,7 +15,7 @@ import recipes
 from chains import Chain
 from trainings import Run
 
-from tapeline.errors import InputError, RunError, VerdictNo
+from tapeline.runtime.errors import InputError, RunError, VerdictNo
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ def test_what_refuses_an_empty_batch_answers_it(tf):
 
 
 def test_the_saved_model_keeps_examples_for_warming_up(chain, tf):
-    from tapeline.untuned import untuned
+    from tapeline.runtime.untuned import untuned
 
     chain.validate()
     model = chain.export(examples=7)

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from tapeline.errors import RunError
 from tapeline.export import check, checking
+from tapeline.runtime.errors import RunError
 
 INPUT = np.arange(600, dtype=np.float32).reshape(300, 2)  # more than one batch
 CLASSES, SUMS = np.arange(300) % 3, INPUT.sum(1)

@@ -13,13 +13,13 @@ import recipes
 from chains import Chain
 from trainings import Run
 
+from tapeline.config.registry import CheckSettings
 from tapeline.prediction import inputs
 from tapeline.prediction.inputs import Signature
 from tapeline.prediction.outputs import Writer
 from tapeline.prediction.run import _Loaded
-from tapeline.registry import probing
-from tapeline.registry.examples import Examples
-from tapeline.registry_settings import CheckSettings
+from tapeline.registry.gate import probing
+from tapeline.registry.gate.examples import Examples
 
 LOOKUPS = {
     "keras": "self.look = {'up': keras.layers.StringLookup(vocabulary=['b', 'a'])}",

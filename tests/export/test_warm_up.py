@@ -45,7 +45,7 @@ def prediction_log(tf):
 @pytest.mark.parametrize("count", [1, 3, 200])
 def test_each_example_is_a_request_that_the_definition_reads(tf, tmp_path, count):
     from tapeline.export import warm_up
-    from tapeline.untuned import untuned
+    from tapeline.runtime.untuned import untuned
 
     images = np.arange(count * 300, dtype=np.uint8).reshape(count, 10, 30)
     scale = np.linspace(-1, 1, count, dtype=np.float32)[:, None]

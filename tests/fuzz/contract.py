@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tapeline.errors import TapelineError
+from tapeline.runtime.errors import TapelineError
 
 HANG = 20
 """Seconds for one small input, on a busy machine."""

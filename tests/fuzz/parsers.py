@@ -37,17 +37,17 @@ def yaml_files(texts: list[bytes], valid: list[Any]) -> st.SearchStrategy[bytes]
 
 def loaded(text: bytes) -> Any:
     """Return what a YAML text has, as JSON has it."""
-    from tapeline import yaml_text
+    from tapeline.parsing import yaml_text
 
     return json.loads(json.dumps(yaml_text.parsed(text), default=str))
 
 
 def params(folder: Path) -> Parser:
     """`params.yaml`, as all commands read it, and a run's overrides written into it."""
-    from flows.isolation.finished import parameters
-    from flows.isolation.overrides import override
-    from tapeline.params import Params, check_recipe
-    from tapeline.project import Project
+    from tapeline.config.params import Params, check_recipe
+    from tapeline.config.project import Project
+    from tapeline.orchestration.isolation.finished import parameters
+    from tapeline.orchestration.isolation.overrides import override
 
     text = (ROOT / "params.yaml").read_bytes()
     aliased = b"a: &a {dataset: digits}\n" + text.replace(b"  digits:\n    dataset: digits", b"  digits:\n    <<: *a")
@@ -69,9 +69,9 @@ def params(folder: Path) -> Parser:
 def overrides(folder: Path) -> Parser:
     """`--set KEY=VALUE`, from the command line into `params.yaml`."""
     from flows.commands.training import pairs
-    from flows.isolation.overrides import override
-    from flows.request import Request
-    from tapeline.params import Params, check_recipe
+    from tapeline.config.params import Params, check_recipe
+    from tapeline.orchestration.isolation.overrides import override
+    from tapeline.orchestration.request import Request
 
     text = (ROOT / "params.yaml").read_bytes()
     (folder / "src").symlink_to(ROOT / "src")
@@ -102,7 +102,7 @@ def overrides(folder: Path) -> Parser:
 
 def prefect(folder: Path) -> Parser:
     """`prefect.yaml`, as `make serve` and `make deploy` read it."""
-    from flows.schedules.deployments import read as deployments
+    from tapeline.orchestration.schedules.deployments import read as deployments
 
     text = (ROOT / "prefect.yaml").read_bytes()
 
@@ -116,12 +116,12 @@ def prefect(folder: Path) -> Parser:
 
 def dvc_lock(folder: Path) -> Parser:
     """`dvc.lock`, by its readers that ask nothing of DVC: the registry's, a run's report, `verify`, `repair`."""
-    from flows.stages.recorded import Record
-    from tapeline.dvc_lock import stages
-    from tapeline.errors import InputError
+    from tapeline.orchestration.stages.recorded import Record
     from tapeline.registry.lock_file import Recorded
-    from tapeline.repair import is_whole
-    from tapeline.verify import stale
+    from tapeline.repository.dvc_lock import stages
+    from tapeline.repository.repair import is_whole
+    from tapeline.repository.verify import stale
+    from tapeline.runtime.errors import InputError
 
     text = (ROOT / "dvc.lock").read_bytes()
     parameters = loaded((ROOT / "params.yaml").read_bytes())
@@ -204,7 +204,7 @@ stages:
 
 def _dvc_project(folder: Path) -> Any:
     """Return a project in a new Git and DVC repository."""
-    from tapeline.project import Project
+    from tapeline.config.project import Project
 
     for command in (["git", "init", "--quiet"], [sys.executable, "-m", "dvc", "init", "--quiet"]):
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
@@ -217,9 +217,9 @@ def dvc(folder: Path) -> Parser:
     """`dvc.yaml` and `dvc.lock` by DVC itself, where `tapeline list` and the flows ask it."""
     import contextlib
 
-    from flows.stages.dvc_stage import DvcProject
-    from tapeline.listing import entries
-    from tapeline.params import Params
+    from tapeline.config.params import Params
+    from tapeline.orchestration.stages.dvc_stage import DvcProject
+    from tapeline.repository.listing import entries
 
     project = _dvc_project(folder)
     known = Params.load(folder)
@@ -241,7 +241,7 @@ def dvc(folder: Path) -> Parser:
 
 def rwlock(folder: Path) -> Parser:
     """DVC's own `.dvc/tmp/rwlock`, and a `dvc.lock`, by `tapeline repair`."""
-    from tapeline.repair import RWLOCK, repair
+    from tapeline.repository.repair import RWLOCK, repair
 
     project = _dvc_project(folder)
     command = f"{sys.executable} -m dvc repro"
@@ -264,9 +264,10 @@ def rwlock(folder: Path) -> Parser:
 
 def tags(folder: Path) -> Parser:
     """The records and dates of registry tags, as `registry show`, `history`, `rollback` and `lineage` see them."""
-    from tapeline.registry import lineage, record, state, tables
-    from tapeline.registry.names import Artifact
+    from tapeline.registry import lineage, tables
     from tapeline.registry.repository import Tag
+    from tapeline.registry.tags import record, state
+    from tapeline.registry.tags.names import Artifact
 
     version = {
         "metrics": {"loss": 0.5, "accuracy": None}, "data": {"name": "points", "source": {"kind": "test"}, "md5": "0"},
@@ -318,7 +319,7 @@ def tags(folder: Path) -> Parser:
 
 def csv(folder: Path) -> Parser:
     """A CSV as a dataset's source."""
-    from tapeline.ingest.settings import TableSource
+    from tapeline.config.ingest import TableSource
     from tapeline.ingest.table import read as opened
 
     text = b"x,y,label,split,key\n" + b"".join(
@@ -367,7 +368,7 @@ def parquet(folder: Path) -> Parser:
     import pyarrow as pa
     from pyarrow import parquet as written
 
-    from tapeline.ingest.settings import TableSource
+    from tapeline.config.ingest import TableSource
     from tapeline.ingest.table import read as opened
 
     def file(columns: dict[str, Any], **how: Any) -> bytes:
@@ -542,7 +543,7 @@ def npy_contents() -> st.SearchStrategy[bytes]:
 
 def npy(folder: Path) -> Parser:
     """An `.npy` file as a model's input, and as a dataset's column."""
-    from tapeline.dataset import Dataset
+    from tapeline.dataset.columns import Dataset
 
     predicted = _predicted(folder, "npy")
     column = {"file": "train/x.npy", "bytes": 0, "sha256": "0"}
@@ -558,7 +559,7 @@ def npy(folder: Path) -> Parser:
         (folder / "train/x.npy").write_bytes(given[1])
         column["bytes"] = len(given[1])
         (folder / "dataset.json").write_text(json.dumps(index))
-        from tapeline.errors import InputError
+        from tapeline.runtime.errors import InputError
 
         try:
             Dataset.open(folder).column("train", "x")
@@ -624,7 +625,7 @@ def model(folder: Path) -> Parser:
 
 def dataset(folder: Path) -> Parser:
     """`dataset.json`, as the stages and the registry read it."""
-    from tapeline.dataset import Dataset
+    from tapeline.dataset.columns import Dataset
 
     column = _npy(np.ones((3, 2), np.float32))
     valid = {
@@ -646,11 +647,11 @@ def dataset(folder: Path) -> Parser:
 
 def metrics(folder: Path) -> Parser:
     """`metrics.json` and `verdict.json`: by a flow's report, from DVC's cache, and by `export`."""
-    from flows.reports.report import Report
-    from flows.stages.recorded import Record
-    from tapeline.export.settings import ExportSettings
+    from tapeline.config.export import ExportSettings
+    from tapeline.config.project import Project
     from tapeline.export.stage import export
-    from tapeline.project import Project
+    from tapeline.orchestration.reports.summary import Report
+    from tapeline.orchestration.stages.recorded import Record
 
     verdict = {
         "verdict": "yes",
@@ -690,9 +691,9 @@ def metrics(folder: Path) -> Parser:
 
 def traces(folder: Path) -> Parser:
     """What a stage leaves for the flow, and a trial for its sweep: outcome, progress, report, and a rollback's note."""
-    from flows.stages.outcome import judge, read_outcome
-    from flows.stages.progress_file import ProgressFile
-    from flows.sweeps.trial import Trial
+    from tapeline.orchestration.stages.outcome import judge, read_outcome
+    from tapeline.orchestration.stages.progress_file import ProgressFile
+    from tapeline.orchestration.sweeps.trial import Trial
     from tapeline.registry.serving import intact
 
     left = {"outcome": "failed", "status": 1, "message": "x", "session": 5}
@@ -719,13 +720,13 @@ def checkpoints(folder: Path) -> Parser:
     """Checkpoints whose checksums are right and whose content is not, as training resumes from them."""
     from hashlib import sha256
 
-    from tapeline import files, startup
+    from tapeline.runtime import files, startup
 
     startup.tensorflow()
     import tensorflow as tf
 
-    from tapeline.train import checkpoints as saved
-    from tapeline.train.state import State
+    from tapeline.train.checkpoints import disk as saved
+    from tapeline.train.engine.state import State
 
     def state() -> Any:
         return State(
@@ -778,8 +779,8 @@ def images(folder: Path) -> Parser:
     """An image in a folder, and as a model's input."""
     from PIL import Image
 
+    from tapeline.config.ingest import ImageFolderSource
     from tapeline.ingest.image_folder import read as opened
-    from tapeline.ingest.settings import ImageFolderSource
 
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
     exif = Image.Exif()
@@ -802,7 +803,7 @@ def images(folder: Path) -> Parser:
     settings = ImageFolderSource(source="images", needs="pictures", size=(8, 8))
 
     def read(content: bytes) -> None:
-        from tapeline.errors import InputError
+        from tapeline.runtime.errors import InputError
 
         (folder / "pictures/train/a/1.png").write_bytes(content)
         try:

@@ -156,8 +156,8 @@ def test_a_value_to_set(project, root, value, said):
     ],
 )
 def test_prefect_yaml(tmp_path, content, said):
-    from flows.schedules.deployments import read
-    from tapeline.errors import InputError
+    from tapeline.orchestration.schedules.deployments import read
+    from tapeline.runtime.errors import InputError
 
     (tmp_path / "prefect.yaml").write_bytes(content)
     with pytest.raises(InputError) as raised:

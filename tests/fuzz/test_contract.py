@@ -5,7 +5,7 @@ import time
 import pytest
 from hypothesis import strategies as st
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 from tests.fuzz import contract
 from tests.fuzz.contract import Broken, kept
 from tests.fuzz.parsers import Parser

@@ -10,10 +10,10 @@ import pytest
 from pydantic import TypeAdapter
 
 import tapeline
-from tapeline import files
-from tapeline.errors import InputError
-from tapeline.ingest.settings import BuilderSource, IngestSettings
+from tapeline.config.ingest import BuilderSource, IngestSettings
 from tapeline.ingest.stage import ingest
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
+from tapeline.dataset.columns import Dataset
+from tapeline.runtime.errors import InputError
 
 BUILDER = """
 import numpy as np

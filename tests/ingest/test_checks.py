@@ -3,10 +3,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapeline.dataset import Feature
-from tapeline.errors import InputError
+from tapeline.dataset.columns import Feature
 from tapeline.ingest.checks import check
 from tapeline.ingest.source import Examples
+from tapeline.runtime.errors import InputError
 
 FEATURES = {"x": Feature((2,), "float32"), "y": Feature((), "int64", ("a", "b", "c")), "n": Feature((), "int8")}
 GOOD = {"x": np.zeros((3, 2), np.float32), "y": np.array([0, 1, 2]), "n": np.array([-1, 0, 1], np.int8)}

@@ -4,9 +4,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tapeline.dataset import Feature
+from tapeline.dataset.columns import Feature
+from tapeline.dataset.statistics import blocks
 from tapeline.ingest.columns import ColumnWriter
-from tapeline.statistics import blocks
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
 from tapeline.ingest.fractions import Fractions, Keys
 
 SETTINGS: dict[str, Any] = {"source": "table", "needs": "t.csv", "features": {"x": "x"}}

@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
 
 
 @pytest.fixture

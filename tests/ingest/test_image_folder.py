@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
+from tapeline.config.ingest import ImageFolderSource
+from tapeline.dataset.columns import Dataset
 from tapeline.ingest import image_folder
-from tapeline.ingest.settings import ImageFolderSource
 from tapeline.ingest.split import held_out
+from tapeline.runtime.errors import InputError
 
 SETTINGS: dict[str, Any] = {"source": "images", "needs": "pictures", "size": [4, 6]}
 Ingested = Callable[..., Path]

@@ -6,10 +6,10 @@ import datasets
 import numpy as np
 import pytest
 
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
-from tapeline.ingest.settings import IngestedSource
+from tapeline.config.ingest import IngestedSource
+from tapeline.dataset.columns import Dataset
 from tapeline.ingest.stage import ingest
+from tapeline.runtime.errors import InputError
 
 
 def take(folder: Path, **settings: object) -> Dataset:

@@ -16,7 +16,7 @@ import re, sys
 from pathlib import Path
 from pydantic import TypeAdapter
 from tapeline.ingest import image_folder, table
-from tapeline.ingest.settings import IngestSettings
+from tapeline.config.ingest import IngestSettings
 from tapeline.ingest.stage import ingest
 
 def peak():  # not ru_maxrss, which begins with the parent's

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
 from tapeline.ingest.split import contents, held_out
 
 

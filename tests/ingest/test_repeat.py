@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tapeline.ingest.settings import BuilderSource
+from tapeline.config.ingest import BuilderSource
 from tapeline.ingest.stage import ingest
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from tapeline.ingest.settings import ImageFolderSource, TableSource
+from tapeline.config.ingest import ImageFolderSource, TableSource
 from tapeline.ingest.stage import ingest
 
 project = Path(sys.argv[1])

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
+from tapeline.config.ingest import TableSource
+from tapeline.dataset.columns import Dataset
 from tapeline.ingest import table
-from tapeline.ingest.settings import TableSource
+from tapeline.runtime.errors import InputError
 
 SETTINGS: dict[str, Any] = {"source": "table", "needs": "t.csv", "features": {"x": "x"}}
 Ingested = Callable[..., Path]
@@ -73,9 +73,9 @@ def test_a_page_whose_checksum_is_wrong_is_refused(project: Path, refused: Refus
 UNREADABLE = """
 import os, sys
 from pathlib import Path
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 from tapeline.ingest import image_folder, table
-from tapeline.ingest.settings import ImageFolderSource, TableSource
+from tapeline.config.ingest import ImageFolderSource, TableSource
 os.chdir(sys.argv[1])
 if os.geteuid() == 0:  # who may read everything
     os.setgroups([]); os.setgid(65534); os.setuid(65534)

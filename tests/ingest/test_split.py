@@ -4,7 +4,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from tapeline.dataset import Feature
+from tapeline.dataset.columns import Feature
 from tapeline.ingest import split
 from tapeline.ingest.source import Examples
 from tapeline.ingest.split import contents, cut, held_out

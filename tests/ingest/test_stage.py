@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapeline import files
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
-from tapeline.ingest.settings import TableSource
+from tapeline.config.ingest import TableSource
+from tapeline.dataset.columns import Dataset
 from tapeline.ingest.stage import ingest
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 SETTINGS: dict[str, Any] = {"source": "table", "needs": "t.csv", "features": {"x": "x"}}
 Ingested = Callable[..., Path]

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tapeline.dataset import Feature
+from tapeline.dataset.columns import Feature
 from tapeline.ingest.statistics import describe
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
 from tapeline.ingest.split import held_out
 
 FLOWERS = (

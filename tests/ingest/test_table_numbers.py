@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
 
 SETTINGS: dict[str, Any] = {"source": "table", "needs": "t.csv", "features": {"x": "x"}}
 Ingested = Callable[..., Path]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tapeline import startup
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
+from tapeline.runtime import startup
 
 startup.tensorflow()
 import tensorflow_datasets as tfds  # noqa: E402 (after TensorFlow, which is imported quietly)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tapeline.errors import InputError
+from tapeline.config.ingest import ImageFolderSource
 from tapeline.ingest import image_folder
-from tapeline.ingest.settings import ImageFolderSource
 from tapeline.prediction import inputs
 from tapeline.prediction.inputs import Signature
+from tapeline.runtime.errors import InputError
 
 
 def signature(tables=None, **specs):

@@ -10,10 +10,10 @@ FLIPS = """
 import sys
 from pathlib import Path
 import numpy as np
-from tapeline import startup
+from tapeline.runtime import startup
 startup.tensorflow()
 import tensorflow as tf
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 from tapeline.recipe import variables
 
 folder, suffix = Path(sys.argv[1]), sys.argv[2]

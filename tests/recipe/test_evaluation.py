@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import recipes
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tapeline.hyperparameters import Transforms
+from tapeline.config.hyperparameters import Transforms
 
 GRADIENTS = ([3.0, -4.0], [[12.0]])
 VARIABLES = ([1.0, 2.0], [[10.0]])

@@ -7,7 +7,7 @@ import recipes
 from chains import Chain
 from trainings import Run
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 GENERATOR = '''"""Points made from noise and a wish."""
 import keras, tensorflow as tf

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 
 @pytest.fixture(scope="module")

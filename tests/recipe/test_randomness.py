@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 DRAWS = {
     "brightness": "tf.image.random_brightness(tf.zeros([4, 4, 3]), 0.5)",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pipelines import PIPELINES, stand_in, without_models
 
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
 
 UPDATES = 100
 CANCELLED = 2e-7
@@ -174,7 +174,7 @@ class Side:
     """A pipeline's engine, one update at a time, its gradients written down as they go into `update`."""
 
     def __init__(self, name, mode, data, monkeypatch, tf):
-        from tapeline.dataset import Dataset
+        from tapeline.dataset.columns import Dataset
         from tapeline.recipe import Recipe
         from tapeline.train.assembly import assemble
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from pipelines import PIPELINES, stand_in, without_models
 
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
 
 
 @pytest.fixture

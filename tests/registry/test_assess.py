@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from tapeline.params import Params
-from tapeline.project import Project
-from tapeline.registry import probe
+from tapeline.config.params import Params
+from tapeline.config.project import Project
+from tapeline.config.registry import CheckSettings
 from tapeline.registry.assess import assess, within
+from tapeline.registry.gate import probe
 from tapeline.registry.registry import Registry as Opened
-from tapeline.registry_settings import CheckSettings
 
 
 def test_each_figure_is_held_against_its_bound_and_memory_by_its_peak():

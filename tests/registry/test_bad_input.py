@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tapeline import cli
-from tapeline.commands import registry as commands
+from tapeline.cli import registry as commands
+from tapeline.cli.main import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
 
@@ -356,7 +356,7 @@ def test_one_line_and_nothing_changed(registry, case, monkeypatch, capsys):
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"):
         monkeypatch.delenv(name, raising=False)
-    status = cli.main(["registry", *arguments])
+    status = main(["registry", *arguments])
     out, err = capsys.readouterr()
     assert (status, out) == (2, ""), err
     assert err.startswith("tapeline: ") and err.count("\n") == 1, err
@@ -371,10 +371,10 @@ def test_one_line_and_nothing_changed(registry, case, monkeypatch, capsys):
 def test_a_mistake_of_another_pipeline_is_no_obstacle(registry, monkeypatch, capsys):
     edit("params.yaml", "\nregistry:", f"\n{TWO}\nregistry:".replace("epochs: 1", "epochs: 0"))(registry)
     monkeypatch.chdir(registry.folder)
-    assert cli.main(["registry", "history", "one"]) == 0
-    assert cli.main(["registry", "lineage", "one#prod"]) == 0
+    assert main(["registry", "history", "one"]) == 0
+    assert main(["registry", "lineage", "one#prod"]) == 0
     capsys.readouterr()
-    assert cli.main(["registry", "history", "two"]) == 2
+    assert main(["registry", "history", "two"]) == 2
     assert capsys.readouterr().err.startswith("tapeline: params.yaml: pipelines.two.train.epochs is 0: must be")
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from registries import Registry
 
-from tapeline.errors import InputError
-from tapeline.registry import classes, gate
-from tapeline.registry.gate import Contender
-from tapeline.registry.measures import Target
+from tapeline.config.registry import GateSettings
+from tapeline.config.validate import Bound
+from tapeline.registry.gate import classes, decision
+from tapeline.registry.gate.decision import Contender
+from tapeline.registry.gate.measures import Target
+from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.sentences import sentence
-from tapeline.registry.verdict import Verdict
-from tapeline.registry_settings import GateSettings
-from tapeline.validate.settings import Bound
+from tapeline.runtime.errors import InputError
 
 OLD, NEW = ("bat", "cat", "dog"), ("ant", "bat", "cat", "dog")
 
@@ -78,7 +78,7 @@ def test_answers_that_are_not_finite_are_a_no_that_is_kept_as_null(tmp_path):
     given["probabilities"][1:3] = np.nan
     settings = GateSettings(bounds={"calibration_error": Bound(max=1.0)}, paired=None)
     target = Target("label", np.zeros(4, int), ("a", "b"))
-    found = gate.judge(settings, Contender("v2", {}, given), None, target, {})
+    found = decision.judge(settings, Contender("v2", {}, given), None, target, {})
     assert found[0] == {
         "kind": "infra",
         "said": "v2 fails: probabilities is not finite for 2 of 4 examples",

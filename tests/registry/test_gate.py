@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from tapeline.errors import InputError
-from tapeline.registry import gate
-from tapeline.registry.gate import Contender
-from tapeline.registry.measures import Target
+from tapeline.config.registry import GateSettings, PairedSettings, SliceSettings
+from tapeline.config.validate import Bound
+from tapeline.registry.gate import decision
+from tapeline.registry.gate.decision import Contender
+from tapeline.registry.gate.measures import Target
 from tapeline.registry.sentences import sentence
-from tapeline.registry_settings import GateSettings, PairedSettings, SliceSettings
-from tapeline.validate.settings import Bound
+from tapeline.runtime.errors import InputError
 
 LABELS = np.repeat(np.arange(3), 100)
 TARGET = Target("label", LABELS, ("a", "b", "c"))
@@ -23,7 +23,7 @@ def contender(name, *, wrong=0, at=0, **recorded):
 
 
 def checks(settings, challenger, champion=None, target=TARGET):
-    return gate.judge(settings, challenger, champion, target, {"label": LABELS})
+    return decision.judge(settings, challenger, champion, target, {"label": LABELS})
 
 
 def test_without_a_champion_only_the_absolute_bounds():
@@ -54,7 +54,7 @@ def test_a_change_against_the_champion():
 def test_a_change_between_records_on_two_test_sets_is_unknown():
     settings = GateSettings(change={"accuracy": Bound(min=-0.1), "loss": Bound(max=1)}, paired=None)
     old, new = (Contender(n, {"loss": 1.0}, {"class": LABELS}, f"{n} test") for n in ("v1", "v2"))
-    measured, recorded = gate.judge(settings, new, old, TARGET, {})
+    measured, recorded = decision.judge(settings, new, old, TARGET, {})
     assert (measured["metric"], measured["holds"]) == ("accuracy", True)
     assert (recorded["metric"], recorded["holds"]) == ("loss", False)
     assert sentence(recorded) == (
@@ -107,24 +107,26 @@ def test_a_regressor_by_its_errors():
     target = Target("y", actual)
     settings = GateSettings(bounds={"mean_absolute_error": Bound(max=0.2)})
     one, two = (Contender(n, {}, {"y": actual + e}) for n, e in (("v1", 0.1), ("v2", 0.15)))
-    bound, test = gate.judge(settings, two, one, target, {})
+    bound, test = decision.judge(settings, two, one, target, {})
     assert bound["holds"] and bound["value"] == pytest.approx(0.15)
     assert not test["holds"] and test["difference"] == pytest.approx(0.05)
 
 
 def test_a_model_that_foretells_no_feature_is_judged_by_its_record():
     settings = GateSettings(bounds={"frechet": Bound(max=5)}, change={"frechet": Bound(max=0.5)}, paired=None)
-    bound, change = gate.judge(settings, Contender("v2", {"frechet": 4.0}), Contender("v1", {"frechet": 3.0}), None, {})
+    bound, change = decision.judge(
+        settings, Contender("v2", {"frechet": 4.0}), Contender("v1", {"frechet": 3.0}), None, {}
+    )
     assert (bound["holds"], change["holds"]) == (True, False)
 
 
 def test_a_paired_test_that_cannot_be_made_is_a_no():
-    (check,) = gate.judge(GateSettings(), Contender("v2", {"loss": 99.0}), Contender("v1", {"loss": 0.1}), None, {})
+    (check,) = decision.judge(GateSettings(), Contender("v2", {"loss": 99.0}), Contender("v1", {"loss": 0.1}), None, {})
     assert not check["holds"]
     assert sentence(check) == (
         "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
     )
-    assert gate.judge(GateSettings(), Contender("v1", {"loss": 99.0}), None, None, {}) == []
+    assert decision.judge(GateSettings(), Contender("v1", {"loss": 99.0}), None, None, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_as_many_slices_as_a_screen_holds_and_no_more():
 
     def judged(count):
         part = Target("label", np.zeros(count, int), ("a", "b"))
-        return gate.judge(
+        return decision.judge(
             GateSettings(slices=slices, paired=None),
             Contender("v1", {}, {"class": np.zeros(count, int)}),
             None,
@@ -174,7 +176,7 @@ def test_as_many_slices_as_a_screen_holds_and_no_more():
 def test_slices_need_something_foretold():
     slices = (SliceSettings(feature="label", metric="accuracy", bound=Bound(min=0)),)
     with pytest.raises(InputError, match="gate.slices asks for accuracy by label, and no feature is foretold"):
-        gate.judge(GateSettings(slices=slices), contender("v1"), None, None, {"label": LABELS})
+        decision.judge(GateSettings(slices=slices), contender("v1"), None, None, {"label": LABELS})
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_a_bound_includes_its_ends(bound, value, holds, asked):
 
 def test_paired_tests_in_all_their_words():
     def said(settings, new, old, target=TARGET):
-        (check,) = gate.judge(GateSettings(paired=settings), new, old, target, {})
+        (check,) = decision.judge(GateSettings(paired=settings), new, old, target, {})
         return check["holds"], sentence(check)
 
     better = PairedSettings(asks="better")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from tapeline.registry import paired
-from tapeline.registry_settings import PairedSettings
+from tapeline.config.registry import PairedSettings
+from tapeline.registry.gate import paired
 
 Z95 = 1.6448536269514722
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from tapeline.config.registry import CheckSettings
 from tapeline.export import empty_batches, warm_up
-from tapeline.registry import probing
-from tapeline.registry_settings import CheckSettings
+from tapeline.registry.gate import probing
 
 pytestmark = pytest.mark.slow  # each starts TensorFlow in a process of its own
 

@@ -160,7 +160,7 @@ def test_a_lightweight_tag_is_counted_and_says_nothing(registry, tag):
 
 def test_a_rollback_takes_no_tensorflow(registry):
     program = (
-        "import sys; from tapeline.cli import main; status = main(['registry', 'rollback', 'one', 'prod']);"
+        "import sys; from tapeline.cli.main import main; status = main(['registry', 'rollback', 'one', 'prod']);"
         "assert not {'tensorflow', 'keras'} & sys.modules.keys(); sys.exit(status)"
     )
     environment = {**clones.environment(), "PYTHONPATH": str(clones.ROOT / "src")}
@@ -206,10 +206,10 @@ def test_two_promotions_at_once(registry):
     """Both were judged against the version that was live before; one wins, and the other says why not."""
     registry.versions(4)
     program = (
-        "import sys, pathlib, time; from tapeline.project import Project; from tapeline.params import Params\n"
-        "from tapeline.registry import names; from tapeline.registry.registry import Registry\n"
+        "import sys, pathlib, time; from tapeline.config.project import Project; from tapeline.config.params import Params\n"
+        "from tapeline.registry.tags import names; from tapeline.registry.registry import Registry\n"
         "from tapeline.registry.assess import assess; from tapeline.registry.promote import promote\n"
-        "from tapeline.errors import TapelineError\n"
+        "from tapeline.runtime.errors import TapelineError\n"
         "project = Project.find(); registry = Registry.open(project, Params.load(project.folder))\n"
         "version = registry.version(names.parse(sys.argv[1])); verdict = assess(registry, version, 'prod')\n"
         "print('judged', flush=True); sys.stdin.read()\n"

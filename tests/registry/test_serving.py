@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from tapeline.errors import InputError
 from tapeline.registry import serving, store
 from tapeline.registry.serving import Serving
 from tapeline.registry.store import Store
+from tapeline.runtime.errors import InputError
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tapeline.errors import InputError
-from tapeline.registry import names, state
-from tapeline.registry.names import Artifact, Reference
 from tapeline.registry.repository import Tag
+from tapeline.registry.tags import names, state
+from tapeline.registry.tags.names import Artifact, Reference
+from tapeline.runtime.errors import InputError
 
 ONE = Artifact("one", "")
 

@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from tapeline.errors import InputError
-from tapeline.registry import tagging
 from tapeline.registry.repository import Repository
+from tapeline.registry.tags import tagging
+from tapeline.runtime.errors import InputError
 
 NOW = 1_000_000_000.5
 

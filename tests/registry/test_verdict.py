@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tapeline.registry.verdict import Verdict
+from tapeline.registry.gate.verdict import Verdict
 
 BOUND = {"kind": "bound", "metric": "accuracy", "value": 0.9, "min": 0.8, "max": None, "judged": True, "holds": True}
 CHANGE = {

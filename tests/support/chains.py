@@ -4,9 +4,9 @@ import json
 
 from trainings import Run
 
-from tapeline.export.settings import ExportSettings
+from tapeline.config.export import ExportSettings
+from tapeline.config.validate import ValidateSettings
 from tapeline.export.stage import export
-from tapeline.validate.settings import ValidateSettings
 from tapeline.validate.stage import validate
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tapeline import files
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
+from tapeline.runtime import files
 
 
 def write(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from flows.stages.child import Child
+from tapeline.orchestration.stages.child import Child
 
 
 @contextmanager

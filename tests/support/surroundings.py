@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from tapeline import processes
+from tapeline.runtime import processes
 
 ORPHANS = 20.0
 """Seconds after which nothing of a stopped or killed run may be there."""

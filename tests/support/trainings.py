@@ -6,10 +6,10 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from tapeline.config.train import TrainSettings
+from tapeline.train.engine.pace import Pace
+from tapeline.train.engine.records import LoopEnded, Note, Saved
 from tapeline.train.options import Options
-from tapeline.train.pace import Pace
-from tapeline.train.records import LoopEnded, Note, Saved
-from tapeline.train.settings import TrainSettings
 from tapeline.train.stage import train
 
 

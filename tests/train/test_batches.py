@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tapeline.errors import InputError
-from tapeline.train.batches import Ahead, Batches
-from tapeline.train.permutation import permuted
+from tapeline.runtime.errors import InputError
+from tapeline.train.data.batches import Ahead, Batches
+from tapeline.train.data.permutation import permuted
 
 plan = Batches.plan
 

@@ -13,7 +13,7 @@ STEPS = (10, 20)
 @pytest.fixture(scope="module")
 def state(tf):
     """Two variables at a step, one of them large enough to have a body worth damaging."""
-    from tapeline.train.state import State
+    from tapeline.train.engine.state import State
 
     variables = {"w": tf.Variable(np.arange(700, dtype=np.float32)), "n": tf.Variable(3, dtype=tf.int64)}
     return State(variables, ("w",), ("loss",))
@@ -28,38 +28,38 @@ def snapshots(state, tf):
 
 @pytest.fixture
 def folder(state, tf, tmp_path):
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
     for snapshot in snapshots(state, tf):
-        checkpoints.write(tmp_path, snapshot)
+        disk.write(tmp_path, snapshot)
     return tmp_path
 
 
 def test_what_is_read_is_what_was_written(state, folder):
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
-    read = checkpoints.read(checkpoints.saved(folder)[0], state.expected)
+    read = disk.read(disk.saved(folder)[0], state.expected)
     assert read.step == 20
     assert np.array_equal(read.tensors["state/w"], np.full(700, 20.0, np.float32))
     assert read.record["history"] == []
 
 
 def test_the_same_state_has_the_same_bytes(state, folder, tf, tmp_path_factory):
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
     other = tmp_path_factory.mktemp("other")
     for snapshot in snapshots(state, tf):
-        checkpoints.write(other, snapshot)
+        disk.write(other, snapshot)
     one, two = ({p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in (folder, other))
     assert one == two
 
 
 def test_a_hundred_random_damages_are_never_loaded(state, folder):
     """One byte flipped, or a tail cut off, anywhere in any file of the newest: the one before is used, and it is said."""
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
     chance = random.Random(1)
-    newest = checkpoints.saved(folder)[0]
+    newest = disk.saved(folder)[0]
     files = sorted(newest.iterdir())
     for number in range(100):
         file = chance.choice(files)
@@ -70,36 +70,36 @@ def test_a_hundred_random_damages_are_never_loaded(state, folder):
         else:
             file.write_bytes(whole[:place])
         said = []
-        snapshot = checkpoints.newest(folder, state.expected, said.append)
+        snapshot = disk.newest(folder, state.expected, said.append)
         assert snapshot.step == 10, (file.name, place)
         assert len(said) == 1
         assert newest.name in said[0]
         (folder / f"damaged-{newest.name}").rename(newest)
         file.write_bytes(whole)
-    assert checkpoints.newest(folder, state.expected, lambda text: None).step == 20
+    assert disk.newest(folder, state.expected, lambda text: None).step == 20
 
 
 def test_nothing_whole_is_nothing(state, tmp_path):
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
-    assert checkpoints.newest(tmp_path, state.expected, print) is None
+    assert disk.newest(tmp_path, state.expected, print) is None
 
 
 def test_an_interrupted_write_leaves_no_checkpoint(state, tmp_path, monkeypatch):
     from tapeline.recipe import variables
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(variables, "write_bundle", full)
     with pytest.raises(OSError, match="No space left"):
-        checkpoints.write(tmp_path, state.snapshot())
+        disk.write(tmp_path, state.snapshot())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_in_the_thread_is_raised_at_the_next_call(state, tmp_path):
-    from tapeline.train.checkpoints import Writer
+    from tapeline.train.checkpoints.disk import Writer
 
     blocked = tmp_path / "file"
     blocked.write_text("no folder can be here")
@@ -111,16 +111,16 @@ def test_an_error_in_the_thread_is_raised_at_the_next_call(state, tmp_path):
 
 def test_a_checkpoint_is_the_state_when_it_was_asked_for(state, tf, tmp_path):
     """Writing goes on in a thread while the variables change; what is written is the snapshot."""
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
     state.variables["w"].assign(tf.fill([700], 1.0))
     state.step = 30
-    writer = checkpoints.Writer(tmp_path, keep=2, on_saved=lambda *_: None)
+    writer = disk.Writer(tmp_path, keep=2, on_saved=lambda *_: None)
     writer.start(state.snapshot())
     for _ in range(200):
         state.variables["w"].assign_add(tf.ones([700]))
     writer.close()
-    read = checkpoints.read(checkpoints.saved(tmp_path)[0], state.expected)
+    read = disk.read(disk.saved(tmp_path)[0], state.expected)
     assert np.array_equal(read.tensors["state/w"], np.ones(700, np.float32))
 
 
@@ -136,14 +136,14 @@ def files_of_at_most(size):
 
 
 def test_a_disk_that_refuses_a_checkpoint_is_said_and_tried_again(state, tmp_path):
-    from tapeline.train import checkpoints
-    from tapeline.train.records import Started
-    from tapeline.train.saving import Saving
-    from tapeline.train.settings import CheckpointPolicy
+    from tapeline.config.train import CheckpointPolicy
+    from tapeline.train.checkpoints import disk
+    from tapeline.train.checkpoints.saving import Saving
+    from tapeline.train.engine.records import Started
 
     now, said, stood = 0.0, [], []
     state.step = 0
-    writer = checkpoints.Writer(
+    writer = disk.Writer(
         tmp_path, keep=2, on_saved=lambda step, *_: stood.append(step), on_failed=said.append
     )  # fmt: skip
     saving = Saving(CheckpointPolicy(every_steps=10), state, writer, clock=lambda: now)
@@ -174,8 +174,8 @@ def test_a_disk_that_refuses_a_checkpoint_is_said_and_tried_again(state, tmp_pat
 
 
 def test_what_ends_a_run_says_which_checkpoint_stands(state, tmp_path):
-    from tapeline.errors import Interrupted, LimitReached
-    from tapeline.train.checkpoints import SAVED, Writer
+    from tapeline.runtime.errors import Interrupted, LimitReached
+    from tapeline.train.checkpoints.disk import SAVED, Writer
 
     writer = Writer(tmp_path, keep=2, on_saved=lambda *_: None)
     with files_of_at_most(1000):
@@ -189,12 +189,12 @@ def test_what_ends_a_run_says_which_checkpoint_stands(state, tmp_path):
 
 
 def test_a_killed_writer_keeps_no_room(state, folder):
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
     half = folder / ".step-000000000030.1.partial"
     half.mkdir()
     (half / "state.index").touch()
-    checkpoints.remove_partial(folder)
+    disk.remove_partial(folder)
     assert sorted(path.name for path in folder.iterdir()) == ["step-000000000010", "step-000000000020"]
 
 
@@ -208,65 +208,65 @@ def test_a_killed_writer_keeps_no_room(state, folder):
     ],
 )
 def test_a_whole_checkpoint_that_does_not_fit_is_refused_and_stays(folder, tf, variables, metrics, said):
-    from tapeline.errors import InputError
-    from tapeline.train import checkpoints
-    from tapeline.train.state import State
+    from tapeline.runtime.errors import InputError
+    from tapeline.train.checkpoints import disk
+    from tapeline.train.engine.state import State
 
     types = {name: tf.int64 if name == "n" else tf.float32 for name in variables}
     other = State({n: tf.Variable(tf.zeros(s, types[n])) for n, s in variables.items()}, ("w",), metrics)
     before = sorted(folder.iterdir())
     with pytest.raises(InputError, match=f"{said}: start at step 0 with --fresh"):
-        checkpoints.newest(folder, other.expected, print)
+        disk.newest(folder, other.expected, print)
     assert sorted(folder.iterdir()) == before
 
 
 def test_all_are_damaged(state, folder):
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
-    for path in checkpoints.saved(folder):
+    for path in disk.saved(folder):
         (path / "manifest").write_bytes(b"")
     said = []
-    assert checkpoints.newest(folder, state.expected, said.append) is None
+    assert disk.newest(folder, state.expected, said.append) is None
     assert said[-1].endswith("all 2 are damaged")
 
 
 @pytest.mark.parametrize("shape", [None, [None, 3]])
 def test_a_variable_of_unknown_shape_is_restored(tf, tmp_path, shape):
-    from tapeline.train import checkpoints
-    from tapeline.train.state import State
+    from tapeline.train.checkpoints import disk
+    from tapeline.train.engine.state import State
 
     def state(rows):
         value = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
         return State({"w": tf.Variable(value, shape=tf.TensorShape(shape))}, ("w",), ("loss",))
 
     one, other = state(4), state(1)
-    checkpoints.write(tmp_path, one.snapshot())
-    other.restore(checkpoints.newest(tmp_path, other.expected, print))
+    disk.write(tmp_path, one.snapshot())
+    other.restore(disk.newest(tmp_path, other.expected, print))
     assert np.array_equal(other.variables["w"].read_value(), one.variables["w"].read_value())
 
 
 def test_each_damaged_checkpoint_of_a_step_is_put_aside_under_a_name_of_its_own(state, tf, tmp_path):
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
     said = []
     for _ in range(4):
         state.step = 10
-        path = checkpoints.write(tmp_path, state.snapshot())
+        path = disk.write(tmp_path, state.snapshot())
         (path / "manifest").write_text("")
-        assert checkpoints.newest(tmp_path, state.expected, said.append) is None
+        assert disk.newest(tmp_path, state.expected, said.append) is None
     damaged = [f"damaged-step-000000000010{ending}" for ending in ("", ".2", ".3", ".4")]
     assert sorted(path.name for path in tmp_path.iterdir()) == damaged
     assert sum("damaged and not used" in text for text in said) == 4
-    checkpoints.write(tmp_path, state.snapshot())
-    checkpoints.remove_all(tmp_path)
+    disk.write(tmp_path, state.snapshot())
+    disk.remove_all(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_writer_is_busy_while_it_writes(state, tmp_path):
-    from tapeline.train import checkpoints
+    from tapeline.train.checkpoints import disk
 
     seen = []
-    writer = checkpoints.Writer(tmp_path, keep=1, on_saved=lambda *_: seen.append(writer.busy))
+    writer = disk.Writer(tmp_path, keep=1, on_saved=lambda *_: seen.append(writer.busy))
     with writer._lock:  # as a write in another thread holds it
         writer.start(state.snapshot())
         assert writer.busy

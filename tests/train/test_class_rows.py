@@ -6,7 +6,7 @@ import pytest
 import recipes
 from trainings import Run
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 HEAD = ("Dense(3, dtype", 'Dense(len(self.features["label"].classes), dtype')
 OLD, NEW = ("bat", "cat", "dog"), ("ant", "bat", "cat", "dog")

@@ -5,7 +5,7 @@ import pytest
 import recipes
 from trainings import Run
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 STEP = "    def loss(self"
 

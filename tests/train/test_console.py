@@ -2,8 +2,8 @@
 
 import io
 
-from tapeline.train.console import Console, figures
-from tapeline.train.records import LoopEnded, Note, Saved, Skipped, Validated
+from tapeline.train.engine.records import LoopEnded, Note, Saved, Skipped, Validated
+from tapeline.train.observers.console import Console, figures
 
 
 def loop(start, step, seconds=1.0, **metrics):

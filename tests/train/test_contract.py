@@ -4,7 +4,7 @@ import pytest
 from pipelines import ONE_PER_RECIPE, PIPELINES, STEPS_PER_EPOCH, stand_in, without_models
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 EPOCHS = 3
 

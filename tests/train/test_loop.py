@@ -8,9 +8,9 @@ import pytest
 import recipes
 from trainings import Lengths, Run
 
-from tapeline.train.batches import Batches
-from tapeline.train.records import LoopEnded
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
+from tapeline.train.data.batches import Batches
+from tapeline.train.engine.records import LoopEnded
 
 
 def assembled(tmp_path, recipe=None, dataset=None, **settings):
@@ -34,7 +34,7 @@ def test_one_trace_whatever_the_length(tmp_path, tf, mode):
 
 def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
     """The last chunk too, so that it does not compile again."""
-    from tapeline.train import feed
+    from tapeline.train.data import feed
 
     monkeypatch.setattr(feed, "CHUNK_STEPS", 7)
     parts = assembled(tmp_path)
@@ -45,7 +45,7 @@ def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
 
 
 def test_a_chunk_holds_no_more_bytes_than_it_may(tmp_path, tf, monkeypatch):
-    from tapeline.train import feed
+    from tapeline.train.data import feed
 
     data = datasets.points(tmp_path / "points", examples=64)
     recipe = recipes.write(tmp_path)
@@ -56,7 +56,7 @@ def test_a_chunk_holds_no_more_bytes_than_it_may(tmp_path, tf, monkeypatch):
 
 
 def test_streamed_chunks_share_memory_only_when_they_are_not_held(tmp_path, tf, monkeypatch):
-    from tapeline.train import feed
+    from tapeline.train.data import feed
 
     monkeypatch.setattr(feed, "CHUNK_STEPS", 4)
     dataset = datasets.points(tmp_path / "points", examples=64)

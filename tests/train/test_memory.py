@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tapeline.train import memory
+from tapeline.train.data import memory
 
 MIB = 2**20
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -51,7 +51,7 @@ IN_GROUP = """
 import os, sys
 from pathlib import Path
 (Path(sys.argv[1]) / "cgroup.procs").write_text(str(os.getpid()))
-from tapeline.train import memory
+from tapeline.train.data import memory
 print(memory.usable(), memory.fits_in_ram(15 * 2**20), memory.fits_in_ram(70 * 2**20))
 """
 

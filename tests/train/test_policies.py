@@ -2,11 +2,11 @@
 
 import pytest
 
-from tapeline.errors import LimitReached
+from tapeline.config.train import CheckpointPolicy
+from tapeline.runtime.errors import LimitReached
+from tapeline.train.engine.pace import Pace
+from tapeline.train.engine.records import LoopEnded, Started
 from tapeline.train.limit import TimeLimit
-from tapeline.train.pace import Pace
-from tapeline.train.records import LoopEnded, Started
-from tapeline.train.settings import CheckpointPolicy
 
 
 def test_loops_grow_to_four_tenths_of_a_second():
@@ -57,13 +57,13 @@ def test_replays_halve_down_to_one_step():
     ],
 )
 def test_a_checkpoint_is_due(tf, policy, last, step, seconds, due):
-    from tapeline.train.checkpoints import is_due
+    from tapeline.train.checkpoints.disk import is_due
 
     assert is_due(CheckpointPolicy(**policy), last=last, step=step, seconds=seconds) is due
 
 
 def test_the_newest_stay(tf, tmp_path):
-    from tapeline.train.checkpoints import superseded
+    from tapeline.train.checkpoints.disk import superseded
 
     paths = [tmp_path / f"step-{step:012d}" for step in (5, 20, 10)]
     assert [path.name[-2:] for path in superseded(paths, 2)] == ["05"]
@@ -85,9 +85,9 @@ def test_the_time_limit_counts_from_the_start():
 
 
 def test_checkpoints_are_begun_by_steps_by_time_and_never_two_at_once(tf, tmp_path):
-    from tapeline.train.checkpoints import Writer
-    from tapeline.train.saving import Saving
-    from tapeline.train.state import State
+    from tapeline.train.checkpoints.disk import Writer
+    from tapeline.train.checkpoints.saving import Saving
+    from tapeline.train.engine.state import State
 
     state, now, saved = State({"w": tf.Variable(0.0)}, ("w",), ("loss",)), [1000.0], []
     writer = Writer(tmp_path, keep=1, on_saved=lambda step, *_: saved.append(step))

@@ -5,8 +5,8 @@ import pytest
 import recipes
 from trainings import Run
 
-from tapeline.errors import InputError
-from tapeline.train import profiling
+from tapeline.runtime.errors import InputError
+from tapeline.train.observers import profiling
 
 
 def test_steps_that_this_run_does_not_do(tmp_path, tf):

@@ -5,8 +5,8 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.errors import InputError
-from tapeline.train.rehearsal import Rehearsed
+from tapeline.runtime.errors import InputError
+from tapeline.train.checks.rehearsal import Rehearsed
 
 PREDICT = '        return {"y": self.model(inputs["x"], training=False)}\n'
 SIGNATURES = PREDICT + "\n    def signatures(self):\n        return {}\n"

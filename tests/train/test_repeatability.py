@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tapeline.errors import NotRepeatable
-from tapeline.train.repeatability import Made, check_same
+from tapeline.runtime.errors import NotRepeatable
+from tapeline.train.checks.repeatability import Made, check_same
 
 FIRST = (("1.0", "a constant in train_step, line 7,"), ("2.0", "a constant in train_step, line 8,"))
 

@@ -5,7 +5,7 @@ import pytest
 import recipes
 from trainings import Run
 
-from tapeline.errors import InputError, RunError
+from tapeline.runtime.errors import InputError, RunError
 
 PREDICT = "    def predict(self"
 PREPARE = "    def prepare(self, batch, context):\n        pass\n\n" + PREDICT

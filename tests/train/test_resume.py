@@ -5,8 +5,8 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after, waiting_for_saves
 
-from tapeline.errors import InputError, LimitReached, RunError
-from tapeline.train.records import LoopEnded, Saved, Skipped, Validated
+from tapeline.runtime.errors import InputError, LimitReached, RunError
+from tapeline.train.engine.records import LoopEnded, Saved, Skipped, Validated
 
 ALL = {
     "epochs": 4,
@@ -107,7 +107,7 @@ def test_patience_ends_early_and_is_a_result(run):
 
 
 def test_no_data_is_read_after_patience_ran_out(run, monkeypatch):
-    from tapeline.train import feed
+    from tapeline.train.data import feed
 
     read, chunks = [], feed.Feed.chunks
     monkeypatch.setattr(feed, "CHUNK_STEPS", 1)

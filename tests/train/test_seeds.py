@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import recipes
 
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
 
 DROPOUTS = """
 import keras, tensorflow as tf

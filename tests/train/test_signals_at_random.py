@@ -20,7 +20,7 @@ import pytest
 import recipes
 from projects import write_params
 
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNT = int(os.environ.get("TAPELINE_SIGNALS", "8"))
@@ -99,9 +99,9 @@ def one(folder: Path, mode: str, chance: random.Random, wanted: str) -> tuple[st
 @pytest.mark.alone
 @pytest.mark.timeout(3600)
 def test_every_signal_leaves_a_checkpoint_that_restores(tmp_path, tf):
-    from tapeline.dataset import Dataset
-    from tapeline.train import checkpoints
+    from tapeline.dataset.columns import Dataset
     from tapeline.train.assembly import assemble
+    from tapeline.train.checkpoints import disk
 
     kinds = ("compiling", "training", "validating", "checkpointing")
     asked = [(tmp_path / str(n), ("graph", "xla")[n % 2], random.Random(n), kinds[n // 2 % 4]) for n in range(COUNT)]
@@ -117,7 +117,7 @@ def test_every_signal_leaves_a_checkpoint_that_restores(tmp_path, tf):
         assert seconds < 5, (found, seconds)
         (place,) = (folder / ".tapeline" / "checkpoints" / "long").iterdir()
         said: list[str] = []
-        snapshot = checkpoints.newest(place, state.expected, said.append)
+        snapshot = disk.newest(place, state.expected, said.append)
         assert snapshot is not None, (found, folder)
         assert not said
         state.restore(snapshot)

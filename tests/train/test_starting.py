@@ -10,9 +10,9 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
+from tapeline.train.engine.records import LoopEnded
 from tapeline.train.options import steps
-from tapeline.train.records import LoopEnded
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_scalars_and_pictures_for_tensorboard(run, tmp_path, tf):
 def test_the_last_of_several_other_runs_is_compared_and_many_differences_are_counted(tf, tmp_path):
     import os
 
-    from tapeline import files
+    from tapeline.runtime import files
     from tapeline.train import starting
 
     for age, (name, covered) in enumerate(

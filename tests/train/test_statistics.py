@@ -7,7 +7,7 @@ import recipes
 from chains import Chain
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 STANDARD = '''"""Inputs of unlike units, standardized; the rarer class weighs more."""
 import keras, numpy as np, tensorflow as tf

@@ -133,8 +133,8 @@ def test_a_signal_before_there_is_state(project):
 
 WATCHED = """
 import os, signal, sys, time
-from tapeline.errors import Interrupted
-from tapeline.train.stopping import Stopper, leave_at_once
+from tapeline.runtime.errors import Interrupted
+from tapeline.train.engine.stopping import Stopper, leave_at_once
 
 def save(number):
     SAVE

@@ -12,8 +12,8 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
+from tapeline.dataset.columns import Dataset
+from tapeline.runtime.errors import InputError
 
 NO_NORM = (
     "keras.layers.Dense(16, use_bias=False), keras.layers.BatchNormalization(), keras.layers.ReLU(),",
@@ -242,7 +242,7 @@ def test_the_average_is_kept_measured_and_resumed(make, tf, mode):
 
 
 def initial_weights(run, tf):
-    from tapeline.dataset import Dataset
+    from tapeline.dataset.columns import Dataset
     from tapeline.recipe import loading, variables
 
     built = loading.build(run.recipe, {}, Dataset.open(run.dataset).features)

@@ -12,8 +12,8 @@ import datasets
 import pytest
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.errors import InputError
-from tapeline.train.records import LoopEnded
+from tapeline.runtime.errors import InputError
+from tapeline.train.engine.records import LoopEnded
 
 RECIPE = """
 import itertools, os, random, time, uuid
@@ -574,7 +574,7 @@ START = """
 import sys
 from pathlib import Path
 sys.path[:0] = ["src", "tests/support"]
-from tapeline import startup; startup.tensorflow()
+from tapeline.runtime import startup; startup.tensorflow()
 from trainings import Crash, Lengths, Run, crash_after
 folder = Path(sys.argv[1])
 run = Run(folder / "run", folder / "trap.py", folder / "points", epochs=3, batch_size=8, checkpoint={"every_steps": 3})

@@ -10,7 +10,7 @@ import pytest
 import recipes
 from ruamel.yaml import YAML
 
-from tapeline import cli
+from tapeline.cli.main import main
 
 
 class Folder:
@@ -31,7 +31,7 @@ class Folder:
 
     def call(self, *arguments: str) -> tuple[int, list[str], str]:
         """Return the exit status, the lines on the standard output, and the standard error."""
-        status = cli.main(list(arguments))
+        status = main(list(arguments))
         said = self._capsys.readouterr()
         return status, said.out.splitlines(), said.err
 

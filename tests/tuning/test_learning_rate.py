@@ -1,12 +1,14 @@
 """`tapeline lr-find` on real tiny recipes: the rate, the picture, and nothing else."""
 
+from pathlib import Path
+
 import datasets
 import pytest
 import recipes
 from ruamel.yaml import YAML
 
-from tapeline import cli
-from tapeline.train.settings import TrainSettings
+import tapeline
+from tapeline.config.train import TrainSettings
 
 
 def rate_of(lines):
@@ -136,7 +138,7 @@ def test_no_parameter_no_optimizer_no_metric(project, tf):
     ],
 )
 def test_bad_input_is_one_line_before_tensorflow(project, tf, monkeypatch, arguments, said):
-    from tapeline import startup
+    from tapeline.runtime import startup
 
     monkeypatch.setattr(startup, "tensorflow", lambda: pytest.fail("TensorFlow was started"))
     project.save()
@@ -153,8 +155,8 @@ def test_the_command_line_takes_both_without_tensorflow():
     import sys
 
     program = (
-        "import sys\nfrom tapeline.tuning import learning_rate, modes\nfrom tapeline import cli\n"
+        "import sys\nfrom tapeline.tuning import learning_rate, modes\nfrom tapeline.cli.main import main\n"
         "assert not {'tensorflow', 'keras', 'matplotlib'} & set(sys.modules)"
     )
-    src = str(cli.Path(cli.__file__).parents[1])
+    src = str(Path(tapeline.__file__).parents[1])
     subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": src}, check=True)

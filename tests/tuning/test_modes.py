@@ -7,7 +7,7 @@ import pytest
 import recipes
 from ruamel.yaml import YAML
 
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
 from tapeline.tuning.choice import Measured, Mode, allowed, candidates, is_good, replicated, winner
 
 GRAPH, XLA, HALF = Mode("graph", "float32"), Mode("xla", "float32"), Mode("graph", "mixed_bfloat16")
@@ -110,7 +110,7 @@ def test_every_mode_of_a_recipe(project, tf, monkeypatch):
 
 def test_the_loss_is_that_of_training(project, tf):
     """By hand: the mean over steps 5 to 9 of the same batches from the same weights."""
-    from tapeline.dataset import Dataset
+    from tapeline.dataset.columns import Dataset
     from tapeline.train.assembly import assemble
     from tapeline.tuning.measuring import measure
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tapeline.errors import InputError
-from tapeline.validate.settings import Bound
+from tapeline.config.validate import Bound
+from tapeline.runtime.errors import InputError
 from tapeline.validate.verdict import judge
 
 

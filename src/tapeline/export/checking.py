@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tapeline import processes
-from tapeline.errors import RunError
 from tapeline.export import check
+from tapeline.runtime import processes
+from tapeline.runtime.errors import RunError
 
 
 class Checker:

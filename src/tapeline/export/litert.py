@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline import startup
-from tapeline.errors import RunError
-from tapeline.export.settings import Precision
+from tapeline.config.export import Precision
+from tapeline.runtime import startup
+from tapeline.runtime.errors import RunError
 
 SIGNATURE = "serving_default"
 BATCH = 256

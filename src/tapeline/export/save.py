@@ -9,16 +9,17 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline import arrays, files
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
+from tapeline.config.export import ExportSettings, Precision
+from tapeline.dataset.columns import Dataset
 from tapeline.export import empty_batches, litert, tables, warm_up
 from tapeline.export.checking import Checker
-from tapeline.export.settings import ExportSettings, Precision
+from tapeline.parsing import arrays
 from tapeline.recipe import Recipe, loading, variables
 from tapeline.recipe.contract import Columns
 from tapeline.recipe.trained import load
-from tapeline.report import Report
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+from tapeline.runtime.progress import Report
 
 SAVED_MODEL = "saved_model"
 

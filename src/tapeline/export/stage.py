@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tapeline import files, json_text, startup
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError, VerdictNo
+from tapeline.config.export import ExportSettings
+from tapeline.dataset.columns import Dataset
 from tapeline.export import checking
-from tapeline.export.settings import ExportSettings
-from tapeline.report import Report, silent
+from tapeline.parsing import json_text
+from tapeline.runtime import files, startup
+from tapeline.runtime.errors import InputError, VerdictNo
+from tapeline.runtime.progress import Report, silent
 
 
 def export(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 TOLD = 4
 """Cells that a message names, the first one included."""

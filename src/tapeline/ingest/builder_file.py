@@ -15,11 +15,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from tapeline import files, startup
-from tapeline.errors import InputError, TapelineError
-from tapeline.ingest.settings import BuilderSource
+from tapeline.config.ingest import BuilderSource
 from tapeline.ingest.source import SPLITS, Source, split_name
-from tapeline.report import Report
+from tapeline.runtime import files, startup
+from tapeline.runtime.errors import InputError, TapelineError
+from tapeline.runtime.progress import Report
 
 SUFFIX = "_dataset_builder"
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)

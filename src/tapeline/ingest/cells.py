@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tapeline.errors import InputError
 from tapeline.ingest.bad_cells import BadCell, BadCells
+from tapeline.runtime.errors import InputError
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 EXACT = 2.0**24

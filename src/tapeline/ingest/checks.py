@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.dataset import Feature
-from tapeline.errors import InputError
+from tapeline.dataset.columns import Feature
 from tapeline.ingest.source import Examples
+from tapeline.runtime.errors import InputError
 
 
 def check(examples: Examples, features: Mapping[str, Feature]) -> None:

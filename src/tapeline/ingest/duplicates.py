@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.dataset import Feature
+from tapeline.dataset.columns import Feature
 from tapeline.ingest.source import SPLITS, Examples
 
 NAMED = 3

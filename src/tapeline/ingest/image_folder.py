@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tapeline import files
-from tapeline.dataset import Feature
-from tapeline.errors import InputError
+from tapeline.config.ingest import ImageFolderSource
+from tapeline.dataset.columns import Feature
 from tapeline.ingest import jpeg
 from tapeline.ingest.pixels import GREY, decoded, upright
 from tapeline.ingest.remarks import named
-from tapeline.ingest.settings import ImageFolderSource
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece, split_name
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 
 @dataclass(frozen=True)

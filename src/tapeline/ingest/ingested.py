@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tapeline.dataset import Dataset, Feature
-from tapeline.ingest.settings import IngestedSource
+from tapeline.config.ingest import IngestedSource
+from tapeline.dataset.columns import Dataset, Feature
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece
 
 

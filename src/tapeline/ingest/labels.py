@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 WHOLE = re.compile(r"-?[0-9]+")
 

@@ -7,8 +7,8 @@ from typing import IO
 
 from PIL import Image, ImageOps
 
-from tapeline import files
-from tapeline.errors import InputError
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 GREY = {"1", "L", "LA"}
 COLOUR = {"P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}

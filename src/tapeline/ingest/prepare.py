@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 import tensorflow_datasets as tfds
 
-from tapeline.errors import InputError, RunError
 from tapeline.ingest.network import unreachable
-from tapeline.report import Report
+from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.progress import Report
 
 
 def prepare(builder: Any, *, downloads: Path, bring: str, report: Report) -> None:

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tapeline.report import Report
+from tapeline.runtime.progress import Report
 
 REPORTED = 0.3
 """Seconds between two reports."""

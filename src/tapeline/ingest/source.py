@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.dataset import Feature
-from tapeline.errors import InputError
+from tapeline.dataset.columns import Feature
+from tapeline.runtime.errors import InputError
 
 PIECE_BYTES = 8 * 2**20
 PIECE_EXAMPLES = 1024

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.dataset import Feature
+from tapeline.dataset.columns import Feature
 from tapeline.ingest.source import Examples
 
 

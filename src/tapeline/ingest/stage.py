@@ -11,15 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tapeline import files
-from tapeline.dataset import INDEX, Feature
-from tapeline.errors import InputError
-from tapeline.ingest.checks import check
-from tapeline.ingest.columns import ColumnWriter
-from tapeline.ingest.duplicates import Duplicates
-from tapeline.ingest.progress import ExampleCounter
-from tapeline.ingest.remarks import Constants, alike, unlearned
-from tapeline.ingest.settings import (
+from tapeline.config.ingest import (
     BuilderSource,
     ImageFolderSource,
     IngestedSource,
@@ -27,10 +19,18 @@ from tapeline.ingest.settings import (
     TableSource,
     TfdsSource,
 )
+from tapeline.dataset.columns import INDEX, Feature
+from tapeline.ingest.checks import check
+from tapeline.ingest.columns import ColumnWriter
+from tapeline.ingest.duplicates import Duplicates
+from tapeline.ingest.progress import ExampleCounter
+from tapeline.ingest.remarks import Constants, alike, unlearned
 from tapeline.ingest.source import SPLITS, Source
 from tapeline.ingest.split import cut
 from tapeline.ingest.statistics import describe
-from tapeline.report import Report, silent
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+from tapeline.runtime.progress import Report, silent
 
 
 def ingest(

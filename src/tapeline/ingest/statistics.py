@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tapeline.dataset import Feature
-from tapeline.statistics import class_counts, moments
+from tapeline.dataset.columns import Feature
+from tapeline.dataset.statistics import class_counts, moments
 
 
 def describe(path: Path, feature: Feature) -> dict[str, Any]:

@@ -17,17 +17,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from tapeline import files
-from tapeline.dataset import Feature
-from tapeline.errors import InputError
+from tapeline.config.ingest import TableSource
+from tapeline.dataset.columns import Feature
 from tapeline.ingest.bad_cells import Collected
 from tapeline.ingest.cells import Cells, check_numbers, check_words
 from tapeline.ingest.class_ids import LooksLikeIds
 from tapeline.ingest.fractions import Fractions, Keys
 from tapeline.ingest.labels import Classes, find_classes
-from tapeline.ingest.settings import TableSource
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, split_name
 from tapeline.ingest.split import contents
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 CSV_BLOCK_BYTES = 2**20
 PARQUET_ROWS = 4096

@@ -12,13 +12,13 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from tapeline import startup
-from tapeline.errors import InputError, RunError, TapelineError
+from tapeline.config.ingest import TfdsSource
 from tapeline.ingest import tfds_reader
 from tapeline.ingest.prepare import one_line, prepare
-from tapeline.ingest.settings import TfdsSource
 from tapeline.ingest.source import Source
-from tapeline.report import Report
+from tapeline.runtime import startup
+from tapeline.runtime.errors import InputError, RunError, TapelineError
+from tapeline.runtime.progress import Report
 
 
 def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:

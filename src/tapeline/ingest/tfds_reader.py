@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from tapeline.dataset import Feature
-from tapeline.errors import InputError
+from tapeline.dataset.columns import Feature
 from tapeline.ingest.prepare import one_line
 from tapeline.ingest.source import Examples, Source, chosen_features, piece
-from tapeline.untuned import untuned
+from tapeline.runtime.errors import InputError
+from tapeline.runtime.untuned import untuned
 
 INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 NUMBERS = {"bool", *INTEGERS, "float16", "float32", "float64"}

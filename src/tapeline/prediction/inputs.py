@@ -17,8 +17,9 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline import arrays, files, json_text
-from tapeline.errors import InputError
+from tapeline.parsing import arrays, json_text
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 KINDS = (".npy", ".npz", ".csv", ".jsonl", *IMAGES)

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from tapeline import files as writing
-from tapeline import startup
-from tapeline.errors import InputError, RunError, graph_reason
 from tapeline.prediction import inputs, outputs
 from tapeline.prediction.inputs import Signature
 from tapeline.prediction.outputs import Format, Writer
 from tapeline.registry.model import SAVED_MODEL, Model
 from tapeline.registry.registry import Registry
-from tapeline.registry.state import Version
+from tapeline.registry.tags.state import Version
+from tapeline.runtime import files as writing
+from tapeline.runtime import startup
+from tapeline.runtime.errors import InputError, RunError, graph_reason
 
 DEFAULT = "serving_default"
 

@@ -3,7 +3,7 @@
 from tapeline.recipe import RecipeParams, Supervised, field
 """
 
-from tapeline.hyperparameters import RecipeParams, field
+from tapeline.config.hyperparameters import RecipeParams, field
 from tapeline.recipe import schedules
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe

@@ -13,15 +13,15 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline.dataset import Feature
-from tapeline.errors import InputError
-from tapeline.hyperparameters import RecipeParams, Transforms
+from tapeline.config.hyperparameters import RecipeParams, Transforms
+from tapeline.dataset.columns import Feature
+from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe import fused_layers, fused_updates
 from tapeline.recipe.context import Context
 from tapeline.recipe.gradients import transform
 from tapeline.recipe.noise import Noise
 from tapeline.recipe.variables import layers
-from tapeline.statistics import TrainStatistics
+from tapeline.runtime.errors import InputError
 
 Batch = Mapping[str, tf.Tensor]
 """Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""

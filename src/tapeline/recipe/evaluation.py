@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
+from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
 from tapeline.recipe.metrics import means, sums_and_counts
+from tapeline.runtime.errors import InputError
 
 
 class Evaluation:

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 _UNFUSED = (
     "amsgrad",

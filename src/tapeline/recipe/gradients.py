@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from tapeline.hyperparameters import Transforms
+from tapeline.config.hyperparameters import Transforms
 
 
 def transform(

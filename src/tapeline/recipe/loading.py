@@ -14,12 +14,12 @@ import keras
 import pydantic
 import tensorflow as tf
 
-from tapeline import files
-from tapeline.dataset import Feature
-from tapeline.errors import InputError, RunError, TapelineError, graph_reason
-from tapeline.mistakes import mistakes_in
+from tapeline.config.mistakes import mistakes_in
+from tapeline.dataset.columns import Feature
+from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe.contract import Recipe
-from tapeline.statistics import TrainStatistics
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_reason
 
 
 def load(path: Path) -> type[Recipe]:

@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline.errors import InputError
 from tapeline.recipe.contract import Metrics
+from tapeline.runtime.errors import InputError
 
 
 def sums_and_counts(metrics: Metrics, *, of: str = "loss") -> tuple[list[str], tf.Tensor]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 
 def optimizer(name: str, learning_rate: Any, **options: Any) -> Any:

@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline import arrays
-from tapeline.errors import InputError
+from tapeline.parsing import arrays
 from tapeline.recipe.contract import Columns
+from tapeline.runtime.errors import InputError
 
 DEFAULT = "serving_default"
 

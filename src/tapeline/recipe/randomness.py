@@ -16,8 +16,8 @@ from keras.src.backend.common import global_state
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from tensorflow.python.ops import image_ops_impl, random_crop_ops
 
-from tapeline.errors import InputError
 from tapeline.recipe.context import Context
+from tapeline.runtime.errors import InputError
 
 _STATES = 3
 """The first of the contexts that seed generators get; 1 is for transforms of gradients and 2 for `prepare`."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.errors import InputError
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.metrics import sums_and_counts
 from tapeline.recipe.micro_batches import one_after_the_other, side_by_side
+from tapeline.runtime.errors import InputError
 
 
 class Supervised(Recipe):

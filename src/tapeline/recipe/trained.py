@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tapeline.dataset import Dataset
+from tapeline.dataset.columns import Dataset
+from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe import Recipe, loading, variables
-from tapeline.statistics import TrainStatistics
 
 
 def load(recipe: Path, params: Mapping[str, Any], dataset: Dataset, folder: Path) -> Recipe:

@@ -1,7 +1,7 @@
 """Every variable that a recipe holds, by name; and writing and reading them as one TensorFlow bundle.
 
 A recipe may keep its models and optimizers in any attribute, in lists, dicts and objects of its own. The walk
-finds them all; `tapeline.train.completeness` proves, from the traced loop, that it did.
+finds them all; `tapeline.train.checks.completeness` proves, from the traced loop, that it did.
 """
 
 import os
@@ -14,9 +14,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tapeline import files
-from tapeline.errors import InputError, RunError
 from tapeline.recipe import randomness
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, RunError
 
 BUNDLE = "weights"
 LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType, tf.Tensor)

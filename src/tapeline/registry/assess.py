@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.errors import InputError
-from tapeline.registry import classes, examples, gate, probing
-from tapeline.registry.examples import Examples
-from tapeline.registry.gate import Contender
-from tapeline.registry.measures import Target
+from tapeline.config.registry import CheckSettings, GateSettings
+from tapeline.registry.gate import classes, decision, examples, probing
+from tapeline.registry.gate.decision import Contender
+from tapeline.registry.gate.examples import Examples
+from tapeline.registry.gate.measures import Target
+from tapeline.registry.gate.probing import Answer
+from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.model import SAVED_MODEL, Model
-from tapeline.registry.probing import Answer
 from tapeline.registry.registry import Registry
-from tapeline.registry.state import Version
-from tapeline.registry.verdict import Verdict
-from tapeline.registry_settings import CheckSettings, GateSettings
+from tapeline.registry.tags.state import Version
+from tapeline.runtime.errors import InputError
 from tapeline.validate import finite
 
 DEFAULT = "serving_default"
@@ -109,7 +109,7 @@ class _Trial:
         challenger = self._contender(self._version, self._model, answers)
         champion, failures = self._opponent(target)
         features = {asked.feature: np.asarray(self._examples.column(asked.feature)) for asked in self._gate.slices}
-        return failures + gate.judge(self._gate, challenger, champion, target, features)
+        return failures + decision.judge(self._gate, challenger, champion, target, features)
 
     def _contender(self, version: Version, model: Model, answers: Mapping[str, NDArray[Any]]) -> Contender:
         tested_on = f"{self._registry.recorded(version).data(model.dataset)} {model.split}"

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tapeline.errors import plain
 from tapeline.registry.lock_file import LOCK
 from tapeline.registry.registry import Registry
 from tapeline.registry.sentences import sentence
-from tapeline.registry.state import Version
+from tapeline.registry.tags.state import Version
+from tapeline.runtime.errors import plain
 
 
 def lineage(registry: Registry, version: Version) -> dict[str, Any]:

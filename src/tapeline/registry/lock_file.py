@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tapeline import dvc_lock
-from tapeline.dvc_lock import LOCK
-from tapeline.errors import InputError
 from tapeline.registry.repository import Repository
+from tapeline.repository import dvc_lock
+from tapeline.repository.dvc_lock import LOCK
+from tapeline.runtime.errors import InputError
 
 __all__ = ["LOCK", "Recorded", "recorded"]
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tapeline import json_text
-from tapeline.errors import InputError
+from tapeline.parsing import json_text
+from tapeline.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from tapeline.registry.registry import Registry
-    from tapeline.registry.state import Version
     from tapeline.registry.store import Store
+    from tapeline.registry.tags.state import Version
 
 DESCRIPTION = "model.json"
 SAVED_MODEL = "saved_model"

@@ -6,10 +6,10 @@ left either the old version or the new one in each, and running again brings the
 
 from typing import Any
 
-from tapeline.errors import InputError, RunError, VerdictNo
+from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.registry import Registry
-from tapeline.registry.state import Assignment, State, Version
-from tapeline.registry.verdict import Verdict
+from tapeline.registry.tags.state import Assignment, State, Version
+from tapeline.runtime.errors import InputError, RunError, VerdictNo
 
 
 def check(registry: Registry, version: Version, stage: str, *, approved_by: str | None) -> Assignment | None:

@@ -5,14 +5,16 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tapeline import dvc_lock, json_text, yaml_text
-from tapeline.errors import InputError
-from tapeline.project import PARAMS
-from tapeline.registry import lock_file, names, state, tagging
+from tapeline.config.project import PARAMS
+from tapeline.parsing import json_text, yaml_text
+from tapeline.registry import lock_file
 from tapeline.registry.lock_file import Recorded
 from tapeline.registry.model import Model
 from tapeline.registry.registry import Registry
-from tapeline.registry.state import Version
+from tapeline.registry.tags import names, state, tagging
+from tapeline.registry.tags.state import Version
+from tapeline.repository import dvc_lock
+from tapeline.runtime.errors import InputError
 
 
 def register(

@@ -13,17 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tapeline import processes
-from tapeline.errors import InputError, TapelineError, plain
-from tapeline.params import Params
-from tapeline.project import Project
-from tapeline.registry import lock_file, names, state, tagging
-from tapeline.registry.names import Artifact, Reference
+from tapeline.config.params import Params
+from tapeline.config.project import Project
+from tapeline.config.registry import RegistrySettings
+from tapeline.registry import lock_file
 from tapeline.registry.repository import Repository
 from tapeline.registry.serving import Serving
-from tapeline.registry.state import Assignment, State, Version
 from tapeline.registry.store import Store
-from tapeline.registry_settings import RegistrySettings
+from tapeline.registry.tags import names, state, tagging
+from tapeline.registry.tags.names import Artifact, Reference
+from tapeline.registry.tags.state import Assignment, State, Version
+from tapeline.runtime import processes
+from tapeline.runtime.errors import InputError, TapelineError, plain
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tapeline.errors import InputError
-from tapeline.git import Git
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError
 
 FIELDS = ("refname:strip=2", "objecttype", "*objectname", "taggerdate:unix", "taggername", "taggeremail", "contents")
 

@@ -7,11 +7,12 @@ that was killed after that tag is finished by the next one, which does not go a 
 import sys
 from pathlib import Path
 
-from tapeline import files, json_text
-from tapeline.errors import InputError
-from tapeline.registry.names import Reference
+from tapeline.parsing import json_text
 from tapeline.registry.registry import Registry
-from tapeline.registry.state import Assignment, State
+from tapeline.registry.tags.names import Reference
+from tapeline.registry.tags.state import Assignment, State
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 
 def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None) -> tuple[str, Assignment]:

@@ -9,9 +9,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tapeline import files, json_text
-from tapeline.errors import InputError
+from tapeline.parsing import json_text
 from tapeline.registry.store import Store, md5_of, safe
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 INDEX = "version.json"
 SAVED_MODEL = "saved_model/"

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tapeline import files, json_text, processes
-from tapeline.dvc_lock import LOCK, MD5
-from tapeline.dvc_words import check_dependencies, check_files, in_one_line
-from tapeline.errors import InputError, RunError
+from tapeline.parsing import json_text
+from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
+from tapeline.repository.dvc_lock import LOCK, MD5
+from tapeline.runtime import files, processes
+from tapeline.runtime.errors import InputError, RunError
 
 
 class Store:

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from tapeline.errors import plain
 from tapeline.registry.lineage import moment
 from tapeline.registry.repository import Tag
-from tapeline.registry.state import State
+from tapeline.registry.tags.state import State
+from tapeline.runtime.errors import plain
 
 
 def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, str]]:

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
+from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Dataset
+from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe import Recipe, Supervised, evaluation, loading, variables
-from tapeline.statistics import TrainStatistics
-from tapeline.train import completeness, python_state, repeatability, requirements
-from tapeline.train.averaging import Average
-from tapeline.train.batches import Batches
-from tapeline.train.feed import Feed
-from tapeline.train.in_graph import InGraphValidation
-from tapeline.train.loop import Loop
-from tapeline.train.memory import fits_in_ram
-from tapeline.train.repeatability import Made
-from tapeline.train.settings import TrainSettings
-from tapeline.train.state import State
+from tapeline.runtime.errors import InputError
+from tapeline.train.checks import completeness, python_state, repeatability, requirements
+from tapeline.train.checks.repeatability import Made
+from tapeline.train.data.batches import Batches
+from tapeline.train.data.feed import Feed
+from tapeline.train.data.memory import fits_in_ram
+from tapeline.train.engine.averaging import Average
+from tapeline.train.engine.in_graph import InGraphValidation
+from tapeline.train.engine.loop import Loop
+from tapeline.train.engine.state import State
 
 OTHER = 1
 """For the first of two assemblies: a number that is drawn while tracing is drawn once, and shows as a difference."""

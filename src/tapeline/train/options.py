@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from tapeline.errors import InputError
+from tapeline.runtime.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

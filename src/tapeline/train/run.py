@@ -8,42 +8,35 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline import files, processes
-from tapeline.dataset import Dataset
-from tapeline.environment import machine
-from tapeline.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Dataset
 from tapeline.recipe import loading, variables
-from tapeline.report import Report
-from tapeline.train import checkpoints as stored
-from tapeline.train import (
-    class_rows,
-    fingerprint,
-    history,
-    initial,
-    profiling,
-    python_state,
-    rehearsal,
-    repeatability,
-    starting,
-)
+from tapeline.runtime import files, processes
+from tapeline.runtime.environment import machine
+from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.runtime.progress import Report
+from tapeline.train import starting
 from tapeline.train.assembly import Assembled, assemble, assemble_twice
-from tapeline.train.console import Console
-from tapeline.train.engine import Engine, Stops
+from tapeline.train.checkpoints import class_rows, fingerprint, initial
+from tapeline.train.checkpoints import disk as stored
+from tapeline.train.checkpoints.saving import Saving
+from tapeline.train.checks import python_state, rehearsal, repeatability
+from tapeline.train.checks.rehearsal import Expect
+from tapeline.train.engine.host import Engine, Stops
+from tapeline.train.engine.pace import Pace
+from tapeline.train.engine.records import Hook, Note, Record, Saved
+from tapeline.train.engine.state import State
+from tapeline.train.engine.stopping import Leave, Stopper
+from tapeline.train.engine.validation import Validation
 from tapeline.train.limit import TimeLimit
-from tapeline.train.observing import Observer
+from tapeline.train.observers import history, profiling
+from tapeline.train.observers.console import Console
+from tapeline.train.observers.observing import Observer
+from tapeline.train.observers.pictures import Pictures
+from tapeline.train.observers.profiling import Profile
+from tapeline.train.observers.progress import reporting
+from tapeline.train.observers.tensorboard import TensorBoard
 from tapeline.train.options import Options
-from tapeline.train.pace import Pace
-from tapeline.train.pictures import Pictures
-from tapeline.train.profiling import Profile
-from tapeline.train.records import Hook, Note, Record, Saved
-from tapeline.train.rehearsal import Expect
-from tapeline.train.saving import Saving
-from tapeline.train.settings import TrainSettings
-from tapeline.train.state import State
-from tapeline.train.stopping import Leave, Stopper
-from tapeline.train.telling import reporting
-from tapeline.train.tensorboard import TensorBoard
-from tapeline.train.validation import Validation
 
 
 def run(

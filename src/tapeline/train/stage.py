@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tapeline import startup
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
-from tapeline.report import Report, silent
+from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Dataset
+from tapeline.runtime import startup
+from tapeline.runtime.errors import InputError
+from tapeline.runtime.progress import Report, silent
+from tapeline.train.engine.pace import Pace
+from tapeline.train.engine.records import Hook
+from tapeline.train.engine.stopping import Leave, leave_at_once
 from tapeline.train.options import Options
-from tapeline.train.pace import Pace
-from tapeline.train.records import Hook
-from tapeline.train.settings import TrainSettings
-from tapeline.train.stopping import Leave, leave_at_once
 
 if TYPE_CHECKING:
-    from tapeline.train.rehearsal import Expect
+    from tapeline.train.checks.rehearsal import Expect
 
 
 def train(

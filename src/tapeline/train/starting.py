@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tapeline import files, json_text
-from tapeline.errors import InputError
-from tapeline.train import checkpoints, fingerprint, initial
-from tapeline.train.class_rows import ClassRows
+from tapeline.parsing import json_text
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+from tapeline.train.checkpoints import disk, fingerprint, initial
+from tapeline.train.checkpoints.class_rows import ClassRows
+from tapeline.train.engine.state import State
 from tapeline.train.options import Options
-from tapeline.train.state import State
 
 RECORD = "fingerprint.json"
 
@@ -30,17 +31,17 @@ def start(
     rows: what `initial.take` needs to know of classes.
     Raises `InputError` when there is nothing that could be extended, and for a whole checkpoint that does not fit.
     """
-    checkpoints.remove_partial(folder)
+    disk.remove_partial(folder)
     if options.fresh:
-        checkpoints.remove_all(folder)
-    snapshot = checkpoints.newest(folder, state.expected, say)
+        disk.remove_all(folder)
+    snapshot = disk.newest(folder, state.expected, say)
     if snapshot is not None:
         state.restore(snapshot)
         say(f"going on from step {state.step}")
     elif options.extend:
         shorter = _shorter(folder, covered)
         remedy = "train without --extend"
-        snapshot = checkpoints.newest(shorter, state.expected, say, remedy=remedy) or checkpoints.final(
+        snapshot = disk.newest(shorter, state.expected, say, remedy=remedy) or disk.final(
             shorter, state.expected, remedy=remedy
         )
         if snapshot is None:
@@ -60,7 +61,7 @@ def start(
 def _others(folder: Path) -> list[Path]:
     """Return the records of this pipeline's other runs that left a checkpoint, the oldest first."""
     records = sorted(folder.parent.glob(f"*/{RECORD}"), key=lambda path: path.stat().st_mtime)
-    return [path for path in records if path.parent != folder and checkpoints.any_saved(path.parent)]
+    return [path for path in records if path.parent != folder and disk.any_saved(path.parent)]
 
 
 def _shorter(folder: Path, covered: Mapping[str, Any]) -> Path:
@@ -88,7 +89,7 @@ def _covered(record: Path) -> dict[str, Any]:
 
 
 def _why_fresh(folder: Path, covered: Mapping[str, Any]) -> str:
-    others = [path for path in _others(folder) if checkpoints.saved(path.parent)]
+    others = [path for path in _others(folder) if disk.saved(path.parent)]
     return _listed(fingerprint.difference(_covered(others[-1]), covered)) if others else ""
 
 

@@ -6,8 +6,8 @@ import signal
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tapeline import processes, startup
-from tapeline.errors import InputError, RunError
+from tapeline.runtime import processes, startup
+from tapeline.runtime.errors import InputError, RunError
 from tapeline.tuning.choice import Measured
 
 

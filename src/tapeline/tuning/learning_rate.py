@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tapeline import startup
-from tapeline.errors import InputError, RunError
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
+from tapeline.runtime import startup
+from tapeline.runtime.errors import InputError, RunError
 from tapeline.train.stage import opened
 
 if TYPE_CHECKING:

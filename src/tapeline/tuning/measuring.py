@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tapeline.dataset import Dataset
-from tapeline.errors import RunError
+from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Dataset
 from tapeline.recipe import loading
+from tapeline.runtime.errors import RunError
 from tapeline.train.assembly import Assembled, assemble
-from tapeline.train.feed import Chunk
-from tapeline.train.pace import Pace
-from tapeline.train.settings import TrainSettings
+from tapeline.train.data.feed import Chunk
+from tapeline.train.engine.pace import Pace
 from tapeline.tuning.choice import Measured, Mode
 
 PATIENCE = 10

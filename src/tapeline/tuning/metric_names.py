@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tapeline import startup
-from tapeline.errors import InputError
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
+from tapeline.runtime import startup
+from tapeline.runtime.errors import InputError
 from tapeline.train.stage import opened
 
 

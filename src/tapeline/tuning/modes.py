@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tapeline import startup
-from tapeline.environment import machine
-from tapeline.errors import InputError, RunError
-from tapeline.train.settings import TrainSettings
+from tapeline.config.train import TrainSettings
+from tapeline.runtime import startup
+from tapeline.runtime.environment import machine
+from tapeline.runtime.errors import InputError, RunError
 from tapeline.train.stage import opened
 from tapeline.tuning import choice
 from tapeline.tuning.apart import apart

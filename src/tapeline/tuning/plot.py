@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tapeline import files
+from tapeline.runtime import files
 from tapeline.tuning.suggestion import Floats, Suggestion, rounded, smooth
 
 _RAW, _SMOOTH, _CHOSEN, _BAD = "#9aa7b5", "#1f5f99", "#d1495b", "#6c757d"

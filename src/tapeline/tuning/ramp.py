@@ -8,11 +8,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError, RunError
+from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Recipe, loading
+from tapeline.runtime.errors import InputError, RunError
 from tapeline.train.assembly import assemble
-from tapeline.train.settings import TrainSettings
 from tapeline.tuning.suggestion import Watch
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tapeline.errors import InputError
-from tapeline.validate.settings import ValidateSettings
+from tapeline.config.validate import ValidateSettings
+from tapeline.runtime.errors import InputError
 
 OF_CLASSES = ("calibration_error", "macro_f1", "macro_precision", "macro_recall")
 OF_NUMBERS = ("mean_absolute_error", "r2", "root_mean_squared_error")

@@ -10,15 +10,15 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tapeline import files
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
+from tapeline.config.validate import ValidateSettings
+from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.trained import load
-from tapeline.report import Report
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+from tapeline.runtime.progress import Report
 from tapeline.validate import classification, expected, finite, regression
-from tapeline.validate.settings import ValidateSettings
 from tapeline.validate.verdict import judge
 
 

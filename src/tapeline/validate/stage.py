@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tapeline import startup
-from tapeline.dataset import Dataset
-from tapeline.errors import InputError
-from tapeline.report import Report, silent
-from tapeline.validate.settings import ValidateSettings
+from tapeline.config.validate import ValidateSettings
+from tapeline.dataset.columns import Dataset
+from tapeline.runtime import startup
+from tapeline.runtime.errors import InputError
+from tapeline.runtime.progress import Report, silent
 
 
 def validate(

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tapeline.errors import InputError
-from tapeline.validate.settings import Bound
+from tapeline.config.validate import Bound
+from tapeline.runtime.errors import InputError
 
 
 def judge(metrics: Mapping[str, float], thresholds: Mapping[str, Bound], faults: Iterable[str] = ()) -> dict[str, Any]:

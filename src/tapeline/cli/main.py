@@ -1,0 +1,56 @@
+"""The command line: what the stages in `dvc.yaml` and people call.
+
+Nothing here imports TensorFlow, so that `--help` and a mistake in `params.yaml` answer at once.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from tapeline.cli import prediction, registry, stages, tuning, upkeep
+from tapeline.cli.terminal import fail
+from tapeline.runtime.disk_errors import disk_error
+from tapeline.runtime.errors import Interrupted, TapelineError
+from tapeline.runtime.interpreter import use_tree_code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    options = _parser().parse_args(argv)
+    if argv is None:
+        use_tree_code(Path.cwd())
+    try:
+        status: int = options.command(options)
+        sys.stdout.flush()  # here, where a full disk can still be said
+    except (TapelineError, Interrupted) as error:
+        return fail(error)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            _drop_output()
+            return 1
+        failure = disk_error(error)
+        _drop_output()
+        return fail(failure)
+    return status
+
+
+def _drop_output() -> None:
+    """Let the interpreter's last flush succeed: what could not be written has been dealt with."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tapeline",
+        description="Custom TensorFlow training loops: fast, exactly resumable, repeatable, promotable.",
+    )
+    parser.add_argument("--version", action="version", version=f"tapeline {metadata.version('tapeline')}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for topic in (upkeep, stages, tuning, registry, prediction):
+        topic.add(commands)
+    return parser

@@ -1,0 +1,163 @@
+"""`tapeline registry …`: the registry's part of the command line. Imports nothing of it before a command runs."""
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tapeline.registry.registry import Registry
+
+Command = Callable[["Registry", argparse.Namespace], int]
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `registry` and what it can do."""
+    what = "versions of models, what is live, and how it got there"
+    parser = commands.add_parser("registry", help=what, description=what)
+    inner = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    register = _command(inner, "register", _register, "tag a commit as the next version of a model")
+    register.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
+    number = register.add_mutually_exclusive_group()
+    number.add_argument("--bump", default="patch", choices=("patch", "minor", "major"), help="(%(default)s)")
+    number.add_argument("--version", metavar="X.Y.Z", help="this number instead")
+    register.add_argument("--rev", metavar="REV", help="a commit such as runs/NAME that need not be checked out (HEAD)")
+
+    gate = _command(inner, "gate", _gate, "ask whether a version may go into a stage; status 1 for no; changes nothing")
+    promote = _command(inner, "promote", _promote, "make a version live in a stage, if the gate allows it")
+    for command in (gate, promote):
+        command.add_argument("model", metavar="NAME[@V|#STAGE]", help="the version (the highest)")
+        command.add_argument("stage", metavar="STAGE", help="a stage of params.yaml")
+    promote.add_argument(
+        "--approved-by", metavar="PERSON", help="who said yes, where the stage asks for a person's yes"
+    )
+
+    rollback = _command(inner, "rollback", _rollback, "make the version live again that was so before")
+    rollback.add_argument("name", metavar="NAME")
+    rollback.add_argument("stage", metavar="STAGE")
+    rollback.add_argument("--to", metavar="V", help="this version instead")
+
+    show = _command(inner, "show", _show, "the versions, and the stages in which they are live")
+    show.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
+    history = _command(inner, "history", _history, "every registration, promotion and rollback of a model")
+    history.add_argument("name", metavar="NAME")
+    lineage = _command(inner, "lineage", _lineage, "where a version comes from: run, parameters, data, code, gates")
+    lineage.add_argument("model", metavar="NAME[@V|#STAGE]")
+    for command in (show, history, lineage):
+        command.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: Command, what: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=what, description=what)
+
+    def call(options: argparse.Namespace) -> int:
+        from tapeline.config.params import Params
+        from tapeline.config.project import Project
+        from tapeline.registry.registry import Registry
+
+        project = Project.find()
+        model = getattr(options, "name", None) or getattr(options, "model", None)
+        opened = Registry.for_model(project, model) if model else Registry.open(project, Params.load(project.folder))
+        return run(opened, options)
+
+    parser.set_defaults(command=call)
+    return parser
+
+
+def _register(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.register import register
+
+    asked = {"bump": options.bump, "version": options.version, "revision": options.rev}
+    made = register(registry, options.name, **asked, flow_run=_flow_run())
+    print(f"registered {made.tag.name} on {made.commit[:10]}{_sharing(registry, made.tag.name)}")
+    return 0
+
+
+def _gate(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.assess import assess
+    from tapeline.registry.tags import names
+
+    registry.stage(options.stage)
+    verdict = assess(registry, registry.version(names.parse(options.model)), options.stage)
+    print(verdict.table())
+    return 0 if verdict.holds else 1
+
+
+def _promote(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.assess import assess
+    from tapeline.registry.promote import check, promote, settle
+    from tapeline.registry.tags import names
+
+    version = registry.version(names.parse(options.model))
+    if live := check(registry, version, options.stage, approved_by=options.approved_by):
+        with registry.alone():
+            settle(registry, version, options.stage)
+        print(f"{version.tag.name} is live in {options.stage} already ({live.tag.name})")
+        return 0
+    verdict = assess(registry, version, options.stage)
+    print(verdict.table(), flush=True)
+    made = promote(registry, version, options.stage, verdict, approved_by=options.approved_by, flow_run=_flow_run())
+    print(f"{version.tag.name} is live in {options.stage} ({made.tag.name}){_sharing(registry, made.tag.name)}")
+    return 0
+
+
+def _rollback(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.rollback import rollback
+    from tapeline.registry.tags import names
+
+    to = names.check_version(options.to) if options.to else None
+    before, made = rollback(registry, names.check_name(options.name), options.stage, to=to)
+    shared = _sharing(registry, made.tag.name)
+    print(f"{options.name} in {options.stage}: {before} → {made.version} ({made.tag.name}){shared}")
+    return 0
+
+
+def _show(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry import tables
+    from tapeline.registry.tags import names
+
+    states = registry.states()
+    if options.name:
+        registry.version(names.Reference(names.check_name(options.name)))
+    chosen = [state for name, state in sorted(states.items()) if options.name in (None, name)]
+    for state in chosen:
+        registry.align_quietly(state.artifact.name)
+    rows = tables.versions(chosen, list(registry.settings.stages))
+    print(json.dumps(rows, indent=2) if options.json else tables.table(rows) or "no versions yet")
+    return 0
+
+
+def _history(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry import tables
+    from tapeline.registry.tags import names
+
+    registry.version(names.Reference(names.check_name(options.name)))
+    registry.align_quietly(options.name)
+    rows = tables.history(registry.state(options.name))
+    print(json.dumps(rows, indent=2) if options.json else tables.table(rows))
+    return 0
+
+
+def _lineage(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.lineage import lineage, tree
+    from tapeline.registry.tags import names
+
+    version = registry.version(names.parse(options.model))
+    registry.align_quietly(version.name)
+    found = lineage(registry, version)
+    print(json.dumps(found, indent=2, ensure_ascii=False) if options.json else tree(found))
+    return 0
+
+
+def _sharing(registry: "Registry", tag: str) -> str:
+    """Return how a tag gets to others, where there is somewhere to push it."""
+    remote = registry.repository.remote()
+    return f"; for others: git push {remote} '{tag}'" if remote else ""
+
+
+def _flow_run() -> str | None:
+    return os.environ.get("PREFECT__FLOW_RUN_ID")

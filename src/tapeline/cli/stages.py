@@ -1,0 +1,194 @@
+"""`tapeline ingest`, `train`, `validate`, `export`: what `dvc.yaml` calls, each a process of its own."""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tapeline.cli.call import Call
+from tapeline.cli.terminal import fail, wait
+from tapeline.config.params import Params
+from tapeline.config.project import Project
+from tapeline.registry.initial_weights import initial_classes, initial_weights
+from tapeline.repository.machines import compare, recorded_machine
+from tapeline.repository.unseen import check_source
+from tapeline.runtime import files, processes
+from tapeline.runtime.disk_errors import disk_error
+from tapeline.runtime.environment import check_versions, library_versions, machine
+from tapeline.runtime.errors import Interrupted, TapelineError
+from tapeline.runtime.interruption import interruptible
+from tapeline.runtime.progress import Progress, Report, write_outcome
+
+if TYPE_CHECKING:
+    from tapeline.train.checks.rehearsal import Rehearsed
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the four stages."""
+    for stage, what in (
+        ("ingest", "write a dataset's columns to data/NAME/"),
+        ("train", "train a pipeline; goes on from its checkpoint"),
+        ("validate", "measure the test split and give a verdict"),
+        ("export", "write a checked SavedModel to models/NAME/"),
+    ):
+        command = commands.add_parser(stage, help=what, description=what)
+        command.add_argument(
+            "name", metavar="NAME", help=f"a {'dataset' if stage == 'ingest' else 'pipeline'} of params.yaml"
+        )
+        command.set_defaults(command=_stage, stage=stage)
+        if stage == "train":
+            where = command.add_mutually_exclusive_group()
+            where.add_argument("--fresh", action="store_true", help="drop the checkpoints and start at step 0")
+            where.add_argument("--extend", action="store_true", help="go on from a run that had fewer epochs")
+            command.add_argument("--profile", metavar="FIRST:LAST", help="trace these steps for TensorBoard's profiler")
+
+
+def _stage(options: argparse.Namespace) -> int:
+    """Run a stage as a process of its own: dies with DVC, tells its progress, leaves its outcome."""
+    if "DVC_STAGE" in os.environ:
+        processes.die_with_parent()
+    project = Project.find()
+    outcome = project.outcome(options.stage, options.name)
+    try:
+        outcome.unlink(missing_ok=True)
+        with (
+            interruptible(lambda interrupted: _leave(outcome, interrupted)),
+            Progress(project.progress(options.stage, options.name)) as report,
+        ):
+            kind = "dataset" if options.stage == "ingest" else "pipeline"
+            params = Params.load_for(project.folder, **{kind: options.name})
+            STAGES[options.stage](Call(project, params, options.name, options), report)
+    except OSError as error:
+        failure: TapelineError | Interrupted = disk_error(error)
+    except (TapelineError, Interrupted) as error:
+        failure = error
+    else:
+        write_outcome(outcome, outcome="ok", status=0, message="")
+        return 0
+    return _failed(outcome, failure)
+
+
+def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:
+    try:
+        write_outcome(outcome, outcome=failure.outcome, status=failure.status, message=str(failure))
+    except OSError as error:
+        print(f"tapeline: the outcome could not be left for the flow: {error}", file=sys.stderr)
+    return fail(failure)
+
+
+def _leave(outcome: Path, interrupted: Interrupted) -> None:
+    """End this process and what it has started, from any thread."""
+    import psutil
+
+    try:
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # it has ended by itself
+                child.kill()
+        _failed(outcome, interrupted)
+        sys.stderr.flush()
+    finally:
+        os._exit(interrupted.status)
+
+
+def _ingest(call: Call, report: Report) -> None:
+    settings = call.params.dataset(call.name)
+    check_versions(call.params.environment.model_dump())
+    check_source(call.project.folder / settings.needs)
+    from tapeline.ingest.stage import ingest
+
+    work = call.project.local / "ingest" / call.name
+    with processes.exclusive(work / "lock", waiting=wait):
+        ingest(
+            call.name,
+            settings,
+            project=call.project.folder,
+            out=call.project.data(call.name),
+            work=work,
+            report=report,
+        )
+
+
+def _train(call: Call, report: Report) -> None:
+    pipeline = call.pipeline()
+    from tapeline.dataset.columns import Dataset
+    from tapeline.train.options import Options, steps
+    from tapeline.train.stage import train
+    from tapeline.validate import expected
+    from tapeline.validate.stage import check_split
+
+    def expect(rehearsed: "Rehearsed") -> None:  # before the hours of training, not after
+        expected.check_answers(rehearsed.target, rehearsed.classes, rehearsed.answers)
+        if rehearsed.measured is not None:
+            expected.check_thresholds(pipeline.validate_, rehearsed.target, rehearsed.classes, rehearsed.measured)
+
+    recorded = recorded_machine(call.project.folder, call.name)
+    if recorded and (other := compare(recorded, machine())).differing:
+        print(f"recorded on another machine type ({other}): the last bits of what follows may differ", flush=True)
+    profile = steps(call.options.profile) if call.options.profile else None
+    options = Options(fresh=call.options.fresh, extend=call.options.extend, profile=profile)
+    source = pipeline.train.init_from
+    weights = initial_weights(call.project, source) if source else None
+    needs, data = call.project.folder / pipeline.needs, call.project.data(pipeline.dataset)
+    check_source(needs)
+    check_split(Dataset.open(data), pipeline.validate_)
+    train(
+        recipe=call.project.folder / pipeline.recipe,
+        params=pipeline.params,
+        settings=pipeline.train,
+        data=data,
+        out=call.project.run(call.name, "train"),
+        checkpoints=call.project.checkpoints(call.name),
+        traces=call.project.local / "train" / call.name,
+        options=options,
+        weights=weights,
+        weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
+        needs=None if needs.resolve() == data.resolve() else needs,
+        expect=expect,
+        report=report,
+        leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
+    )
+    described = {"machine": machine(), "libraries": library_versions()}
+    files.write_json(call.project.folder / "runs" / call.name / "environment.json", described)
+
+
+def _validate(call: Call, report: Report) -> None:
+    pipeline = call.pipeline()
+    from tapeline.validate.stage import validate
+
+    validate(
+        recipe=call.project.folder / pipeline.recipe,
+        params=pipeline.params,
+        settings=pipeline.validate_,
+        data=call.project.data(pipeline.dataset),
+        trained=call.project.run(call.name, "train"),
+        out=call.project.run(call.name, "validate"),
+        report=report,
+    )
+
+
+def _export(call: Call, report: Report) -> None:
+    pipeline = call.pipeline()
+    from tapeline.export.stage import export
+
+    export(
+        name=call.name,
+        recipe=call.project.folder / pipeline.recipe,
+        params=pipeline.params,
+        settings=pipeline.export,
+        data=call.project.data(pipeline.dataset),
+        trained=call.project.run(call.name, "train"),
+        validated=call.project.run(call.name, "validate"),
+        out=call.project.model(call.name),
+        report=report,
+    )
+
+
+STAGES: dict[str, Callable[[Call, Report], None]] = {
+    "ingest": _ingest,
+    "train": _train,
+    "validate": _validate,
+    "export": _export,
+}

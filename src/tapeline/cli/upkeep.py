@@ -1,0 +1,106 @@
+"""`tapeline list`, `metrics`, `verify`, `repair`, `prune`: a project seen as a whole."""
+
+import argparse
+import sys
+import time
+
+from tapeline.cli.terminal import wait
+from tapeline.config.params import Params
+from tapeline.config.project import Project
+from tapeline.runtime.errors import InputError
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add them."""
+    what = "show each pipeline: its data, whether it needs a network, whether it is up to date, what it teaches"
+    listing = commands.add_parser("list", help=what, description=what)
+    listing.add_argument("--offline", action="store_true", help="only those that need no network")
+    listing.add_argument("--targets", action="store_true", help="print what `dvc repro` takes, one a line")
+    listing.set_defaults(command=_list)
+    what = "show the metrics of each pipeline: a line for each metric, a column for each split"
+    measuring = commands.add_parser("metrics", help=what, description=what)
+    measuring.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all)")
+    measuring.set_defaults(command=_metrics)
+    what = "rebuild HEAD in a temporary clone and compare every out with dvc.lock; status 1 on a difference"
+    verifying = commands.add_parser("verify", help=what, description=what)
+    verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all that need no network)")
+    verifying.set_defaults(command=_verify)
+    what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
+    repairing = commands.add_parser("repair", help=what, description=what)
+    repairing.set_defaults(command=_repair)
+    what = "show what old runs hold and what keeps it: branches runs/*, worktrees, checkpoints, DVC's cache"
+    pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing keeps")
+    pruning.add_argument("--runs", type=int, default=20, metavar="N", help="keep the newest N branches (%(default)d)")
+    pruning.add_argument("--days", type=float, default=30.0, metavar="N", help="keep what is younger (%(default)g)")
+    pruning.add_argument("--apply", action="store_true", help="remove it; remotes are not touched")
+    pruning.set_defaults(command=_prune)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from tapeline.repository.listing import entries
+
+    project = Project.find()
+    params, mistakes = Params.sound(project.folder)
+    chosen = [entry for entry in entries(project, params) if not (options.offline and entry.network)]
+    if options.targets:
+        print(*(f"export@{entry.name}" for entry in chosen), sep="\n")
+        for mistake in dict.fromkeys(mistakes.values()):
+            print(f"tapeline: left out: {mistake}", file=sys.stderr)
+        return InputError.status if mistakes else 0
+    rows = [("pipeline", "data", "network", "state", "teaches")]
+    rows += [(e.name, e.dataset, "needed" if e.network else "no", e.state, e.idea) for e in chosen]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for mistake in dict.fromkeys(mistakes.values()):
+        print(f"wrong: {mistake}")
+    return 2 if mistakes else 0
+
+
+def _metrics(options: argparse.Namespace) -> int:
+    from tapeline.repository.measured import measured, table
+
+    project = Project.find()
+    params = Params.load(project.folder)
+    for name in options.names:
+        params.pipeline(name)
+    for number, name in enumerate(options.names or params.pipelines):
+        metrics = measured(project, name)
+        shown = table(metrics) if metrics else "nothing: it is not built, or its files are not here"
+        print(*([""] if number else []), name, shown, sep="\n")
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from tapeline.config.ingest import TfdsSource
+    from tapeline.repository.verify import verify
+
+    project = Project.find()
+    params = Params.load(project.folder)
+    offline = [n for n, p in params.pipelines.items() if not isinstance(params.datasets[p.dataset], TfdsSource)]
+    for name in options.names:
+        params.pipeline(name)
+    targets = [f"export@{name}" for name in options.names or offline]
+    return 0 if verify(project, targets, say=lambda line: print(line, flush=True)) else 1
+
+
+def _repair(options: argparse.Namespace) -> int:
+    from tapeline.repository.repair import repair
+
+    for line in repair(Project.find()):
+        print(line)
+    return 0
+
+
+def _prune(options: argparse.Namespace) -> int:
+    from tapeline.repository.retention.item import Limits
+    from tapeline.repository.retention.prune import prune
+
+    if options.runs < 0 or not options.days >= 0:
+        raise InputError(f"--runs {options.runs} --days {options.days:g}: a limit is 0 or more")
+    project = Project.find()
+    pipelines = Params.load(project.folder).pipelines
+    limits = Limits(runs=options.runs, days=options.days)
+    for line in prune(project, pipelines=pipelines, limits=limits, apply=options.apply, now=time.time(), waiting=wait):
+        print(line, flush=True)
+    return 0

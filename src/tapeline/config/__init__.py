@@ -1,0 +1,1 @@
+"""What `params.yaml` says, typed and checked. No TensorFlow here."""

@@ -1,0 +1,238 @@
+"""`params.yaml`, typed and checked; every mistake is one line that says where, what came and what the rule is.
+
+params = Params.load(project.folder)
+params.pipeline("digits").train.batch_size
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from tapeline.config.export import ExportSettings
+from tapeline.config.ingest import IngestSettings, Needs
+from tapeline.config.mistakes import mistakes_in
+from tapeline.config.project import PARAMS
+from tapeline.config.recipe_params import declared_params
+from tapeline.config.registry import RegistrySettings
+from tapeline.config.train import TrainSettings
+from tapeline.config.validate import ValidateSettings
+from tapeline.parsing import yaml_text
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+
+
+def _named(entries: dict[str, Any]) -> dict[str, Any]:
+    for name in entries:
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is no name: lower-case letters, digits and inner hyphens (it becomes a Git tag)"
+            )
+    return entries
+
+
+class Environment(BaseModel):
+    """The libraries that decide the bits. Another installed version is refused, not mixed in."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    tensorflow: str
+    keras: str
+
+
+class Pipeline(BaseModel):
+    """A dataset, a recipe and their settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    dataset: str
+    recipe: str
+    """The recipe's file, relative to `params.yaml`, so that DVC sees what it depends on."""
+    needs: Needs
+    """One more input for train and validate, a file or a folder; the dataset's folder again when there is none."""
+    params: dict[str, Any]
+    """The recipe's own hyperparameters, typed by its `Params`."""
+    train: TrainSettings
+    validate_: ValidateSettings = Field(alias="validate")
+    export: ExportSettings
+
+
+class Params(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    environment: Environment
+    datasets: Annotated[dict[str, IngestSettings], AfterValidator(_named)]
+    pipelines: Annotated[dict[str, Pipeline], AfterValidator(_named)]
+    registry: RegistrySettings = RegistrySettings()
+
+    @classmethod
+    def load(cls, folder: Path) -> "Params":
+        """Read and check `folder/params.yaml`. Raises `InputError` with the first mistake."""
+        return cls._checked(_content(folder))
+
+    @classmethod
+    def sound(cls, folder: Path) -> "tuple[Params, dict[str, str]]":
+        """Return the datasets and pipelines without a mistake, and the first mistake of each of the others.
+
+        The mistakes are by `datasets.NAME` and `pipelines.NAME`. Raises `InputError` for one that is in neither.
+        """
+        content = _content(folder)
+        mistakes: dict[str, str] = {}
+        if not _has_entries(content):
+            return cls._checked(content), mistakes
+        for kind in ("datasets", "pipelines"):
+            for name, entry in list(content[kind].items()):
+                alone: dict[str, Any] = {"environment": content.get("environment"), "datasets": {}, "pipelines": {}}
+                try:
+                    checked(cls, {**alone, kind: {name: entry}}, where=PARAMS)
+                    if kind == "pipelines":
+                        _check_dataset(name, entry["dataset"], content["datasets"], mistakes)
+                except InputError as error:
+                    if f"{PARAMS}: environment" in str(error):
+                        raise
+                    mistakes[f"{kind}.{name}"] = str(error)
+        for key in mistakes:
+            kind, name = key.split(".", 1)
+            if kind == "pipelines":
+                del content[kind][name]
+                content.get("registry", {}).get("models", {}).pop(name, None)
+        for key in mistakes:
+            kind, name = key.split(".", 1)
+            if kind == "datasets":
+                del content[kind][name]
+        return cls._checked(content), mistakes
+
+    @classmethod
+    def load_for(cls, folder: Path, *, pipeline: str = "", dataset: str = "") -> "Params":
+        """Read what one pipeline or dataset needs. Raises `InputError` for its mistakes; those of others are theirs."""
+        params, mistakes = cls.sound(folder)
+        for mistake in (mistakes.get(f"pipelines.{pipeline}"), mistakes.get(f"datasets.{dataset}")):
+            if mistake:
+                raise InputError(mistake)
+        return params
+
+    @classmethod
+    def _checked(cls, content: Any) -> "Params":
+        params = checked(cls, content, where=PARAMS)
+        for name, pipeline in params.pipelines.items():
+            _check_dataset(name, pipeline.dataset, params.datasets, {})
+        for name in params.registry.models:
+            if name not in params.pipelines:
+                raise InputError(
+                    f"{PARAMS}: registry.models has {name!r}: no such pipeline; {_known(name, params.pipelines)}"
+                )
+        return params
+
+    def dataset(self, name: str) -> IngestSettings:
+        """Return one dataset's settings. Raises `InputError` naming those there are."""
+        if name not in self.datasets:
+            raise InputError(f"no dataset {name!r} in {PARAMS}; {_known(name, self.datasets)}")
+        return self.datasets[name]
+
+    def pipeline(self, name: str) -> Pipeline:
+        """Return one pipeline. Raises `InputError` naming those there are."""
+        if name not in self.pipelines:
+            raise InputError(f"no pipeline {name!r} in {PARAMS}; {_known(name, self.pipelines)}")
+        return self.pipelines[name]
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    """Return the file's content. Raises `InputError` for what is no YAML of settings."""
+    try:
+        content = yaml_text.parsed(files.read_bytes(folder / PARAMS))
+    except yaml_text.NotYaml as error:
+        raise InputError(f"{PARAMS}{error.where}: not YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{PARAMS} is empty: it needs environment, datasets and pipelines")
+    return content
+
+
+def _has_entries(content: Mapping[str, Any]) -> bool:
+    """Return whether the sections are mappings, so that their entries can be looked at one by one."""
+    registry = content.get("registry", {})
+    models = registry.get("models", {}) if isinstance(registry, dict) else None
+    sections = (content.get("datasets"), content.get("pipelines"), models)
+    return all(isinstance(section, dict) and all(isinstance(name, str) for name in section) for section in sections)
+
+
+def _check_dataset(pipeline: str, dataset: str, known: Iterable[str], mistakes: Mapping[str, str]) -> None:
+    """Raise `InputError` for a pipeline whose dataset is not there, or has a mistake of its own."""
+    if dataset not in known:
+        raise InputError(
+            f"{PARAMS}: pipelines.{pipeline}.dataset is {dataset!r}: no such dataset; {_known(dataset, known)}"
+        )
+    if mistake := mistakes.get(f"datasets.{dataset}"):
+        raise InputError(mistake)
+
+
+def check_recipe(folder: Path, name: str, pipeline: Pipeline) -> None:
+    """Check a pipeline's hyperparameters against what its recipe declares, without running the recipe."""
+    declared = declared_params(folder / pipeline.recipe)
+    if declared is not None:
+        checked(declared, pipeline.params, where=f"{PARAMS}: pipelines.{name}.params")
+
+
+def checked(model: type[Model], content: Any, *, where: str) -> Model:
+    """Return `content` as `model`, or raise `InputError` that names the first wrong key, its value and the rule.
+
+    The check goes through JSON, so that a list is a tuple's natural form and yet "1" is no number.
+    """
+    try:
+        text = json.dumps(content, default=str)
+    except (TypeError, ValueError, RecursionError) as error:  # a date as a key, a list inside of itself
+        raise InputError(f"{where}: no values as JSON has them: {error}") from None
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise InputError(_first_mistake(error, content, model, where)) from None
+
+
+def _first_mistake(error: ValidationError, content: Any, model: type[BaseModel], where: str) -> str:
+    first, *others = mistakes_in(error, content)
+    said = first.told(where + (": " if where == PARAMS else "."))
+    if first.kind == "extra_forbidden":
+        said += f"; {_known(str(first.location[-1]), _siblings(model, first.location))}"
+    return said + (f" (and {len(others)} more)" if others else "")
+
+
+def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterable[str]:
+    """Return the settings that stand beside an unknown one, following the models down its path."""
+    models = [model]
+    for part in location[:-1]:
+        inner = [
+            found
+            for outer in models
+            for name, info in outer.model_fields.items()
+            if part in (name, info.alias)
+            for found in _models(info.annotation)
+        ]
+        tagged = [outer for outer in models if part in getattr(_annotation(outer, "source"), "__args__", ())]
+        models = inner or tagged or models  # else `part` is a name that the user gave
+    return [info.alias or name for found in models for name, info in found.model_fields.items()]
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """Return the models in an annotation such as `dict[str, X]`, `X | None` or `X | Y`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for inner in getattr(annotation, "__args__", ()) for model in _models(inner)]
+
+
+def _annotation(model: type[BaseModel], name: str) -> Any:
+    return model.model_fields[name].annotation if name in model.model_fields else None
+
+
+def _known(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"

@@ -1,0 +1,59 @@
+"""Check a recipe's hyperparameters without running the recipe, which would import TensorFlow (seconds).
+
+A recipe declares them as a nested class `Params`. That class alone is taken out of the source and run. It
+may use what `pydantic`, `typing` and `tapeline.recipe` offer; if it uses more, the check waits until the
+recipe is imported.
+"""
+
+import ast
+import typing
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from tapeline.config.hyperparameters import RecipeParams, field
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+
+def declared_params(path: Path) -> type[RecipeParams] | None:
+    """Return the `Params` that the recipe file declares; plain `RecipeParams` if it declares none.
+
+    `None` when the class needs names that only running the whole file would define. Raises `InputError` for a
+    file that is missing or is not Python.
+    """
+    try:
+        tree = ast.parse(files.read_bytes(path).decode(), filename=str(path))
+    except FileNotFoundError:
+        raise InputError(f"recipe {path} does not exist{_nearby(path)}") from None
+    except (IsADirectoryError, UnicodeDecodeError):
+        raise InputError(f"recipe {path} is not a Python file") from None
+    except SyntaxError as error:
+        raise InputError(f"recipe {path}, line {error.lineno or 1}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte; nested deeper than Python's parser goes
+        raise InputError(f"recipe {path} is not Python: {error}") from None
+    nested = [
+        node
+        for outer in tree.body
+        if isinstance(outer, ast.ClassDef)
+        for node in outer.body
+        if isinstance(node, ast.ClassDef) and node.name == "Params"
+    ]
+    if not nested:
+        return RecipeParams
+    names: dict[str, Any] = {**vars(typing), **vars(pydantic), "RecipeParams": RecipeParams, "field": field}
+    names |= {"typing": typing, "pydantic": pydantic, "__name__": "tapeline.declared"}
+    try:
+        exec(compile(ast.Module([nested[0]], []), str(path), "exec"), names)
+    except NameError:
+        return None
+    except Exception as error:  # the class is the user's own code
+        raise InputError(f"recipe {path}, line {nested[0].lineno}: Params: {type(error).__name__}: {error}") from None
+    declared: type[RecipeParams] = names["Params"]
+    return declared
+
+
+def _nearby(path: Path) -> str:
+    known = sorted(file.name for file in path.parent.glob("*.py") if file.name != "__init__.py")
+    return f"; {path.parent} has {', '.join(known)}" if known else ""

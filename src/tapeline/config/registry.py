@@ -1,0 +1,117 @@
+"""`registry` in `params.yaml`: the stages that a version goes through, and what each asks of it."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+from tapeline.config.validate import Bound
+
+STAGE = re.compile(r"[a-z][a-z0-9-]*[a-z0-9]")
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class SliceSettings(_Settings):
+    """Bounds on a metric for each value of a feature (of the label: for each class)."""
+
+    feature: str
+    metric: str
+    bound: Bound | None = None
+    change: Bound | None = None
+    """Bounds on challenger minus champion."""
+    at_least: PositiveInt = 20
+    """A value with fewer examples is shown and not judged."""
+
+    @model_validator(mode="after")
+    def _asks_something(self) -> "SliceSettings":
+        if self.bound is None and self.change is None:
+            raise ValueError("a slice needs `bound`, `change` or both")
+        return self
+
+
+class PairedSettings(_Settings):
+    """The paired test of challenger against champion on the same examples."""
+
+    asks: Literal["not-worse", "better"] = "not-worse"
+    margin: Annotated[float, Field(ge=0, lt=1)] = 0.02
+    """What "not worse" allows: accuracy for a classifier, else a fraction of the champion's mean absolute error."""
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    resamples: PositiveInt = 10_000
+    """Of the bootstrap, for what is no classifier."""
+
+
+class GateSettings(_Settings):
+    """What the test data must say. Metrics are measured from the exported model; others are those of `validate`."""
+
+    target: str | None = None
+    """The feature that is foretold; found by itself where one is a class, or where an output has its name."""
+    bounds: dict[str, Bound] = Field(default={})
+    change: dict[str, Bound] = Field(default={})
+    """Metric → bounds on challenger minus champion."""
+    slices: tuple[SliceSettings, ...] = ()
+    paired: PairedSettings | None = PairedSettings()
+    """None where no paired test is wanted, as for what foretells no feature."""
+
+
+class CheckSettings(_Settings):
+    """What the model must do in a fresh process that has TensorFlow only."""
+
+    memory_mb: PositiveInt = 4096
+    """Largest resident memory of that process, TensorFlow included."""
+    seconds: PositiveFloat = 300.0
+    latency_p50_ms: PositiveFloat | None = None
+    """Bounds on the time of one call with one example."""
+    latency_p99_ms: PositiveFloat | None = None
+    size_mb: PositiveFloat | None = None
+    """Bound on the sum of the model's files."""
+
+
+class StageSettings(_Settings):
+    """What a version needs to get into a stage."""
+
+    gate: bool = True
+    check: bool = True
+    approval: bool = False
+    """Whether a person must say yes."""
+    previous: bool = False
+    """Whether the version must have been in the stage before this one."""
+
+
+class ModelSettings(_Settings):
+    """One pipeline's bounds."""
+
+    gate: GateSettings = GateSettings()
+    check: CheckSettings = CheckSettings()
+
+
+def _stages(stages: dict[str, StageSettings]) -> dict[str, StageSettings]:
+    if not stages:
+        raise ValueError("there must be a stage, such as prod")
+    for name in stages:
+        if not STAGE.fullmatch(name):
+            raise ValueError(f"{name!r} is no stage: lower-case letters, digits and inner hyphens, at least two")
+    return stages
+
+
+def _default_stages() -> dict[str, StageSettings]:
+    return {"dev": StageSettings(gate=False), "staging": StageSettings(), "prod": StageSettings()}
+
+
+class RegistrySettings(_Settings):
+    """Stages in their order, the last one is served; and each model's bounds."""
+
+    stages: Annotated[dict[str, StageSettings], AfterValidator(_stages)] = Field(default_factory=_default_stages)
+    models: dict[str, ModelSettings] = Field(default={})
+    """Pipeline → its bounds; the defaults hold for the others."""
+
+    @property
+    def served(self) -> str:
+        """The stage whose live version stands in the serving folder: the last."""
+        return list(self.stages)[-1]
+
+    def model(self, name: str) -> ModelSettings:
+        """Return one pipeline's bounds."""
+        return self.models.get(name, ModelSettings())

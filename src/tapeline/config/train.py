@@ -1,0 +1,126 @@
+"""`pipelines.<name>.train` in `params.yaml`. No TensorFlow here: a wrong value is said in milliseconds."""
+
+import math
+from collections.abc import Collection
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from tapeline.config.hyperparameters import Transforms
+from tapeline.runtime.errors import InputError
+
+Compile = Literal["eager", "graph", "xla"]
+Precision = Literal["float32", "mixed_bfloat16"]
+
+
+class Section(BaseModel):
+    """A part of `params.yaml`: unknown keys and values of another type are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Best(Section):
+    """Which weights are kept: those of the validation at which `metric` was best."""
+
+    metric: str
+    mode: Literal["min", "max"]
+    patience: PositiveInt | None = None
+    """Validations without improvement after which training ends early; never when absent."""
+
+    def among(self, names: Collection[str]) -> str:
+        """Return which of a validation's metrics `metric` is: `loss`, or `val_loss` as `history.csv` has it.
+
+        Raises `InputError` when it is none of them.
+        """
+        found = next((name for name in (self.metric, self.metric.removeprefix("val_")) if name in names), None)
+        if found is None:
+            known = ", ".join(sorted(names)) or "none"
+            raise InputError(f"train.best.metric is {self.metric!r}: the metrics of a validation are {known}")
+        return found
+
+
+class CheckpointPolicy(Section):
+    """When a checkpoint is written and how many stay. None of it changes a bit of the result."""
+
+    every_steps: PositiveInt | None = None
+    every_seconds: PositiveFloat = 30.0
+    keep: PositiveInt = 2
+
+
+class TrainSettings(Section):
+    """One training run. Where a default is used, `params.yaml` does not mention it."""
+
+    seed: NonNegativeInt = Field(default=0, lt=2**31)
+    epochs: PositiveInt
+    batch_size: PositiveInt
+    steps_per_epoch: PositiveInt | None = None
+    """For recipes that draw their training data themselves; else it follows from the data."""
+    shuffle: bool = True
+    """A new permutation of all examples each epoch; `false` keeps the order on disk."""
+    compile: Compile = "graph"
+    precision: Precision = "float32"
+    data: Literal["auto", "ram", "stream"] = "auto"
+    """Whether columns are held in RAM or streamed from disk; the bits are the same."""
+    validate_every: PositiveInt = 1
+    """Epochs between two validations; the last epoch is always validated when there is a `val` split."""
+    in_graph_epochs: PositiveInt = 1
+    """Epochs of training and validation that one call of the compiled loop may hold; the same bits as one."""
+    best: Best | None = None
+    """Absent: the weights of the last step are kept."""
+    checkpoint: CheckpointPolicy = CheckpointPolicy()
+    gradients: dict[str, Transforms] = {}
+    """Optimizer attribute of the recipe → transforms."""
+    accumulate: PositiveInt = 1
+    """Micro-batches that a step's batch is cut into; the update is that of the whole batch, as long as no example's
+    loss looks at other examples."""
+    replicas: PositiveInt = 1
+    """Micro-batches that are computed side by side, one core each: for steps whose operations do not fill all cores.
+    The update is that of `accumulate`; graph mode."""
+    fused: bool = False
+    """Use TensorFlow's fused kernels, for the optimizers' updates and for batch normalization; other bits, measured by
+    `tapeline tune`."""
+    ema: float | None = Field(default=None, gt=0.0, lt=1.0)
+    """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
+    max_skipped: NonNegativeInt = 0
+    """Non-finite steps that are skipped before training stops."""
+    skip: tuple[NonNegativeInt, ...] = ()
+    """Steps to leave out in any case, those of a batch that is known to be bad."""
+    max_time: PositiveFloat | None = None
+    """Wall-clock limit in seconds; past it the run ends non-zero with a checkpoint."""
+    log_every: PositiveInt | None = None
+    """A plain line every so many steps."""
+    tensorboard: bool = False
+    """Write scalars and pictures to `.tapeline/train/<pipeline>/tensorboard/`."""
+    init_from: str | None = None
+    """Weights to start from: a folder such as `runs/digits/train/weights`, or a registered `digits@v1.0.0`."""
+
+    @model_validator(mode="after")
+    def _micro_batches_are_equal(self) -> "TrainSettings":
+        parts = {"accumulate": self.accumulate, "replicas": self.replicas}
+        if self.batch_size % math.prod(parts.values()):
+            said = " and ".join(f"{name} is {number}" for name, number in parts.items() if number > 1)
+            raise ValueError(f"{said}, which does not divide batch_size {self.batch_size}")
+        if self.replicas > 1 and self.compile != "graph":
+            raise ValueError(f"replicas needs compile graph: {self.compile} does not run them side by side")
+        return self
+
+    @model_validator(mode="after")
+    def _several_epochs_inside(self) -> "TrainSettings":
+        if self.in_graph_epochs > 1 and self.compile == "xla":
+            raise ValueError("in_graph_epochs needs compile graph: XLA would round the validation in another way")
+        if self.in_graph_epochs > 1 and self.best:
+            raise ValueError("in_graph_epochs keeps the last weights: `best` looks at them between epochs, so drop one")
+        return self
+
+    @model_validator(mode="after")
+    def _patience_needs_validations(self) -> "TrainSettings":
+        if self.best and self.best.patience and self.validate_every > self.epochs:
+            raise ValueError("best.patience counts validations, and validate_every is longer than the run")
+        return self
+
+    def deciding(self) -> dict[str, object]:
+        """Return what decides the bits of the result: everything but when to save, log, or give up waiting."""
+        return self.model_dump(
+            mode="json",
+            exclude={"checkpoint", "max_time", "log_every", "data", "in_graph_epochs", "tensorboard", "init_from"},
+        )

@@ -1,0 +1,67 @@
+"""Which Prefect server a flow talks to: the configured one, else a temporary one.
+
+with prefect_api(project, say=print) as connect:
+    from flows.training import training     # takes half as long as the server's start: both go on at once
+    connect()                               # whatever was imported until here stays
+    training("digits")
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from tapeline.config.project import Project
+from tapeline.orchestration.connection import log
+from tapeline.orchestration.connection.server import LOOPBACK, LocalServer
+from tapeline.runtime import imports
+
+API = "PREFECT_API_URL"
+
+
+@contextmanager
+def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+    """Yield a function that lets Prefect talk to a server, and end the server afterwards if it is a temporary one.
+
+    A server can be configured in the environment, a profile or one of Prefect's files, which only Prefect can
+    tell; so one that nobody has named in the environment is started before Prefect is asked. The function raises
+    `RunError` when it did not start.
+    """
+    with ExitStack() as importing:
+        importing.enter_context(imports.lasting())
+        if os.environ.get(API):
+            yield importing.close
+            return
+        with LocalServer(project.shared, say=say) as server:
+
+            def connect() -> None:
+                importing.close()
+                _connect(server)
+
+            try:
+                yield connect
+            finally:
+                if os.environ.get(API):
+                    _send_the_rest()
+
+
+def _connect(server: LocalServer) -> None:
+    from prefect.context import refresh_global_settings_context
+    from prefect.settings import get_current_settings
+
+    if get_current_settings().api.url:
+        return
+    os.environ[API] = server.ready()
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+    log.drop_address()
+    log.drop_remaining()
+    refresh_global_settings_context()
+
+
+def _send_the_rest() -> None:
+    """Wait for the threads that send states and lines: they would end later than the server."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    EventsWorker.drain_all(timeout=5)
+    APILogWorker.drain_all(timeout=5)

@@ -1,0 +1,119 @@
+"""Tell a Prefect server when the data of a dataset have changed on the branch that scheduled runs train.
+
+    python -m tapeline.orchestration.data_changes [--ref BRANCH]    # one look, for cron or a Git hook
+
+`make serve` looks by itself.
+
+The event is `tapeline.data-changed` of the resource `tapeline.dataset.NAME`; `prefect.yaml` has a trigger for it. What
+counts is the branch: raw data by Git's id of their `.dvc` file (or of themselves), and the dataset's own settings.
+"""
+
+import argparse
+import hashlib
+import json
+import posixpath
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from tapeline.config.project import PARAMS, Project
+from tapeline.parsing import yaml_text
+from tapeline.repository.git import Git
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, TapelineError
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+FOLDER = "data-seen"
+
+
+def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = "") -> Iterator[str]:
+    """Send an event for each dataset that is not as at the last look, and yield a line for each.
+
+    The first look remembers and tells nothing. What the server did not take is told at the next look. Raises
+    `InputError` for a ref that is not there or has no readable `params.yaml`, and httpx's errors.
+    """
+    from tapeline.orchestration.reports.events import DATA_CHANGED, send
+
+    git = Git(project.folder)
+    ref = ref or git.main_branch()
+    commit = git.commit_of(ref)
+    for name, now in versions(git, commit).items():
+        seen = project.shared / FOLDER / name
+        before = seen.read_text(encoding="utf-8") if seen.exists() else None
+        if before == now:
+            continue
+        if before is not None:
+            send(client, DATA_CHANGED, kind="dataset", name=name, payload={"ref": ref, "commit": commit, "data": now})
+            yield f"the data of {name} have changed on {ref} ({commit[:7]})"
+        files.write_text(seen, now)
+
+
+def versions(git: Git, commit: str) -> dict[str, str]:
+    """Return for each dataset of a commit what stands for its data: the same as long as ingest would make the same."""
+    text = git.ask("show", f"{commit}:./{PARAMS}")
+    try:
+        datasets = dict((yaml_text.parsed(text or "") or {}).get("datasets", {}))
+    except (AttributeError, TypeError, ValueError):
+        datasets = {}
+    if not datasets:
+        raise InputError(f"commit {commit[:7]} has no {PARAMS} with datasets: name a ref that has")
+    return {name: _version(git, commit, entry) for name, entry in datasets.items() if isinstance(entry, Mapping)}
+
+
+def _version(git: Git, commit: str, entry: Mapping[str, Any]) -> str:
+    """Return a hash of a dataset's settings and of what Git knows about the path that it needs, and links in it."""
+    needs = PurePosixPath(str(entry.get("needs", "")))
+    known = [found for path in (needs, *_linked(git, commit, needs)) for found in _ids(git, commit, path)]
+    plain = json.loads(json.dumps([entry, known], default=str))  # whose keys are all text, which has an order
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _ids(git: Git, commit: str, path: PurePosixPath) -> list[str]:
+    """Return Git's ids of a path and of the `.dvc` files that may bring it."""
+    places = [str(path), *(f"{above}.dvc" for above in (path, *path.parents) if above.name)]
+    return [found for place in places if (found := git.ask("rev-parse", "--verify", "-q", f"{commit}:./{place}"))]
+
+
+def _linked(git: Git, commit: str, folder: PurePosixPath) -> Iterator[PurePosixPath]:
+    """Yield what the links in a folder name, relative to the project: Git's id of a link is that of its text."""
+    listed = git.ask("ls-tree", "-r", "-z", commit, "--", f"./{folder}") or ""
+    for entry in filter(None, listed.split("\0")):
+        about, _, name = entry.partition("\t")
+        if about.startswith("120000 "):
+            target = git("cat-file", "blob", about.split()[2])
+            yield PurePosixPath(posixpath.normpath(PurePosixPath(name).parent / target))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Look once, and return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tapeline.orchestration.data_changes", description="Tell when data have changed."
+    )
+    parser.add_argument("--ref", default="", help="the branch to look at (the main branch)")
+    options = parser.parse_args(argv)
+    try:
+        project = Project.find()
+
+        from prefect.client.orchestration import get_client
+        from prefect.settings import get_current_settings
+
+        if not get_current_settings().api.url:
+            raise InputError("no server is configured: set PREFECT_API_URL")
+        with get_client(sync_client=True) as client:
+            print("\n".join(tell_changes(client, project, ref=options.ref)) or "no data have changed")
+    except TapelineError as error:
+        print(f"data_changes: {error}", file=sys.stderr)
+        return error.status
+    except httpx.HTTPError as error:
+        print(f"data_changes: the server does not answer as it should: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

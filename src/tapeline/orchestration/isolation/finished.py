@@ -1,0 +1,77 @@
+"""Find the finished run that has the data, parameters, code and environment of a run that is about to begin."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from tapeline.config.project import PARAMS, RUN_BRANCHES, Project
+from tapeline.orchestration.isolation.worktree import Worktree
+from tapeline.orchestration.stages.dvc_stage import DvcProject
+from tapeline.orchestration.stages.recorded import Record
+from tapeline.parsing import yaml_text
+from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.git import Git
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, TapelineError
+
+TRAILER = "Parameters"
+"""The line of a run's commit message by which its branch is found without reading its files."""
+
+
+def parameters(project: Project, pipeline: str) -> str:
+    """Return a hash of all that `params.yaml` says about a pipeline, right or wrong."""
+    try:
+        content = yaml_text.parsed(files.read_bytes(project.folder / PARAMS))
+        entry = content["pipelines"][pipeline]
+        concerned = [pipeline, entry, content["datasets"].get(entry["dataset"]), content["environment"]]
+        text = json.dumps(concerned, sort_keys=True, default=str)
+    except (InputError, ValueError, KeyError, TypeError, AttributeError):  # the check that follows says what is wrong
+        text = json.dumps([pipeline])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
+    """Return the record that is what the worktree would make: the ref's own (`main at 8607dbd`), or that of a branch.
+
+    DVC decides, by its own comparison of commands, parameters, code and data. Branches of other machines count when
+    they have been fetched. `dvc.lock` in the worktree is as it was afterwards.
+    """
+    lock = tree.project.folder / LOCK
+    if cache := _recorded(tree, pipeline):
+        return Record.of(files.read_bytes(lock), name=f"{ref} at {tree.commit[:7]}", cache=cache)
+    own = files.read_bytes(lock) if lock.exists() else None
+    git = Git(tree.project.folder)
+    try:
+        for branch in branches(git, parameters(tree.project, pipeline)):
+            content = git.ask("show", f"{branch}:./{LOCK}")
+            if content:
+                lock.write_text(content + "\n", encoding="utf-8")
+                if cache := _recorded(tree, pipeline):
+                    return Record.of(content, name=branch, cache=cache)
+    finally:
+        if own is None:
+            lock.unlink(missing_ok=True)
+        else:
+            lock.write_bytes(own)
+    return None
+
+
+def branches(git: Git, parameters: str) -> Iterator[str]:
+    """Yield the branches of runs with these parameters, the newest first, local ones and fetched ones."""
+    form = f"--format=%(trailers:key={TRAILER},valueonly,separator=%2C) %(refname:short)"
+    patterns = (f"refs/heads/{RUN_BRANCHES}", f"refs/remotes/*/{RUN_BRANCHES}*")
+    for line in git("for-each-ref", "--sort=-committerdate", form, *patterns).splitlines():
+        found, _, branch = line.partition(" ")
+        if found == parameters:
+            yield branch
+
+
+def _recorded(tree: Worktree, pipeline: str) -> Path | None:
+    """Return DVC's cache if the worktree's `dvc.lock` records what would be made there."""
+    try:
+        with closing(DvcProject(tree.project.folder)) as dvc:
+            return dvc.cache if dvc.is_recorded(f"export@{pipeline}") else None
+    except TapelineError:  # what is wrong there is said by the run that follows
+        return None

@@ -1,0 +1,189 @@
+"""An isolated run: a ref in a Git worktree of its own, ending as one commit on `runs/<flow run>`.
+
+with isolated(request, project, flow_run={"name": "brave-otter", "id": "…"}, say=print) as run:
+    if not run.finished:          # else the record of the run that has made the same
+        ...                       # bring run.project up to date
+        run.commit()
+    run.push()                    # both where that is asked for, and also what an earlier run has made
+    run.register()
+
+The checkout in front, its index and its HEAD are not touched. What runs is the ref's own code; what is orchestrated is
+this code's.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from tapeline.config.project import RUN_BRANCHES, Project
+from tapeline.orchestration.isolation.finished import finished_run, parameters
+from tapeline.orchestration.isolation.overrides import override
+from tapeline.orchestration.isolation.publishing import git_remote, push
+from tapeline.orchestration.isolation.registering import register_run
+from tapeline.orchestration.isolation.run_commit import commit_run
+from tapeline.orchestration.isolation.worktree import Worktree, worktree
+from tapeline.orchestration.request import Request
+from tapeline.orchestration.stages import pipeline as pipeline_check
+from tapeline.orchestration.stages.dvc_stage import DvcProject
+from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.stages.outcome import error_line
+from tapeline.orchestration.stages.recorded import Record
+from tapeline.repository.git import Git
+from tapeline.runtime import processes
+from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.locks import is_held
+
+SAME = ".same-"
+"""What the locks of runs that would make the same begin with."""
+
+DAY = 86400.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class IsolatedRun:
+    """A run in its worktree; `finished` is what an earlier run that made the same has left, if there is one."""
+
+    request: Request
+    tree: Worktree
+    ref: str
+    flow_run: Mapping[str, str]
+    finished: Record | None
+    say: Say
+
+    @property
+    def project(self) -> Project:
+        """The project in the worktree."""
+        return self.tree.project
+
+    def commit(self) -> str:
+        """Commit what was made, and return the branch. Raises `RunError`."""
+        with closing(DvcProject(self.project.folder)) as dvc:
+            record = Record.of(_lock(self.project), name=self.tree.branch, cache=dvc.cache)
+        commit = commit_run(self.tree, self.request, record, ref=self.ref, flow_run=self.flow_run)
+        self.say(f"committed as {commit[:7]} on {self.tree.branch}")
+        return self.tree.branch
+
+    def push(self) -> None:
+        """Push the run's files and branch where that is asked for: an earlier run's too, whose push may have failed.
+
+        A commit that is on no branch of a run here is left alone, which is said. Raises `RunError`.
+        """
+        if not self.request.push:
+            return
+        branch, git = self._branch(), Git(self.project.folder)
+        if git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{branch}") is None:
+            self.say(f"nothing is pushed: {branch} is no run's branch here; `git push` and `dvc push` share it")
+            return
+        if self.finished:  # DVC pushes what stands in the worktree's dvc.lock
+            git("checkout", "--quiet", "--force", "--detach", branch)
+        push(replace(self.tree, name=branch.removeprefix(RUN_BRANCHES)), self.request.pipeline, say=self.say)
+
+    def register(self) -> str | None:
+        """Register the committed model where that is asked for, and return its tag: the one it has, if it has one.
+
+        Raises `InputError` and `RunError`.
+        """
+        if not self.request.registered:
+            return None
+        remote = git_remote(Git(self.project.folder)) if self.request.push else None
+        branch = self._branch()
+        known = Git(self.project.folder).ask("rev-parse", "--verify", "--quiet", f"{branch}^{{commit}}")
+        revision = known or self.tree.commit  # the ref's own record is called `main at 8607dbd`
+        flow_run = self.flow_run["id"]
+        return register_run(
+            self.tree, self.request.pipeline, branch, revision, flow_run=flow_run, push_to=remote, say=self.say
+        )
+
+    def _branch(self) -> str:
+        return self.finished.name if self.finished else self.tree.branch
+
+
+@contextmanager
+def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str], say: Say) -> Iterator[IsolatedRun]:
+    """Yield the run, ready to begin, once no other process is making the same.
+
+    Raises `InputError` for a ref, a pipeline or an override that is wrong, before anything has run.
+    """
+    git = Git(project.folder)
+    ref = request.ref or git.main_branch()
+    commit = git.commit_of(ref)
+    with worktree(project, commit, name=flow_run["name"], say=say) as tree:
+        override(tree.project.folder, request.pipeline, request.overrides)
+        with _alone(tree, request.pipeline, say):
+            run = partial(IsolatedRun, request, tree, ref, flow_run, say=say)
+            finished = finished_run(tree, request.pipeline, ref=ref)
+            if not finished:
+                check(tree.project, request.pipeline)
+                bring_raw_data(tree.project, request.pipeline, say)
+            yield run(finished=finished)
+
+
+def check(project: Project, pipeline: str) -> None:
+    """Check a pipeline of a worktree with the code that stands there. Raises `InputError` with its one line."""
+    code = code_of(project)
+    if code is None:
+        pipeline_check.checked(pipeline, start=project.folder)
+        return
+    command = [sys.executable, "-P", pipeline_check.__file__, pipeline]
+    answer = subprocess.run(
+        command,
+        cwd=project.folder,
+        env={**environment(), "PYTHONPATH": str(code)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode:
+        raise InputError((answer.stderr.strip().splitlines() or [f"the check of {pipeline} failed"])[-1])
+
+
+def code_of(project: Project) -> Path | None:
+    """Return the folder with the `tapeline` that a worktree brings; None where the installed one runs."""
+    top = Path(Git(project.folder)("rev-parse", "--path-format=absolute", "--show-toplevel"))
+    return next((f / "src" for f in (project.folder, top) if (f / "src" / "tapeline").is_dir()), None)
+
+
+@contextmanager
+def _alone(tree: Worktree, pipeline: str, say: Say) -> Iterator[None]:
+    """Wait for a run that is making the same: it will have been made then."""
+    folder = tree.project.worktrees
+    mine = folder / f"{SAME}{tree.commit[:12]}-{parameters(tree.project, pipeline)}"
+    with processes.exclusive(mine, waiting=say):
+        tidy(folder)
+        yield
+
+
+def tidy(folder: Path) -> None:
+    """Take away the locks of old runs that nobody holds; another run may do the same at once."""
+    for lock in folder.glob(f"{SAME}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - lock.stat().st_mtime > DAY and not is_held(lock):
+                lock.unlink()
+
+
+def bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
+    """Bring what came in with `dvc add` into the worktree: from the cache, else from DVC's remote."""
+    with closing(DvcProject(project.folder)) as dvc:
+        files = [str(path) for path in dvc.raw_data(f"export@{pipeline}")]
+    if not files:
+        return
+    for verb in ("checkout", "pull"):
+        command = [sys.executable, "-P", "-m", "dvc", "--quiet", verb, *files]
+        done = subprocess.run(
+            command, cwd=project.folder, env=environment(), capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return
+        say(f"dvc {verb}: the raw data are not all here")
+    raise RunError(f"raw data cannot be had: {error_line(done.stderr)}; `dvc pull` them, or add them again")
+
+
+def _lock(project: Project) -> str:
+    path = project.folder / "dvc.lock"
+    return path.read_text(encoding="utf-8") if path.exists() else ""

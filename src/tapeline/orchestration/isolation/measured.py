@@ -1,0 +1,50 @@
+"""What a pipeline measures in validation, asked of a worktree's own code before anything is trained."""
+
+import subprocess
+import sys
+from contextlib import closing
+
+from tapeline.config.project import Project
+from tapeline.orchestration.isolation.isolated_run import Say, bring_raw_data, code_of
+from tapeline.orchestration.stages.dvc_stage import DvcProject
+from tapeline.orchestration.stages.execution import bring_up_to_date, environment, when_free
+from tapeline.runtime.errors import InputError, RunError
+
+TOOL = "tapeline/tuning/metric_names.py"
+
+
+def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
+    """Return the metrics' names; None where the code that stands there cannot tell.
+
+    What training depends on is made first; DVC's cache has it for the run that follows. Raises `InputError` for a
+    mistake that would end every training before its first step, `RunError` for a stage that fails.
+    """
+    code = code_of(project)
+    if code is None or not (code / TOOL).is_file():
+        return None
+    bring_raw_data(project, pipeline, say)
+    _make_inputs(project, pipeline, say)
+    answer = subprocess.run(
+        [sys.executable, "-P", "-m", "tapeline", "metric-names", pipeline],
+        cwd=project.folder,
+        env={**environment(), "PYTHONPATH": str(code)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode == 0:
+        return answer.stdout.splitlines()
+    said = (answer.stderr.strip().splitlines() or [f"exit status {answer.returncode}"])[-1].removeprefix("tapeline: ")
+    if answer.returncode == InputError.status:
+        raise InputError(said)
+    say(f"what {pipeline} measures in validation is not known yet: {said}")
+    return None
+
+
+def _make_inputs(project: Project, pipeline: str, say: Say) -> None:
+    with closing(DvcProject(project.folder)) as dvc:
+        for stage in when_free(lambda: dvc.upstream(f"train@{pipeline}"), say=say)[:-1]:
+            outcome = bring_up_to_date(dvc, stage, say=say, follow=lambda record: None)
+            if not outcome.ok:
+                kind = InputError if outcome.status == InputError.status else RunError
+                raise kind(f"{stage}: {outcome.message}")

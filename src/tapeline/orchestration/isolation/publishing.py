@@ -1,0 +1,59 @@
+"""Push a finished run: its files to DVC's remote and its branch to Git's, where there are any."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from dvc.config import Config
+from dvc.repo import Repo
+
+from tapeline.orchestration.isolation.worktree import Worktree
+from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.stages.outcome import error_line
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import RunError
+
+PATIENCE = 3600.0
+"""Seconds until a push that does not end is given up."""
+
+
+def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
+    """Push the outs, then the branch, and say where to; or that there is no remote.
+
+    Raises `RunError` with the command that tries it again: the commit is there already.
+    """
+    git, folder = Git(tree.project.folder), tree.project.folder
+    storage = Config(str(Path(Repo.find_root(str(folder)), ".dvc")), validate=False)["core"].get("remote")
+    if storage:
+        command = [sys.executable, "-P", "-m", "dvc", "--quiet", "push", "--with-deps", f"export@{pipeline}"]
+        try:
+            done = subprocess.run(
+                command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise RunError(f"dvc push to {storage}: not done after {PATIENCE:g} s{_again(tree)}") from None
+        if done.returncode:
+            raise RunError(f"dvc push to {storage}: {error_line(done.stderr or done.stdout)}{_again(tree)}")
+        say(f"the files are on DVC's remote {storage}")
+    remote = git_remote(git)
+    if remote:
+        try:
+            git("push", "--quiet", remote, f"refs/heads/{tree.branch}", timeout=PATIENCE)
+        except RunError as error:
+            raise RunError(f"{error}{_again(tree)}") from None
+        say(f"{tree.branch} is on Git's remote {remote}")
+    for what, found in (("DVC", storage), ("Git", remote)):
+        if not found:
+            say(f"{what} has no remote here: nothing was pushed there")
+
+
+def git_remote(git: Git) -> str | None:
+    """Return the remote that Git pushes to: the configured one, else `origin`, else the first."""
+    remotes = git("remote").splitlines()
+    wanted = git.ask("config", "remote.pushDefault") or "origin"
+    return wanted if wanted in remotes else next(iter(remotes), None)
+
+
+def _again(tree: Worktree) -> str:
+    return f"; the run is committed on {tree.branch}: push it with `git push REMOTE {tree.branch}` and `dvc push`"

@@ -1,0 +1,56 @@
+"""Register what an isolated run has made, or an earlier one: the tag `NAME@vX.Y.Z` on its commit."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+from tapeline.orchestration.isolation.worktree import Worktree
+from tapeline.orchestration.stages.execution import environment
+from tapeline.registry.registry import Registry
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError, RunError
+
+
+def register_run(
+    tree: Worktree,
+    pipeline: str,
+    name: str,
+    revision: str,
+    *,
+    flow_run: str,
+    push_to: str | None,
+    say: Callable[[str], None],
+) -> str:
+    """Tag a commit as the next version, push the tag where `push_to` is a remote, and return the tag.
+
+    name: what the commit is called (`runs/brave-otter`). A commit whose model is a version already keeps its tag.
+    Raises `InputError` and `RunError`; the run is committed already.
+    """
+    known = Registry.for_model(tree.project, pipeline).version_of(pipeline, revision)
+    if known:
+        tag = known.tag.name
+        say(f"{name} is {tag} already")
+    else:
+        tag = _registered(tree, pipeline, name, revision, flow_run)
+        say(f"registered {tag}")
+    if push_to:
+        Git(tree.project.folder)("push", "--quiet", push_to, f"refs/tags/{tag}")
+        say(f"{tag} is on Git's remote {push_to}")
+    return tag
+
+
+def _registered(tree: Worktree, pipeline: str, name: str, revision: str, flow_run: str) -> str:
+    # As a command in the worktree: DVC looks for the stages of the folder that it is called in.
+    answer = subprocess.run(
+        [sys.executable, "-P", "-m", "tapeline", "registry", "register", pipeline, "--rev", revision],
+        cwd=tree.project.folder,
+        env={**environment(), "PREFECT__FLOW_RUN_ID": flow_run},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if answer.returncode:
+        kind = InputError if answer.returncode == InputError.status else RunError
+        last = (answer.stderr.strip().splitlines() or [f"status {answer.returncode}"])[-1]
+        raise kind(f"{name} is committed and not registered: {last.removeprefix('tapeline: ')}")
+    return answer.stdout.split()[1]

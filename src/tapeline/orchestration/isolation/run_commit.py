@@ -1,0 +1,45 @@
+"""A finished isolated run as one commit on a branch of its own, made without any checkout."""
+
+from collections.abc import Mapping
+
+from tapeline.config.project import PARAMS
+from tapeline.orchestration.isolation.finished import TRAILER, parameters
+from tapeline.orchestration.isolation.worktree import Worktree
+from tapeline.orchestration.request import Request
+from tapeline.orchestration.stages.recorded import Record
+from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.git import Git
+
+NO_BRANCH = "0" * 40
+"""What Git calls the old value of a branch that must not exist yet."""
+
+
+def commit_run(tree: Worktree, request: Request, record: Record, *, ref: str, flow_run: Mapping[str, str]) -> str:
+    """Commit `params.yaml`, `dvc.lock` and the machine's description on the run's branch, and return the commit.
+
+    Everything else is as in the ref. Raises `RunError` when the branch has come into being meanwhile.
+    """
+    git = Git(tree.project.folder)
+    locks = git("ls-files", "--modified", "--others", "--exclude-standard", "--", f":(top,glob)**/{LOCK}").splitlines()
+    machine = f"runs/{request.pipeline}/environment.json"
+    made = [PARAMS, *locks, *([machine] if (tree.project.folder / machine).exists() else [])]
+    git("add", "--force", "--", *made)
+    commit = git.commit(_message(tree, request, record, ref, flow_run), tree=git("write-tree"), parent=tree.commit)
+    git("update-ref", "-m", "an isolated run", f"refs/heads/{tree.branch}", commit, NO_BRANCH)
+    return commit
+
+
+def _message(tree: Worktree, request: Request, record: Record, ref: str, flow_run: Mapping[str, str]) -> str:
+    metrics = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics(request.pipeline).items())
+    trailers = {
+        "Flow-run": flow_run["name"],
+        "Flow-run-id": flow_run["id"],
+        "Pipeline": request.pipeline,
+        "Ref": f"{ref} at {tree.commit}",
+        "Data": record.data(request.pipeline) or "none",
+        "Metrics": metrics or "none",
+        TRAILER: parameters(tree.project, request.pipeline),
+    }
+    lines = [f"{key}: {value}" for key, value in trailers.items()]
+    lines += [f"Override: {name}={value!r}" for name, value in request.overrides.items()]
+    return "\n".join([f"Run {flow_run['name']}: {request.pipeline}", "", *lines])

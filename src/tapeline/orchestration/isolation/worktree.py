@@ -1,0 +1,121 @@
+"""Git worktrees of isolated runs: `.tapeline/worktrees/<flow run>/`, with DVC's cache shared.
+
+with worktree(project, commit, name="brave-otter", say=print) as tree:
+    tree.project       # this project, as it is at the commit
+
+A run that fails leaves its worktree (see `tapeline.repository.worktrees`), a mistake in what was asked for does not.
+The newest few are kept. What was left by a crash the next run takes away.
+"""
+
+import fcntl
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tapeline.config.project import PARAMS, RUN_BRANCHES, Project
+from tapeline.orchestration.isolation.shared_cache import share_cache
+from tapeline.repository.git import Git
+from tapeline.repository.worktrees import FAILED, LOCK, beside, leftovers, one_at_a_time, remove
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+KEPT = 3
+"""How many worktrees of failed runs are kept to be looked at."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """One run's worktree: the flow run's name as a branch may have it, the commit, and the project in it."""
+
+    name: str
+    commit: str
+    project: Project
+
+    @property
+    def branch(self) -> str:
+        """The branch on which the run will end."""
+        return f"{RUN_BRANCHES}{self.name}"
+
+
+@contextmanager
+def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[Worktree]:
+    """Yield a worktree at `commit`, after taking away what crashed runs have left.
+
+    It is kept when an `Exception` leaves the block, which is said. A mistake of the user's leaves nothing to be looked
+    at, and a signal's exception takes it away as well, since the checkpoint is in the main checkout. Raises `RunError`
+    where Git cannot make one.
+    """
+    git = Git(project.folder)
+    folder = project.worktrees
+    folder.mkdir(parents=True, exist_ok=True)
+    with one_at_a_time(folder, say):
+        clean(project, say=say)
+        name = _free_name(git, folder, name)
+        held = beside(folder / name, LOCK).open("a")
+        fcntl.flock(held, fcntl.LOCK_EX)
+        inside = _made(git, folder / name, commit, project)
+    failure = ""
+    try:
+        yield Worktree(name, commit, Project.find(inside))
+    except InputError:
+        raise
+    except Exception as error:
+        failure = str(error) or repr(error)
+        raise
+    finally:
+        with one_at_a_time(folder, say):
+            if failure:
+                files.write_text(beside(folder / name, FAILED), failure + "\n")
+                say(f"the worktree is kept to be looked at: {folder / name}")
+            else:
+                remove(git, folder / name)
+            held.close()
+            clean(project, say=say)
+
+
+def clean(project: Project, *, say: Say) -> None:
+    """Take away the worktrees that crashed runs have left, and those of failed ones beyond the newest `KEPT`."""
+    git, there = Git(project.folder), leftovers(project.worktrees)
+    kept = {left.name for left in [left for left in there if left.failed][-KEPT:]}
+    for left in there:
+        if left.held or left.name in kept:
+            continue
+        if not left.failed and left.folder.exists():
+            say(f"taking away the worktree of a run that crashed: {left.name}")
+        remove(git, left.folder)
+
+
+def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
+    """Make the worktree and return the project's folder in it; leave nothing where that fails.
+
+    A worktree stands inside the checkout: what it lacks would be found there, so nothing may be lacking.
+    """
+    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
+    dvc = next((f for f in (project.folder, *project.folder.parents) if (f / ".dvc").is_dir()), top) / ".dvc"
+    inside, own_dvc = path / project.folder.relative_to(top), path / dvc.relative_to(top)
+    try:
+        git("worktree", "add", "--quiet", "--detach", str(path), commit)
+        for needed in (inside / PARAMS, own_dvc):
+            if not needed.exists():
+                raise InputError(f"commit {commit[:7]} has no {needed.relative_to(path)}: name a ref that has")
+        share_cache(dvc, own_dvc)
+        return inside
+    except BaseException:
+        remove(git, path)
+        raise
+
+
+def _free_name(git: Git, folder: Path, wanted: str) -> str:
+    """Return the flow run's name as a branch may have it, with a number when that one exists."""
+    plain = re.sub(r"\.(?=\.|$)|\.lock$", "-", re.sub(r"[^A-Za-z0-9._-]+", "-", wanted)).strip("-.") or "run"
+    name, number = plain, 1
+    while (folder / name).exists() or git.ask(
+        "show-ref", "--verify", "--quiet", f"refs/heads/{RUN_BRANCHES}{name}"
+    ) is not None:
+        number += 1
+        name = f"{plain}-{number}"
+    return name

@@ -1,0 +1,63 @@
+"""What automations can react to: a pipeline was trained, missed its bounds or was promoted, or data have changed.
+
+A run's event has the resource `tapeline.pipeline.NAME` and the metrics, the verdict and the branch; a promotion's, and
+that of its gate's no, `tapeline.model.NAME` with the version and the stage; `data_changes` tells of
+`tapeline.dataset.NAME`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.events import Event, Resource, emit_event
+
+from tapeline.orchestration.reports.summary import Report
+
+TRAINED = "tapeline.trained"
+GATE_FAILED = "tapeline.gate-failed"
+PROMOTED = "tapeline.promoted"
+DATA_CHANGED = "tapeline.data-changed"
+Kind = Literal["pipeline", "model", "dataset"]
+
+
+def tell(report: Report) -> None:
+    """Emit what a run has come to: nothing for one that changed nothing, or failed before the gate."""
+    words = {name: result.outcome.word for name, result in report.stages.items()}
+    payload: dict[str, Any] = {
+        "metrics": {figure.name: figure.values for figure in report.figures()},
+        "verdict": report.verdict(),
+        "branch": report.branch,
+        "version": report.version,
+        "stages": words,
+    }
+    if words.get(f"export@{report.pipeline}") == "verdict":
+        emit(GATE_FAILED, kind="pipeline", name=report.pipeline, payload=payload)
+    elif report.current("export") and set(words.values()) != {"unchanged"}:
+        emit(TRAINED, kind="pipeline", name=report.pipeline, payload=payload)
+
+
+def tell_promoted(model: str, *, version: str, stage: str, replaced: str | None, metrics: Mapping[str, float]) -> None:
+    """Emit that a version of a model has taken a stage; `replaced` is the version that had it before."""
+    payload = {"version": version, "stage": stage, "replaced": replaced, "metrics": dict(metrics)}
+    emit(PROMOTED, kind="model", name=model, payload=payload)
+
+
+def tell_refused(model: str, *, version: str, stage: str, reason: str) -> None:
+    """Emit that the gate of a stage has said no to a version of a model, and why."""
+    emit(GATE_FAILED, kind="model", name=model, payload={"version": version, "stage": stage, "reason": reason})
+
+
+def emit(event: str, *, kind: Kind, name: str, payload: Mapping[str, Any]) -> None:
+    """Emit an event in the background: what is done must not fail because a server does not listen."""
+    emit_event(event, resource=resource(kind, name), payload=dict(payload))
+
+
+def send(client: SyncPrefectClient, event: str, *, kind: Kind, name: str, payload: Mapping[str, Any]) -> None:
+    """Send an event and wait until the server has it. Raises httpx's errors."""
+    content = Event(event=event, resource=Resource(resource(kind, name)), payload=dict(payload)).model_dump(mode="json")
+    client.request("POST", "/events", json=[content]).raise_for_status()
+
+
+def resource(kind: Kind, name: str) -> dict[str, str]:
+    """Return what an event is about, as triggers match it."""
+    return {"prefect.resource.id": f"tapeline.{kind}.{name}", "prefect.resource.name": name}

@@ -1,0 +1,23 @@
+"""What to do with a `dvc.lock` that a run has changed because it was recorded on another machine type."""
+
+from tapeline.config.project import Project
+from tapeline.repository.git import Git
+from tapeline.repository.machines import compare, recorded_machine
+from tapeline.runtime.environment import machine
+
+
+def advice(project: Project, pipeline: str) -> str:
+    """Return two lines where HEAD's `dvc.lock` is another machine type's and the one that stands here differs.
+
+    Empty where nothing is committed, or nothing differs. Raises `InputError` outside Git.
+    """
+    recorded = recorded_machine(project.folder, pipeline)
+    if recorded is None or not (found := compare(recorded, machine())).differing:
+        return ""
+    if Git(project.folder).ask("diff", "--quiet", "HEAD", "--", "dvc.lock") is not None:
+        return ""
+    changed = f"dvc.lock runs/{pipeline}/environment.json"
+    return (
+        f"dvc.lock has changed, as is to be expected: HEAD's was recorded on another machine type ({found})\n"
+        f"`git checkout {changed}` keeps that record; commit them to have one of this machine"
+    )

@@ -1,0 +1,138 @@
+"""A flow run's report as a page for Prefect's user interfaces, with pictures."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from tapeline.orchestration.reports.pictures import Picture, confusion_matrix, learning_curves, scatter
+from tapeline.orchestration.reports.summary import Report, word
+from tapeline.orchestration.request import Request
+
+NAME = 24
+"""Letters after which a metric's name is broken: Prefect cuts off, or lets run out, what is wider than its page."""
+
+
+def markdown(report: Report) -> str:
+    """Return the report as a page. Its pictures are drawn from the stages' files, which have to be there still."""
+    return "\n".join(_page(report)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return words as Markdown that reads as they do, in one line: nothing in them is markup, HTML or a cell's end."""
+    return re.sub(r"([\\`*_\[\]<>|~&#!$])", r"\\\1", " ".join(text.split()))
+
+
+def broken(name: str) -> str:
+    """Return a name for a cell in lines, broken after an underscore or the like where there is one."""
+    lines = re.findall(rf".{{1,{NAME - 1}}}(?:[ _/.-]|$)|.{{1,{NAME}}}", " ".join(name.split()))
+    return "<br>".join(map(escaped, lines))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int]) -> Iterator[str]:
+    """Yield a table; `numbers` are the columns that are aligned at the right."""
+    yield ""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'|'.join('---:' if column in numbers else '---' for column in range(len(head)))}|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def pictures(found: Iterable[Picture]) -> Iterator[str]:
+    """Yield pictures, each in a paragraph of its own."""
+    for title, address in found:
+        yield from ("", f"![{escaped(title)}]({address})")
+
+
+def _page(report: Report) -> Iterator[str]:
+    yield f"# {report.pipeline}"
+    if verdict := report.verdict():
+        yield from ("", f"Verdict: **{escaped(verdict)}**")
+    if report.branch:
+        yield from ("", f"Branch: `{report.branch}`")
+    if report.version:
+        yield from ("", f"Version: `{report.version}`")
+    if model := report.model():
+        yield from ("", f"Model: `{model}`")
+    yield from _stages(report)
+    yield from _metrics(report)
+    yield from _compared(report)
+    yield from _pictures(report)
+    yield from _next(report)
+
+
+def _stages(report: Report) -> Iterator[str]:
+    rows = ([name, word(result), f"{result.seconds:.1f}"] for name, result in report.stages.items())
+    yield from table(["stage", "result", "seconds"], rows, numbers=[2])
+    # Below the table and not in it: cells are not wrapped.
+    said = {name: result.outcome.message for name, result in report.stages.items() if result.outcome.message}
+    if said:
+        yield ""
+        yield from (f"- {name}: {escaped(message)}" for name, message in said.items())
+
+
+def _metrics(report: Report) -> Iterator[str]:
+    figures = report.figures()
+    if not figures:
+        return
+    splits = list(dict.fromkeys(split for figure in figures for split in figure.values))
+    bound = ["bound"] if any(figure.bound for figure in figures) else []
+    rows = []
+    for figure in figures:
+        values = [f"{figure.values[split]:.4g}" if split in figure.values else "" for split in splits]
+        asked = [f"{figure.bound}{'' if figure.holds else ' **missed**'}" for _ in bound]
+        rows.append([broken(figure.name), *values, *asked])
+    yield from ("", "## Metrics")
+    yield from table(["metric", *splits, *bound], rows, numbers=range(1, len(splits) + 1))
+
+
+def _compared(report: Report) -> Iterator[str]:
+    """Yield what other runs have, in a table of its own: one of all columns is wider than the page."""
+    figures = report.figures()
+    if not figures or not report.compared:
+        return
+    titles = [other.removesuffix(")").split(" (", 1) for other in report.compared]
+    rows = []
+    for figure in figures:
+        tested = next(iter(figure.values.values()))
+        others = [_against(tested, metrics.get(figure.name)) for metrics in report.compared.values()]
+        rows.append([broken(figure.name), f"{tested:.4g}", *others])
+    yield from ("", "## Compared with other runs", "")
+    yield from (f"- {title}: `{where}`" for title, where in titles)
+    yield from table(["metric", "this run", *(title for title, _ in titles)], rows, numbers=range(1, len(titles) + 2))
+
+
+def _against(tested: float, other: float | None) -> str:
+    """Return another run's figure and how far the tested one is from it."""
+    return "" if other is None else f"{other:.4g} ({tested - other:+.2g})"
+
+
+def _pictures(report: Report) -> Iterator[str]:
+    runs = report.project
+    curves = learning_curves(runs.run(report.pipeline, "train") / "history.csv") if report.current("train") else ()
+    if drawn := list(pictures(curves)):
+        yield from ("", "## Training", *drawn)
+    if report.current("validate"):
+        plots = runs.run(report.pipeline, "validate") / "plots"
+        found = [*pictures(confusion_matrix(plots / "confusion.csv")), *pictures(scatter(plots / "predicted.csv"))]
+        if found:
+            yield from ("", "## Predictions", *found)
+
+
+def _next(report: Report) -> Iterator[str]:
+    request = report.request or Request(pipeline=report.pipeline)
+    commands = {request.command(): "continues where this run ended"}
+    if report.branch:
+        commands = {
+            f"git diff HEAD {report.branch} -- params.yaml": "which parameters differ",
+            f"dvc get . models/{report.pipeline} --rev {report.branch}": "the model alone",
+            f"git merge {report.branch} && dvc checkout": "take it over",
+        }
+    elif report.model() and not request.isolated:
+        commands = {
+            "dvc metrics diff": "against the last commit",
+            "dvc plots show": "as a page",
+            "git add params.yaml dvc.lock && git commit": "keep it",
+        }
+    yield from ("", "## What next", "", "```console")
+    for command, what in commands.items():
+        yield from (f"# {what}", f"$ {command}")
+    yield "```"

@@ -1,0 +1,78 @@
+"""What a training run is asked for: its parameters, typed, with their bounds.
+
+request = Request.of(pipeline="digits", isolated=True, overrides={"train.epochs": 3})
+"""
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tapeline.config.params import NAME, checked
+
+Stage = Literal["ingest", "train", "validate", "export"]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$", examples=["digits"])]
+Ref = Annotated[str, Field(pattern=r"^([^-\s]\S*)?$", max_length=250, examples=["main", "v1.2.0"])]
+Override = Annotated[str, Field(pattern=r"^(params|train|validate|export)(\.[^.\s]+)+$|^(dataset|recipe|needs)$")]
+Overrides = Annotated[dict[Override, Any], Field(examples=[{"train.epochs": 20, "params.learning_rate": 0.001}])]
+Retries = Annotated[int, Field(ge=0, le=10)]
+Timeouts = Annotated[dict[Stage, Seconds], Field(examples=[{"train": 3600}])]
+
+
+class Request(BaseModel):
+    """One call of the training flow. What cannot be honoured is refused, nothing is ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pipeline: Name
+    isolated: bool = False
+    ref: Ref = ""
+    overrides: Overrides = {}
+    push: bool = False
+    registered: bool = False
+    retries: Retries = 2
+    timeouts: Timeouts = {}
+
+    @classmethod
+    def of(cls, **parameters: Any) -> "Request":
+        """Return the request, or raise `InputError` that names the first wrong parameter, its value and the rule."""
+        return checked(cls, parameters, where="parameters")
+
+    def command(self) -> str:
+        """Return the command line that asks for the same.
+
+        >>> Request(pipeline="digits", isolated=True, ref="v1", overrides={"train.epochs": 3}).command()
+        'python -m flows.training --pipeline digits --isolated --ref v1 --set train.epochs=3'
+        """
+        parts = ["python", "-m", "flows.training", "--pipeline", self.pipeline]
+        parts += ["--isolated"] if self.isolated else []
+        parts += ["--ref", self.ref] if self.ref else []
+        parts += settings(self.overrides)
+        parts += ["--push"] if self.push else []
+        parts += ["--register"] if self.registered else []
+        parts += ["--retries", str(self.retries)] if self.retries != Request(pipeline=self.pipeline).retries else []
+        parts += [part for stage, limit in self.timeouts.items() for part in ("--timeout", f"{stage}={limit:g}")]
+        return shlex.join(parts)
+
+    @model_validator(mode="after")
+    def _in_place_takes_the_checkout_as_it_is(self) -> "Request":
+        given = [name for name in ("ref", "overrides", "push", "registered") if getattr(self, name)]
+        if given and not self.isolated:
+            raise ValueError(
+                f"{', '.join(given)} would be of no effect: a run in place takes the checkout as it is and commits "
+                "nothing; leave it out, or set isolated"
+            )
+        return self
+
+
+def settings(overrides: Mapping[str, Any]) -> list[str]:
+    """Return overrides as options of the training flow.
+
+    >>> settings({"train.epochs": 3, "dataset": "a"})
+    ['--set', 'train.epochs=3', '--set', 'dataset="a"']
+    """
+    return [part for key, value in overrides.items() for part in ("--set", f"{key}={json.dumps(value)}")]

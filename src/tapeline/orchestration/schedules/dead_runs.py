@@ -1,0 +1,82 @@
+"""Mark runs whose process is gone as crashed, which frees their slot, so that they do not block the next ones."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled, Crashed
+
+from tapeline.config.project import Project
+from tapeline.orchestration.schedules.liveness import forget, locks
+from tapeline.orchestration.schedules.reconciliation import deployed
+
+STARTING = 45.0
+"""How many seconds a run may take from being given to a process until the process says that it runs."""
+
+PAGE = 200
+
+
+class DeadRuns:
+    """The runs of a checkout that nobody will end; it remembers for how long it has seen a run that does not begin."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._waiting: dict[UUID, float] = {}
+
+    def bury(self, client: SyncPrefectClient) -> Iterator[str]:
+        """Mark the dead runs, and yield a line for each.
+
+        A run that was started and holds no lock any more is dead. So is one that was to be started and has not begun
+        for `STARTING`. Runs of other machines are not known here and are left alone, but for such that never began.
+        """
+        living = set()
+        for flow_run, held in locks(self._project):
+            if held:
+                living.add(flow_run)
+                continue
+            with suppress(ObjectNotFound, ValueError):  # the run of a server that is gone too
+                yield from _crashed(client, client.read_flow_run(UUID(flow_run)), "its process is gone")
+            forget(self._project, flow_run)
+        # By our own clock: a server that hung answers late, and whoever was to start the run was told late as well.
+        now = time.monotonic()
+        pending = {run.id: run for run in _pending(client, self._project.folder) if str(run.id) not in living}
+        self._waiting = {waiting: self._waiting.get(waiting, now) for waiting in pending}
+        for waiting, since in self._waiting.items():
+            if now - since > STARTING:
+                yield from _crashed(client, pending[waiting], "it was never begun")
+
+
+def _pending(client: SyncPrefectClient, checkout: Path) -> list[FlowRun]:
+    ids = [deployment.id for deployment in deployed(client, checkout).values()]
+    if not ids:
+        return []
+    wanted = FlowRunFilter(
+        deployment_id=FlowRunFilterDeploymentId(any_=ids),
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.PENDING])),
+    )
+    return client.read_flow_runs(flow_run_filter=wanted, limit=PAGE, sort=FlowRunSort.EXPECTED_START_TIME_ASC)
+
+
+def _crashed(client: SyncPrefectClient, run: FlowRun, why: str) -> Iterator[str]:
+    """Bring a run that has not ended to its end: cancelled when that was asked for, else crashed."""
+    if run.state_type not in (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING):
+        return
+    asked = run.state_type == StateType.CANCELLING
+    state: State[Any] = (
+        Cancelled(message=why) if asked else Crashed(message=f"{why}; the next run goes on from its checkpoint")
+    )
+    client.set_flow_run_state(run.id, state, force=True)
+    yield f"run {run.name}: {why}: marked {'cancelled' if asked else 'crashed'}"

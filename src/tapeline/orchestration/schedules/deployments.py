@@ -1,0 +1,129 @@
+"""What `prefect.yaml` says, as `make serve` and the deploy command read it; `prefect deploy` reads the same file.
+
+for wanted in read(Path("prefect.yaml")):
+    wanted.flow, wanted.name, wanted.schedules
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tapeline.config.params import checked
+from tapeline.parsing import yaml_text
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+FILE = "prefect.yaml"
+CHECKOUT = "TAPELINE_CHECKOUT"
+"""The variable by which the file names the folder that holds it."""
+
+
+class Limit(BaseModel):
+    """How many runs of a deployment there may be at once, and what becomes of one more."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    limit: Annotated[int, Field(gt=0)]
+    collision_strategy: Literal["ENQUEUE", "CANCEL_NEW"] = "ENQUEUE"
+    grace_period_seconds: Annotated[int, Field(ge=60)] | None = None
+
+
+class Schedule(BaseModel):
+    """When a deployment runs: a cron expression or an interval in seconds, in a time zone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    slug: str | None = None
+    cron: str | None = None
+    interval: Annotated[float, Field(gt=0)] | None = None
+    anchor_date: str | None = None
+    timezone: str = "UTC"
+    active: bool = True
+    parameters: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "Schedule":
+        if (self.cron is None) == (self.interval is None):
+            raise ValueError("a schedule has either cron or interval")
+        return self
+
+    def __str__(self) -> str:
+        return f"{when(self.cron, self.interval, self.timezone)}{f' ({self.slug})' if self.slug else ''}"
+
+
+class Deployment(BaseModel):
+    """One entry of the file. A key that Prefect does not know is refused, and so is one that would be of no effect."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(min_length=1)]
+    entrypoint: Annotated[str, Field(pattern=r"^\S+\.py:\w+$")]
+    description: str | None = None
+    parameters: dict[str, Any] = {}
+    tags: tuple[str, ...] = ()
+    work_pool: dict[str, Any] = {}
+    concurrency_limit: Limit | int | None = None
+    schedules: tuple[Schedule, ...] = ()
+    triggers: tuple[dict[str, Any], ...] = ()
+    """Events that start a run, in Prefect's form of automations."""
+    paused: bool = False
+    version: str | None = None
+    enforce_parameter_schema: bool = True
+    schedule: Any = None
+    """Refused: `schedules` is a list."""
+    flow_name: Any = None
+    version_type: Any = None
+    build: Any = None
+    push: Any = None
+    pull: Any = None
+    sla: Any = None
+    """What only `prefect deploy` and workers make use of, and check."""
+
+    @model_validator(mode="after")
+    def _one_list_of_schedules(self) -> "Deployment":
+        if self.schedule is not None:
+            raise ValueError("schedule would be of no effect: write schedules, a list")
+        return self
+
+    @property
+    def flow(self) -> str:
+        """The flow's name: that of its function, with hyphens."""
+        return self.entrypoint.rpartition(":")[2].replace("_", "-")
+
+    @property
+    def full_name(self) -> str:
+        """The name by which Prefect runs it."""
+        return f"{self.flow}/{self.name}"
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    deployments: tuple[Deployment, ...] = ()
+
+
+def read(path: Path) -> list[Deployment]:
+    """Return the file's deployments. Raises `InputError` with the first mistake."""
+    try:
+        content = yaml_text.parsed(files.read_bytes(path))
+    except FileNotFoundError:
+        raise InputError(f"no {path.name} in {path.parent}: it says what is deployed") from None
+    except yaml_text.NotYaml as error:
+        raise InputError(f"{path.name}{error.where}: not YAML: {error}") from None
+    found = checked(_File, content if isinstance(content, Mapping) else {}, where=path.name).deployments
+    names = [deployment.full_name for deployment in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{path.name}: there are two deployments {name}: give one another name")
+    return list(found)
+
+
+def when(cron: str | None, interval: float | timedelta | None, timezone: str | None) -> str:
+    """Return a schedule in a few words: `cron 0 3 * * * Europe/Berlin`, `every 20 s UTC`."""
+    if cron is not None:
+        return f"cron {cron} {timezone or 'UTC'}"
+    seconds = interval.total_seconds() if isinstance(interval, timedelta) else float(interval or 0)
+    return f"every {seconds:g} s {timezone or 'UTC'}"

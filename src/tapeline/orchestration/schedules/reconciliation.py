@@ -1,0 +1,126 @@
+"""Bring a server's deployments to those of `prefect.yaml`: what Prefect's own `deploy` leaves there is removed.
+
+Only what belongs to this checkout is looked at: deployments whose flows are loaded from this folder.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import DeploymentSchedule
+from prefect.client.schemas.responses import DeploymentResponse
+from prefect.client.schemas.sorting import DeploymentSort
+
+from tapeline.orchestration.schedules.deployments import Deployment, when
+
+PAGE = 200
+SHOWN = (
+    "entrypoint",
+    "parameters",
+    "tags",
+    "description",
+    "work_pool_name",
+    "job_variables",
+    "concurrency_options",
+    "paused",
+)
+LIMIT, SCHEDULE, TRIGGER = "concurrency_limit", "schedule", "trigger"
+
+
+def deployed(client: SyncPrefectClient, checkout: Path) -> dict[str, DeploymentResponse]:
+    """Return this checkout's deployments on the server by their full name."""
+    found: dict[str, DeploymentResponse] = {}
+    flows: dict[UUID, str] = {}
+    offset = 0
+    while page := client.read_deployments(limit=PAGE, offset=offset, sort=DeploymentSort.NAME_ASC):
+        offset += PAGE
+        for deployment in page:
+            if _folder(deployment) == str(checkout):
+                if deployment.flow_id not in flows:
+                    flows[deployment.flow_id] = client.read_flow(deployment.flow_id).name
+                found[f"{flows[deployment.flow_id]}/{deployment.name}"] = deployment
+    return found
+
+
+def remove_what_is_gone(client: SyncPrefectClient, wanted: Sequence[Deployment], checkout: Path) -> Iterator[str]:
+    """Remove deployments and schedules that the file no longer has, and yield a line for each."""
+    by_key = {(deployment.entrypoint, deployment.name): deployment for deployment in wanted}
+    there = deployed(client, checkout)
+    newest: dict[tuple[str, str], str] = {}  # a flow may have another name than its function, and had another
+    for name, found in sorted(there.items(), key=lambda item: str(item[1].created)):
+        newest[found.entrypoint or "", found.name] = name
+    for name, found in there.items():
+        key = (found.entrypoint or "", found.name)
+        if key not in by_key or newest[key] != name:
+            client.delete_deployment(found.id)
+            yield f"removed {name}"
+            continue
+        left = [str(schedule) for schedule in by_key[key].schedules]
+        for schedule in client.read_deployment_schedules(found.id):
+            words = describe(schedule)
+            if words in left:
+                left.remove(words)
+            else:
+                client.delete_deployment_schedule(found.id, schedule.id)
+                yield f"removed {words} of {name}"
+
+
+def described(client: SyncPrefectClient, checkout: Path) -> dict[str, dict[str, Any]]:
+    """Return what can be told apart about this checkout's deployments, by their full names."""
+    return {
+        name: {what: getattr(found, what) for what in SHOWN}
+        | {LIMIT: found.global_concurrency_limit.limit if found.global_concurrency_limit else None}
+        | {SCHEDULE: [_in_detail(schedule) for schedule in found.schedules]}
+        | {TRIGGER: _triggers(client, found)}
+        for name, found in deployed(client, checkout).items()
+    }
+
+
+def differences(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each deployment that is new, and for each that has changed with what has."""
+    for name, now in after.items():
+        if name not in before:
+            yield f"created {name}"
+            continue
+        then = before[name]
+        changed = [what for what in (*SHOWN, LIMIT) if then[what] != now[what]]
+        changed += [
+            f"new {what} {words}" for what in (SCHEDULE, TRIGGER) for words in now[what] if words not in then[what]
+        ]
+        changed += [f"no trigger {words}" for words in then[TRIGGER] if words not in now[TRIGGER]]
+        if changed:
+            yield f"changed {name}: {', '.join(changed)}"
+
+
+def _triggers(client: SyncPrefectClient, deployment: DeploymentResponse) -> list[str]:
+    """Return the names of the automations that start the deployment, with a hash of what they react to."""
+    return [
+        f"{automation.name} ({hashlib.sha256(automation.trigger.model_dump_json().encode()).hexdigest()[:7]})"
+        for automation in client.read_resource_related_automations(f"prefect.deployment.{deployment.id}")
+    ]
+
+
+def describe(schedule: DeploymentSchedule) -> str:
+    """Return a server's schedule as the file's are described."""
+    inner = schedule.schedule
+    words = when(getattr(inner, "cron", None), getattr(inner, "interval", None), getattr(inner, "timezone", None))
+    return f"{words}{f' ({schedule.slug})' if schedule.slug else ''}"
+
+
+def _in_detail(schedule: DeploymentSchedule) -> str:
+    """Return a schedule with what can change while it stays the same one."""
+    more = [] if schedule.active else ["off"]
+    more += [f"with {json.dumps(schedule.parameters, sort_keys=True)}"] if schedule.parameters else []
+    return ", ".join([describe(schedule), *more])
+
+
+def _folder(deployment: DeploymentResponse) -> str | None:
+    for step in deployment.pull_steps or ():
+        for name, options in step.items():
+            if name.endswith("set_working_directory"):
+                return str(options.get("directory"))
+    return deployment.path

@@ -1,0 +1,113 @@
+"""Run the deployments of `prefect.yaml` in this process' children, without a work pool; `flows.serve` keeps it going.
+
+python -m tapeline.orchestration.schedules.runner
+"""
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+from prefect.deployments.runner import RunnerDeployment
+from prefect.events import DeploymentTriggerTypes, TriggerTypes
+from prefect.runner import Runner
+from prefect.schedules import Schedule as PrefectSchedule
+from pydantic import TypeAdapter, ValidationError
+
+from tapeline.config.project import Project
+from tapeline.orchestration.schedules.deployments import FILE, Deployment, Limit, Schedule, read
+from tapeline.orchestration.schedules.reconciliation import described, differences, remove_what_is_gone
+from tapeline.runtime.errors import InputError, RunError, TapelineError
+
+ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
+"""From when intervals are counted: Prefect's own choice, now, would shift a schedule at each start."""
+
+
+def main() -> int:
+    """Bring the server to the file, and run what is due until a signal comes. Schedules are kept then."""
+    runner = Runner(name="tapeline", pause_on_shutdown=False)
+    try:
+        checkout = Project.find().folder
+        wanted = read(checkout / FILE)
+        with get_client(sync_client=True) as client:
+            before = described(client, checkout)
+            for deployment in [served(deployment, checkout) for deployment in wanted]:
+                runner.add_deployment(deployment)
+            lines = [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+    except TapelineError as error:
+        print(f"runner: {error}", flush=True)
+        return error.status
+    except httpx.HTTPError as error:
+        return _away(error)
+    print("\n".join(lines or ["deployments are as before"]), flush=True)
+    try:
+        asyncio.run(runner.start())
+    except httpx.HTTPError as error:
+        return _away(error)
+    return 0
+
+
+def _away(error: httpx.HTTPError) -> int:
+    print(
+        f"runner: the server does not answer as it should: {type(error).__name__}: {error}".splitlines()[0], flush=True
+    )
+    return RunError.status
+
+
+def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
+    """Return a deployment as Prefect serves it."""
+    schedules = [_schedule(schedule) for schedule in wanted.schedules]
+    return RunnerDeployment.from_entrypoint(
+        wanted.entrypoint,
+        wanted.name,
+        schedules=schedules,
+        parameters=wanted.parameters,
+        description=wanted.description,
+        tags=list(wanted.tags),
+        concurrency_limit=_limit(wanted.concurrency_limit),
+        triggers=_triggers(wanted),
+        paused=wanted.paused,
+        version=wanted.version,
+        enforce_parameter_schema=wanted.enforce_parameter_schema,
+    )
+
+
+def _schedule(wanted: Schedule) -> PrefectSchedule:
+    return PrefectSchedule(
+        cron=wanted.cron,
+        interval=timedelta(seconds=wanted.interval) if wanted.interval else None,
+        anchor_date=datetime.fromisoformat(wanted.anchor_date) if wanted.anchor_date else ANCHOR,
+        timezone=wanted.timezone,
+        active=wanted.active,
+        parameters=wanted.parameters,
+        slug=wanted.slug,
+    )
+
+
+def _triggers(wanted: Deployment) -> list[DeploymentTriggerTypes | TriggerTypes]:
+    """Return what starts a run besides schedules. Raises `InputError` for what Prefect does not know."""
+    try:
+        return [
+            TypeAdapter(DeploymentTriggerTypes).validate_python({"name": f"{wanted.name} {number}"} | trigger)
+            for number, trigger in enumerate(wanted.triggers, start=1)
+        ]
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{FILE}: triggers of {wanted.name}: {first['loc'][-1]}: {first['msg']}") from None
+
+
+def _limit(limit: Limit | int | None) -> ConcurrencyLimitConfig | int | None:
+    if not isinstance(limit, Limit):
+        return limit
+    return ConcurrencyLimitConfig(
+        limit=limit.limit,
+        collision_strategy=ConcurrencyLimitStrategy(limit.collision_strategy),
+        grace_period_seconds=limit.grace_period_seconds,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

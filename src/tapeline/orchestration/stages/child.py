@@ -1,0 +1,183 @@
+"""Child processes that never outlive the flow.
+
+    with Child(["dvc", "repro"], cwd=folder, env=environment) as child:
+        for line in child.lines():          # None when nothing was said for a while
+            ...
+    child.returncode
+
+A child leads a session of its own, so that a terminal's Ctrl-C reaches the flow alone, which then ends its children
+in order. The kernel signals a child when the thread that started it ends, however it ends (`runtime.processes`);
+leaving the `with` block leaves no process of the session behind, not even one whose parent was killed. What it
+still says while it is ended (where its checkpoint is) goes to `last_words`.
+"""
+
+import codecs
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import psutil
+
+from tapeline.runtime import processes
+
+GRACE = 20.0
+"""Seconds from the request to end until SIGKILL: a trainer writes its checkpoint in them."""
+
+POLL = 0.05
+"""Seconds between two looks at processes that are ending."""
+
+
+class Child:
+    """A running command, its output merged into one stream of lines."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: int | IO[bytes] = subprocess.PIPE,
+        pass_fds: Sequence[int] = (),
+        at_our_death: signal.Signals = signal.SIGTERM,
+        grace: float = GRACE,
+        last_words: Callable[[str], None] | None = None,
+    ) -> None:
+        # `-I -S`: a bare interpreter takes 15 ms until it becomes the command.
+        leash = [sys.executable, "-I", "-S", processes.__file__, str(int(at_our_death)), str(os.getpid())]
+        self._process = subprocess.Popen(
+            [*leash, *command],
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+        if self._process.stdout:
+            os.set_blocking(self._process.stdout.fileno(), False)
+        self.session = self._process.pid
+        self._grace = grace
+        self._last_words = last_words
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._rest = ""
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit status, negative for a signal; None while the command runs."""
+        return self._process.poll()
+
+    def lines(self, *, quiet: float = 0.5) -> Iterator[str | None]:
+        """Yield each line of output without its end, and None after every `quiet` seconds without output.
+
+        Ends when the command has ended. Of a line that was overwritten (a progress bar) the last state is yielded.
+        """
+        pipe = self._process.stdout
+        assert pipe is not None, "lines are read from a child whose output is a pipe"
+        ready = select.poll()
+        ready.register(pipe, select.POLLIN | select.POLLHUP)
+        while True:
+            ended = self.returncode is not None
+            if not ready.poll(0 if ended else quiet * 1000):
+                if ended:  # the pipe is still open: something that the command started lives on
+                    break
+                yield None
+                continue
+            content = os.read(pipe.fileno(), 1 << 16)
+            if not content:
+                break
+            yield from self._complete(content)
+        if self._rest:
+            yield _last_state(self._rest)
+        self._process.wait()
+
+    def _complete(self, content: bytes) -> Iterator[str]:
+        """Yield the lines that `content` ends, and keep what is left for the next one."""
+        *complete, rest = (self._rest + self._decoder.decode(content)).split("\n")
+        self._rest = rest[rest.rfind("\r", 0, -1) + 1 :]
+        yield from map(_last_state, complete)
+
+    def end(self, signum: signal.Signals = signal.SIGINT) -> None:
+        """Signal the session, wait for it, kill what is left after the grace. A second interruption kills at once."""
+        self._signal(signum)
+        self._leave()
+
+    def _leave(self) -> None:
+        try:
+            self._wait(self._grace)
+        finally:
+            self._signal(signal.SIGKILL)
+            self._wait(1)
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self.returncode is None:
+                self.end()
+            elif _members(self.session):  # the command was killed, and what it started has got the kernel's signal
+                self._leave()
+        finally:
+            if self._process.stdout:
+                self._process.stdout.close()
+
+    def _signal(self, signum: signal.Signals) -> None:
+        for pid in _members(self.session):
+            try:
+                os.kill(pid, signum)
+            except ProcessLookupError:
+                continue
+
+    def _wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while (self.returncode is None or _members(self.session)) and time.monotonic() < deadline:
+            self._drain()
+            time.sleep(POLL)
+        self._drain()
+
+    def _drain(self) -> None:
+        """Take what is in the pipe: who writes into a full one would wait for us, and we for it."""
+        if not self._process.stdout:
+            return
+        try:
+            content = os.read(self._process.stdout.fileno(), 1 << 20)
+        except BlockingIOError:
+            return
+        for line in self._complete(content):
+            if self._last_words and line.strip():
+                self._last_words(line)
+
+
+def end_all(children: Sequence[Child], signum: signal.Signals = signal.SIGINT) -> None:
+    """End several at once: each gets the signal before any is waited for."""
+    living = [child for child in children if child.returncode is None]
+    for child in living:
+        child._signal(signum)
+    for child in living:
+        child._leave()
+
+
+def _last_state(line: str) -> str:
+    return line.rstrip("\r").rpartition("\r")[2]
+
+
+def _members(session: int) -> list[int]:
+    """Return the processes of a session, but for those that have ended and only wait to be noticed."""
+    members = []
+    for pid in psutil.pids():
+        try:
+            if os.getsid(pid) == session and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                members.append(pid)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            continue
+    return members

@@ -1,0 +1,101 @@
+"""Bring one stage up to date: nothing when DVC finds it so, else a `dvc repro` as a child."""
+
+import math
+import os
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tapeline.config.project import Project
+from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.dvc_stage import Busy, DvcProject, DvcStage
+from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out, was_busy
+from tapeline.orchestration.stages.progress_file import ProgressFile
+
+POLL = 1.0
+"""Seconds between two looks at files that another process uses."""
+
+LAST_LINES = 100
+
+HINT = re.compile(r"To track the changes|\tgit add |To enable auto staging|\tdvc config core.autostage|Use `dvc push`")
+"""What DVC advises at the end of every `dvc repro`: eight lines that a log of several stages does not need."""
+
+Answer = TypeVar("Answer")
+Say = Callable[[str], None]
+
+
+def bring_up_to_date(
+    dvc: DvcProject,
+    stage: DvcStage,
+    *,
+    say: Say,
+    follow: Callable[[dict[str, Any]], None],
+    timeout: float | None = None,
+) -> Outcome:
+    """Run `stage` if it is stale, and return how it went; it is stopped in order after `timeout` seconds.
+
+    `say` gets each line of its output, `follow` each progress record. Waits for another process that uses the
+    stage's files, and then asks again: that process may have done the work. Raises `RunError` when DVC cannot
+    answer. Whatever raises in here, a signal's exception included, leaves no process behind.
+    """
+    while when_free(lambda: dvc.is_stale(stage), say=say):
+        outcome = _repro(stage, say, follow, timeout)
+        if outcome:
+            return outcome
+        time.sleep(POLL)
+    return UNCHANGED
+
+
+def when_free(ask: Callable[[], Answer], *, say: Say) -> Answer:
+    """Return the answer as soon as nobody else uses the files that it is about; say once for whom this waits."""
+    told = ""
+    while True:
+        try:
+            return ask()
+        except Busy as busy:
+            if str(busy) != told:
+                told = str(busy)
+                say(f"waiting: {told}")
+            time.sleep(POLL)
+
+
+def _repro(
+    stage: DvcStage, say: Say, follow: Callable[[dict[str, Any]], None], timeout: float | None
+) -> Outcome | None:
+    """Return the outcome of `dvc repro`, or None when DVC found the files in use."""
+    kind, _, name = stage.name.partition("@")
+    project = Project.find(stage.file.parent)
+    progress = ProgressFile(project.progress(kind, name))
+    lines: deque[str] = deque(maxlen=LAST_LINES)
+    # `-P`: a folder of the project must not hide a module that DVC imports.
+    command = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage.name]
+    deadline = time.monotonic() + (timeout or math.inf)
+    with Child(command, cwd=stage.file.parent, env=environment(), last_words=say) as child:
+        for line in child.lines():
+            if line and line.strip():
+                lines.append(line)
+                if not HINT.match(line):
+                    say(line)
+            for record in progress.records():
+                follow(record)
+            if time.monotonic() > deadline:
+                child.end()
+                return timed_out(kind, name, timeout)
+    for record in progress.records():
+        follow(record)
+    if was_busy(lines):
+        return None
+    assert child.returncode is not None, "the child has ended"
+    left = read_outcome(project.outcome(kind, name), session=child.session)
+    return judge(stage.name, returncode=child.returncode, lines=lines, left=left)
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment with its interpreter first in PATH: a stage's `python` is this one."""
+    binaries = str(Path(sys.executable).parent)
+    path = os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)])
+    return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,37 @@
+"""Which pipeline a flow is about, checked before anything starts.
+
+    python pipeline.py digits       # status 1 and one line for a mistake; by the `tapeline` of PYTHONPATH
+
+Of this folder nothing is imported, so that a worktree is checked by the code that stands there.
+"""
+
+import sys
+from pathlib import Path
+
+from tapeline.config.params import Params, check_recipe
+from tapeline.config.project import PARAMS, Project
+from tapeline.runtime.environment import check_versions
+from tapeline.runtime.errors import InputError
+
+
+def checked(name: str | None, *, start: Path | None = None) -> Project:
+    """Return the project of the working directory (or of `start`) if `name` is a pipeline that can be run there.
+
+    Raises `InputError` for every mistake that can be found without running a stage; those of others are theirs.
+    """
+    project = Project.find(start)
+    if name is None:
+        known, _ = Params.sound(project.folder)
+        raise InputError(f"--pipeline is missing: {PARAMS} has {', '.join(sorted(known.pipelines))}")
+    params = Params.load_for(project.folder, pipeline=name)
+    pipeline = params.pipeline(name)
+    check_versions(params.environment.model_dump())
+    check_recipe(project.folder, name, pipeline)
+    return project
+
+
+if __name__ == "__main__":
+    try:
+        checked(sys.argv[1])
+    except InputError as mistake:
+        sys.exit(str(mistake))

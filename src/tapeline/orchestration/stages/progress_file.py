@@ -1,0 +1,39 @@
+"""Follow the JSON-lines file in which a stage tells its progress."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tapeline.parsing import json_text
+
+
+class ProgressFile:
+    """A file of the next run: what stands in it when this object is made is an earlier run's and is not told."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._earlier = self._stamp()
+        self._position = 0
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield the records that were written since the last call; a line that is not complete yet waits."""
+        stamp = self._stamp()
+        if stamp is None or stamp == self._earlier:
+            return
+        if stamp[1] < self._position:  # another run of the stage began
+            self._position = 0
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            complete, newline, _ = file.read().rpartition(b"\n")
+        self._position += len(complete) + len(newline)
+        for line in complete.splitlines():
+            with contextlib.suppress(json_text.NotJson):  # a disk that was full cut it
+                yield json_text.mapping(line)
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns

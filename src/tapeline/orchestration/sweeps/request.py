@@ -1,0 +1,89 @@
+"""What a sweep is asked for: where to search, what for, and how much at once.
+
+SweepRequest.of(pipeline="digits", over={"params.dropout": {"low": 0.1, "high": 0.6}}, metric="accuracy", goal="max")
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tapeline.config.params import checked
+from tapeline.orchestration.request import Name, Override, Overrides, Ref
+
+Value = str | int | float | bool
+
+
+class Range(BaseModel):
+    """Numbers between two bounds, both included: whole ones when both bounds are."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    low: int | float
+    high: int | float
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> "Range":
+        if self.low >= self.high:
+            raise ValueError(f"low is {self.low:g} and high {self.high:g}: low must be below high")
+        if self.log and self.low <= 0:
+            raise ValueError(f"low is {self.low:g}: with log it must be above 0")
+        return self
+
+
+Choices = Annotated[tuple[Value, ...], Field(min_length=2)]
+Dimension = Range | Choices
+Space = Annotated[
+    dict[Override, Dimension],
+    Field(min_length=1, examples=[{"params.learning_rate": {"low": 0.0001, "high": 0.01, "log": True}}]),
+]
+Goal = Literal["max", "min"]
+Trials = Annotated[int, Field(ge=1, le=10_000)]
+Parallel = Annotated[int, Field(ge=1, le=64)]
+
+
+class SweepRequest(BaseModel):
+    """One call of the sweep flow."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pipeline: Name
+    over: Space
+    metric: Annotated[str, Field(min_length=1)]
+    goal: Goal
+    trials: Trials = 20
+    parallel: Parallel = 1
+    ref: Ref = ""
+    overrides: Overrides = {}
+    name: Name = ""
+    seed: int = 0
+
+    @classmethod
+    def of(cls, **parameters: Any) -> "SweepRequest":
+        """Return the request, or raise `InputError` that names the first wrong parameter, its value and the rule."""
+        given = dict(parameters)
+        given["name"] = given.get("name") or given.get("pipeline")
+        if isinstance(over := given.get("over"), Mapping):
+            given["over"] = {key: of.model_dump() if isinstance(of, Range) else of for key, of in over.items()}
+        return checked(cls, given, where="parameters")
+
+    @model_validator(mode="after")
+    def _searched_or_set(self) -> "SweepRequest":
+        if both := sorted(self.over.keys() & self.overrides.keys()):
+            raise ValueError(f"{', '.join(both)}: searched over and set to one value; leave one of both out")
+        return self
+
+    def definition(self, commit: str) -> dict[str, Any]:
+        """Return what has to be the same for a sweep to go on; more trials are no other sweep."""
+        return {"commit": commit, **self.model_dump(mode="json", exclude={"trials", "parallel", "ref", "name"})}
+
+
+def corners(space: Mapping[str, Dimension]) -> list[dict[str, Value]]:
+    """Return points of the space with every bound and every choice in one of them.
+
+    >>> corners({"a": Range(low=1, high=2), "b": ("x", "y", "z")})
+    [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'y'}, {'a': 1, 'b': 'z'}]
+    """
+    ends = {key: (of.low, of.high) if isinstance(of, Range) else of for key, of in space.items()}
+    return [{key: of[n % len(of)] for key, of in ends.items()} for n in range(max(map(len, ends.values())))]

@@ -1,0 +1,81 @@
+"""One trial of a sweep: an isolated run of the training flow as a process of its own, and what came of it."""
+
+import os
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import optuna
+
+from tapeline.orchestration.request import settings
+from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.sweeps.request import SweepRequest
+from tapeline.parsing import json_text
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+VALIDATION = "val"
+"""The split that chooses: the tested one stays for the winner's own figure."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run that goes on; `report` and `log` are what it writes."""
+
+    trial: optuna.Trial
+    child: Child
+    report: Path
+    log: Path
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self.child.returncode is not None
+
+    def result(self) -> dict[str, Any] | None:
+        """Return the run's report, None where it came to none."""
+        try:
+            return json_text.mapping(files.read_bytes(self.report)) if self.report.exists() else None
+        except json_text.NotJson:  # it was killed, or the disk was full
+            return None
+
+    def last_words(self) -> str:
+        """Return the last line of its output."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {self.child.returncode}"
+
+
+def command(request: SweepRequest, commit: str, values: Mapping[str, Any], report: Path) -> list[str]:
+    """Return the command of the run that tries these values."""
+    training = [sys.executable, "-m", "flows.training", "--pipeline", request.pipeline, "--isolated", "--ref", commit]
+    return [*training, *settings({**request.overrides, **values}), "--report", str(report), "--tag", request.name]
+
+
+def start(request: SweepRequest, commit: str, trial: optuna.Trial, *, folder: Path, checkout: Path) -> Trial:
+    """Start a trial, whose output goes to `folder/NUMBER.log`."""
+    log, report = folder / f"{trial.number}.log", folder / f"{trial.number}.json"
+    report.unlink(missing_ok=True)
+    with log.open("wb") as output:
+        return Trial(trial, _child(command(request, commit, trial.params, report), checkout, output), report, log)
+
+
+def _child(arguments: list[str], checkout: Path, output: IO[bytes]) -> Child:
+    path = os.pathsep.join([*sys.path[:1], *filter(None, [os.environ.get("PYTHONPATH")])])
+    return Child(arguments, cwd=checkout, env={**environment(), "PYTHONPATH": path}, output=output)
+
+
+def value(result: Mapping[str, Any], metric: str) -> float:
+    """Return the metric by which trials are ranked. Raises `InputError` where the pipeline has none of this name."""
+    metrics = {name: splits[VALIDATION] for name, splits in result["metrics"].items() if VALIDATION in splits}
+    check_metric(metric, result["pipeline"], metrics)
+    return float(metrics[metric])
+
+
+def check_metric(metric: str, pipeline: str, known: Collection[str]) -> None:
+    """Raise `InputError` where a pipeline's validation does not measure what trials shall be ranked by."""
+    if metric not in known:
+        has = f"it has {', '.join(known)}" if known else "it has no metrics of a validation split"
+        raise InputError(f"metric is {metric!r}, which {pipeline} does not measure in validation: {has}")

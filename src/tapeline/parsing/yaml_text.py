@@ -1,0 +1,124 @@
+"""YAML that somebody else may have written: whatever is wrong with it is one `ValueError` in one line, soon.
+
+A text is looked through before anything is made of it, so that aliases cannot make gigabytes of a few hundred bytes.
+"""
+
+import itertools
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import ConstructorError, SafeConstructor
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, ScalarEvent
+
+from tapeline.runtime.errors import plain
+
+DEEPEST = 100
+"""Lists and mappings inside one another. Nothing of ours has ten."""
+MOST = 1_000_000
+"""Values, those that an alias repeats counted each time. The largest `dvc.lock` of the gallery has a hundredth."""
+LARGEST = 10**300
+"""Whole numbers of more digits do not fit a float, and cannot be told either."""
+
+PYTHON = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
+"""What a constructor raises for a value that is none: a thirteenth month, text that is no base 64."""
+
+
+class NotYaml(ValueError):
+    """Why a text is no YAML that can be used, in one line."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        super().__init__(plain(reason))
+        self.where = f", line {line}" if line else ""
+        """For behind the file's name."""
+
+
+def parsed(content: bytes | str) -> Any:
+    """Return the value of a YAML text in UTF-8: mappings, lists, text, numbers, dates. Raises `NotYaml`."""
+    try:
+        text = content.decode("utf-8") if isinstance(content, bytes) else content
+        _check_size(YAML(typ="safe").parse(text))
+        value = _reader().load(text)
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise NotYaml(f"not UTF-8: {error.reason}", line) from None
+    except YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or next(iter(str(error).splitlines()), "")
+        raise NotYaml(reason, mark.line + 1 if mark else None) from None
+    except PYTHON as error:
+        raise error if isinstance(error, NotYaml) else NotYaml(str(error)) from None
+    _check_kinds(value)
+    return value
+
+
+def _reader() -> YAML:
+    yaml = YAML(typ="safe")
+    yaml.Constructor = _Constructor
+    return yaml
+
+
+class _Constructor(SafeConstructor):
+    """Says at which line a value is none."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep=deep)
+        except YAMLError:
+            raise
+        except PYTHON as error:
+            shown = repr(node.value)[:60] if isinstance(node.value, str) else node.tag
+            raise ConstructorError(None, None, f"{shown}: {error}", node.start_mark) from None
+
+
+def _check_size(events: Iterable[Any]) -> None:
+    """Raise `NotYaml` for a text that is nested too deep, or has too many values once its aliases are replaced."""
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = []
+    count = 0
+    for event in events:
+        line = event.start_mark.line + 1
+        if isinstance(event, AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in opened):
+                raise NotYaml(f"the alias *{event.anchor} is inside of what it stands for", line)
+            count += sizes.get(event.anchor, 1)
+        elif isinstance(event, CollectionStartEvent):
+            opened.append((event.anchor, count))
+            count += 1
+        elif isinstance(event, CollectionEndEvent):
+            anchor, before = opened.pop()
+            if anchor:
+                sizes[anchor] = count - before
+        elif isinstance(event, ScalarEvent):
+            count += 1
+            if event.anchor:
+                sizes[event.anchor] = 1
+        if len(opened) > DEEPEST:
+            raise NotYaml(f"nested more than {DEEPEST} deep", line)
+        if count > MOST:
+            raise NotYaml(f"more than {MOST:,} values, those that aliases repeat counted each time", line)
+
+
+def _check_kinds(value: Any) -> None:
+    """Raise `NotYaml` for what JSON has nothing like: bytes, sets, keys that are lists, text that is no UTF-8."""
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if type(one) in (dict, list):
+            if id(one) not in seen:
+                seen.add(id(one))
+                waiting += itertools.chain(*one.items()) if isinstance(one, dict) else one
+                if isinstance(one, dict) and any(isinstance(key, date) for key in one):
+                    raise NotYaml("a date cannot be a key: put it into quotes")
+        elif isinstance(one, str):
+            try:
+                one.encode()
+            except UnicodeEncodeError:
+                raise NotYaml(f"{one[:60]!a} is no text in UTF-8") from None
+        elif isinstance(one, int) and abs(one) >= LARGEST:
+            raise NotYaml("a whole number has more than 300 digits")
+        elif not (one is None or isinstance(one, int | float | date)):
+            raise NotYaml(f"{type(one).__name__} is no kind of value here: use text, numbers, lists and mappings")

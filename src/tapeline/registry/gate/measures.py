@@ -1,0 +1,62 @@
+"""What an exported model's answers are worth against the target: the metrics of `validate`, and of each example."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapeline.config.validate import ValidateSettings
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be foretold: values of shape (examples, ...); with class names when they are class indices."""
+
+    name: str
+    actual: NDArray[Any]
+    classes: tuple[str, ...] = ()
+    bins: int = ValidateSettings.model_fields["calibration_bins"].default
+    """Of the expected calibration error."""
+
+    @property
+    def classifier(self) -> bool:
+        """Whether an example is right or wrong, rather than near or far."""
+        return bool(self.classes)
+
+    def foretold(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
+        """Return the output that foretells it; None when the model has none."""
+        return answers.get("class" if self.classifier else self.name)
+
+    def part(self, chosen: NDArray[np.bool_]) -> "Target":
+        """Return the target of some examples."""
+        return replace(self, actual=self.actual[chosen])
+
+    def metrics(self, answers: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+        """Return the metrics over all examples, under the names that `validate` has for them."""
+        from tapeline.validate import classification, regression  # and with them scikit-learn: seconds
+
+        found = self.foretold(answers)
+        assert found is not None, "asked for a model that foretells the target"
+        if not self.classifier:
+            return regression.figures(self.actual, found)
+        figures = classification.per_class(self.actual, found, self.classes)
+        metrics = {"accuracy": float(np.mean(found == self.actual))}
+        for name in ("precision", "recall", "f1"):
+            metrics[f"macro_{name}"] = float(np.mean([row[name] for row in figures.values()]))
+        if "probabilities" in answers:
+            error, _ = classification.calibration(self.actual, answers["probabilities"], self.bins)
+            metrics["calibration_error"] = error
+        return metrics
+
+    def scores(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """Return one value an example: whether it is right (bool), else its mean absolute error (float64)."""
+        found = self.foretold(answers)
+        assert found is not None, "asked for a model that foretells the target"
+        if self.classifier:
+            right: NDArray[Any] = found == self.actual
+            return right
+        errors = np.abs(found.astype(np.float64) - self.actual.astype(np.float64))
+        means: NDArray[Any] = errors.reshape(len(errors), -1).mean(axis=1)
+        return means

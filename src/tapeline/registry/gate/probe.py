@@ -1,0 +1,216 @@
+"""A program: load a SavedModel with TensorFlow alone, try what production may do to it, and write its answers.
+
+Reads one JSON object from the standard input: `model` (the SavedModel's folder), `signatures` (as in `model.json`;
+those to try), `inputs` (name → `.npy` of what to answer; none for the warm-up requests themselves), `predictions` (the
+`.npz` to expect, or null), `tolerance`, `answers` (the `.npz` to write). The last line of the standard output is a JSON
+object: `failures` (sentences) and figures. No line of Tapeline runs in here.
+"""
+
+import gc
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Arrays = dict[str, "np.ndarray[Any, Any]"]
+
+DEFAULT = "serving_default"
+WARM_UP = "assets.extra/tf_serving_warmup_requests"
+BATCH = 256
+SIZES = (0, 1, 2, 3, 17, 32, 64, 127, 256, 1000)
+CALLS = 200
+UNTIMED = 20
+"""Calls before the timed ones."""
+APART = 100
+"""How many tolerances a batch's size may move an answer: kernels round differently, training mode is far off."""
+
+
+def main() -> dict[str, Any]:
+    """Return the failures and the figures."""
+    gc.disable()  # what is imported stays, and looking through it takes a quarter of the time
+    import tensorflow as tf
+
+    gc.freeze()
+    gc.enable()
+    asked = json.load(sys.stdin)
+    started = time.perf_counter()
+    loaded = tf.saved_model.load(asked["model"])
+    figures: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
+    examples = warm_up_requests(tf, Path(asked["model"]) / WARM_UP)
+    failures: list[str] = []
+    for key, described in sorted(asked["signatures"].items()):
+        if key not in loaded.signatures:
+            failures.append(f"has no signature {key}")
+            continue
+        given = examples.get(key) or zeros(described["inputs"])
+        failures += tried(tf, key, loaded.signatures[key], described, given, asked["tolerance"])
+    columns = {n: np.load(p, mmap_mode="r", allow_pickle=False) for n, p in asked["inputs"].items()}
+    given = columns or examples.get(DEFAULT, {})
+    if not failures and given:
+        answers = answered(tf, loaded.signatures[DEFAULT], given)
+        if asked["predictions"]:
+            failures += compared(answers, asked["predictions"], asked["tolerance"])
+        np.savez(asked["answers"], allow_pickle=False, **answers)
+        figures["latency_ms"] = latency(tf, loaded.signatures[DEFAULT], given)
+    figures["examples"] = {key: len(next(iter(values.values()))) for key, values in sorted(examples.items())}
+    figures["batch_sizes"] = list(SIZES) if asked["signatures"] else []
+    figures["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"failures": failures, **figures}
+
+
+def warm_up_requests(tf: Any, path: Path) -> dict[str, Arrays]:
+    """Return signature → input → values of shape (examples, ...), from the requests that serving replays."""
+    from tensorflow.core.framework import tensor_pb2
+
+    if not path.is_file():
+        return {}
+    parts: dict[str, dict[str, list[Any]]] = {}
+    for record in untuned(tf, tf.data.TFRecordDataset(str(path))):
+        request = dict(fields(dict(fields(record.numpy()))[6]))[1]
+        spec = dict(fields(dict(fields(request))[1]))
+        inputs = parts.setdefault(spec[3].decode(), {})
+        for entry in (dict(fields(content)) for number, content in fields(request) if number == 2):
+            tensor = tf.make_ndarray(tensor_pb2.TensorProto.FromString(entry[2]))
+            inputs.setdefault(entry[1].decode(), []).append(tensor)
+    return {key: {n: np.concatenate(v) for n, v in inputs.items()} for key, inputs in parts.items()}
+
+
+def untuned(tf: Any, dataset: Any) -> Any:
+    """Return a dataset whose iterators end at once: autotuning's thread would hold them (`runtime.untuned`)."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
+def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the number and content of each field of a message that has length-delimited fields only."""
+    at = 0
+    while at < len(message):
+        tag, at = varint(message, at)
+        length, at = varint(message, at)
+        yield tag >> 3, message[at : at + length]
+        at += length
+
+
+def varint(message: bytes, at: int) -> tuple[int, int]:
+    """Return a number of the wire format, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value, at = value | (byte & 0x7F) << shift, at + 1
+        if byte < 0x80:
+            return value, at
+        shift += 7
+
+
+def zeros(inputs: Mapping[str, Any]) -> Arrays:
+    """Return one example of zeros for a signature that has no warm-up requests."""
+    shapes = {name: [1 if size is None else size for size in spec["shape"]] for name, spec in inputs.items()}
+    return {name: np.zeros(shape, inputs[name]["dtype"].replace("string", "S1")) for name, shape in shapes.items()}
+
+
+def tried(
+    tf: Any, key: str, signature: Any, described: Mapping[str, Any], given: Arrays, tolerance: float
+) -> list[str]:
+    """Return what is wrong with a signature's answers for batches of every size."""
+    batched = all(spec["shape"][:1] == [None] for spec in described["inputs"].values())
+    answers: Arrays = {}
+    for size in SIZES if batched else (None,):
+        of = "one fixed shape" if size is None else f"a batch of {size}"
+        try:
+            answers = {name: value.numpy() for name, value in signature(**tensors(tf, given, size)).items()}
+        except Exception as error:
+            return [f"{key} fails for {of}: {told(error)}"]
+        if wrong := unlike(answers, described["outputs"], size):
+            return [f"{key}: {wrong} for {of}"]
+    if batched and all(spec["shape"][:1] == [None] for spec in described["outputs"].values()):
+        for name, value in signature(**tensors(tf, given, 1)).items():
+            if not close(value.numpy()[:1], answers[name][:1], APART * tolerance):
+                return [f"{key}: {name} of an example differs between a batch of 1 and one of {SIZES[-1]}"]
+    return []
+
+
+def told(error: Exception) -> str:
+    """Return the line of an error that says what happened; TensorFlow puts it after where it happened."""
+    where = ("Graph execution error", "Detected at", "<stack traces", "[[{{", "\t [[{{")
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if not line.startswith(where)), type(error).__name__)
+
+
+def tensors(tf: Any, given: Arrays, size: int | None) -> dict[str, Any]:
+    """Return a batch of `size`, the examples again and again; None for the examples as they are."""
+    if size is None:
+        return {name: tf.constant(values) for name, values in given.items()}
+    return {name: tf.constant(values[np.arange(size) % len(values)]) for name, values in given.items()}
+
+
+def unlike(answers: Arrays, described: Mapping[str, Any], size: int | None) -> str:
+    """Return how the answers differ from what `model.json` says; nothing when they do not."""
+    if set(answers) != set(described):
+        return f"answers {', '.join(sorted(answers))}, and model.json names {', '.join(sorted(described))}"
+    for name, spec in described.items():
+        dtype, shape = answers[name].dtype.name.replace("object", "string"), list(answers[name].shape)
+        if dtype != spec["dtype"]:
+            return f"{name} is {dtype}, and model.json says {spec['dtype']}"
+        wanted = [size, *spec["shape"][1:]] if size is not None and spec["shape"][:1] == [None] else spec["shape"]
+        if len(shape) != len(wanted) or any(w is not None and w != s for s, w in zip(shape, wanted, strict=True)):
+            return f"{name} has shape {shape}, not {wanted}"
+    return ""
+
+
+def answered(tf: Any, signature: Any, given: Arrays) -> Arrays:
+    """Return the outputs for all that is given, in order; text as bytes, which `.npz` holds without pickles."""
+    names = signature.structured_input_signature[1]
+    parts: dict[str, list[Any]] = {}
+    for start in range(0, min(len(values) for values in given.values()), BATCH):
+        batch = {name: tf.constant(given[name][start : start + BATCH]) for name in names}
+        for name, value in signature(**batch).items():
+            parts.setdefault(name, []).append(value.numpy())
+    return {name: storable(np.concatenate(values)) for name, values in sorted(parts.items())}
+
+
+def storable(values: Any) -> Any:
+    """Return texts as validate records them: bytes of a fixed length instead of objects."""
+    return values.astype(np.bytes_) if values.dtype == object else values
+
+
+def compared(answers: Arrays, path: str, tolerance: float) -> list[str]:
+    """Return the first output that is not what validate recorded for the same examples."""
+    with np.load(path, allow_pickle=False) as recorded:
+        if set(recorded.files) != set(answers):
+            return [f"answers {', '.join(answers)}, and validate recorded {', '.join(sorted(recorded.files))}"]
+        for name, values in answers.items():
+            expected = recorded[name][: len(values)]
+            if values.shape != expected.shape or not close(values, expected, tolerance):
+                return [f"{name} is not what validate recorded"]
+    return []
+
+
+def close(one: Any, other: Any, tolerance: float) -> bool:
+    """Return whether two answers are the same; floating-point ones up to tolerance * (1 + |other|), as for export."""
+    if np.issubdtype(one.dtype, np.floating):
+        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance))
+    return bool(np.array_equal(one, other))
+
+
+def latency(tf: Any, signature: Any, given: Arrays) -> dict[str, float]:
+    """Return the time of a call with one example, in milliseconds."""
+    names = signature.structured_input_signature[1]
+    one = {name: tf.constant(given[name][:1]) for name in names}
+    took = []
+    for _ in range(UNTIMED + CALLS):
+        started = time.perf_counter()
+        for value in signature(**one).values():
+            value.numpy()
+        took.append(1000 * (time.perf_counter() - started))
+    p50, p99 = np.percentile(took[UNTIMED:], [50, 99])
+    return {"p50": float(p50), "p99": float(p99)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main()))

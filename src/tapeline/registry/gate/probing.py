@@ -1,0 +1,116 @@
+"""Run `probe.py` on one version, in a fresh process with a limit on its memory and its time."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from tapeline.config.registry import CheckSettings
+from tapeline.runtime import processes
+
+PROBE = Path(__file__).with_name("probe.py")
+"""Not imported: this process stays without TensorFlow."""
+POLL = 0.05
+"""Seconds between two looks at the process's memory."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model did: the sentences that say what is wrong, its figures, and its answers by output name."""
+
+    failures: tuple[str, ...]
+    figures: dict[str, Any]
+    predictions: dict[str, NDArray[Any]]
+
+
+def run(
+    model: Path,
+    signatures: Mapping[str, Any],
+    inputs: Mapping[str, Path],
+    *,
+    recorded: Path | None,
+    tolerance: float,
+    settings: CheckSettings,
+) -> Answer:
+    """Return how the SavedModel in `model` answers.
+
+    signatures: those to try. inputs: files that hold an `.npy` array each, shape (examples, ...); none for the model's
+    own warm-up requests. recorded: an `.npz` of the answers to expect for those inputs.
+    Never raises for what the model does: that is in the answer's failures.
+    """
+    with tempfile.TemporaryDirectory(prefix="tapeline-probe-") as made:
+        answers = Path(made) / "answers.npz"
+        asked = {
+            "model": str(model),
+            "signatures": dict(signatures),
+            "inputs": {name: str(path) for name, path in inputs.items()},
+            "predictions": str(recorded) if recorded else None,
+            "tolerance": tolerance,
+            "answers": str(answers),
+        }
+        failure, output = _limited(json.dumps(asked), Path(made), settings)
+        if failure:
+            return Answer((failure,), {}, {})
+        figures = json.loads(output.strip().splitlines()[-1])
+        failures = tuple(figures.pop("failures"))
+        predictions = {}
+        if answers.is_file():
+            with np.load(answers, allow_pickle=False) as file:
+                predictions = {name: file[name] for name in file.files}
+    return Answer(failures, figures, predictions)
+
+
+def _limited(asked: str, folder: Path, settings: CheckSettings) -> tuple[str, str]:
+    """Return what went wrong, if anything, and the standard output."""
+    command = [sys.executable, "-I", str(PROBE)]
+    leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
+    (folder / "asked.json").write_text(asked, encoding="utf-8")
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    deadline = time.monotonic() + settings.seconds
+    with (
+        (folder / "asked.json").open("rb") as given,
+        (folder / "out").open("wb") as out,
+        (folder / "err").open("wb") as err,
+        subprocess.Popen([*leash, *command], stdin=given, stdout=out, stderr=err, env=environment) as child,
+    ):
+        failure = _watched(child, deadline, settings)
+    if not failure and child.returncode:
+        lines = (folder / "err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        killed = f"was ended by signal {-child.returncode}" if child.returncode < 0 else ""
+        failure = killed or f"does not load or answer: {lines[-1] if lines else 'it said nothing'}"
+    return failure, (folder / "out").read_text(encoding="utf-8", errors="replace")
+
+
+def _watched(child: "subprocess.Popen[bytes]", deadline: float, settings: CheckSettings) -> str:
+    """Wait for the process and kill it at its limits; return which one it reached."""
+    process = psutil.Process(child.pid)
+    try:
+        while True:
+            try:
+                child.wait(POLL)
+                return ""
+            except subprocess.TimeoutExpired:
+                used = process.memory_info().rss / 2**20
+                if used > settings.memory_mb:
+                    child.kill()
+                    return f"uses {used:.0f} MB of memory, more than {settings.memory_mb}"
+                if time.monotonic() > deadline:
+                    child.kill()
+                    return f"is not done after {settings.seconds:g} s"
+    except psutil.NoSuchProcess:
+        child.wait()
+        return ""
+    except BaseException:
+        child.kill()
+        raise

@@ -1,0 +1,63 @@
+"""A verdict on a version for a stage: every number of the gate and the infra check, as a file and as a table."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tapeline.registry.sentences import sentence
+from tapeline.runtime import files
+from tapeline.validate import finite
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a version may go into a stage, and against which champion that was asked."""
+
+    name: str
+    version: str
+    stage: str
+    champion: str | None
+    """The version that was live in the stage; None for none."""
+    data: dict[str, Any]
+    """The examples: the dataset's MD5, its split, how many."""
+    checks: tuple[dict[str, Any], ...]
+    figures: dict[str, Any]
+    """What the infra check measured: latency, memory, size, batch sizes."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every check holds."""
+        return all(check["holds"] for check in self.checks)
+
+    @property
+    def reason(self) -> str:
+        """What does not hold, in one line; empty when all does."""
+        return "; ".join(sentence(check) for check in self.checks if not check["holds"])
+
+    def record(self) -> dict[str, Any]:
+        """Return it as JSON has it: what the file and the tag say. What is not finite is null there."""
+        content: dict[str, Any] = {
+            "version": self.version,
+            "stage": self.stage,
+            "champion": self.champion,
+            "verdict": "yes" if self.holds else "no",
+            "data": self.data,
+            "checks": list(self.checks),
+            "figures": self.figures,
+        }
+        found: dict[str, Any] = finite.as_json(content)
+        return found
+
+    def write(self, folder: Path) -> Path:
+        """Write the file, in the place of an older verdict on the same question."""
+        path = folder / "verdicts" / f"{self.name}@{self.version}-{self.stage}.json"
+        files.write_json(path, json.loads(json.dumps(self.record(), default=str)))
+        return path
+
+    def table(self) -> str:
+        """Return the checks as lines: yes or no, the kind, the numbers."""
+        against = f" against {self.champion}" if self.champion else ", no champion"
+        lines = [f"{self.name}@{self.version} for {self.stage}{against}: {'yes' if self.holds else 'no'}"]
+        lines += [f"  {'yes' if c['holds'] else 'NO '}  {c['kind']:<12}  {sentence(c)}" for c in self.checks]
+        return "\n".join(lines)

@@ -1,0 +1,97 @@
+"""Find the weights that `train.init_from` names: a folder of this project, or a registered model's."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tapeline.config.project import Project
+from tapeline.dataset.columns import INDEX
+from tapeline.parsing import json_text
+from tapeline.repository import dvc_lock
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from tapeline.registry.lock_file import Recorded
+
+REGISTERED = re.compile(r"(?:(?P<folder>[\w./-]+)=)?(?P<name>[a-z0-9-]+)@v\d+\.\d+\.\d+")
+"""GTO's tag of a version; an artifact of a folder below the repository's root has that folder in front."""
+
+
+def initial_weights(project: Project, source: str) -> Path:
+    """Return the folder with the weights, brought from DVC's cache or remote for a registered model.
+
+    Raises `InputError` for a folder or a tag that is not there.
+    """
+    if match := REGISTERED.fullmatch(source):
+        return _registered(project, source, match["folder"] or "", match["name"])
+    folder = project.folder / source
+    if not folder.is_dir():
+        raise InputError(
+            f"train.init_from is {source!r}: neither a folder such as runs/NAME/train/weights nor a version NAME@v1.0.0"
+        )
+    return folder
+
+
+def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
+    """Bring what the tag's `dvc.lock` records; nothing whose bytes are others."""
+    from tapeline.registry.store import Store
+
+    try:
+        recorded = _tagged(project, tag, folder, name)
+        weights = recorded.out(f"train@{name}", f"runs/{name}/train/weights")
+        return Store(project.folder).kept(weights, project.local / "init_from" / tag)
+    except InputError as error:
+        raise InputError(f"train.init_from is {tag!r}: {error}") from None
+
+
+def _tagged(project: Project, tag: str, folder: str, name: str) -> "Recorded":
+    from tapeline.registry import lock_file
+    from tapeline.registry.repository import Repository
+
+    here = Repository(project.folder)
+    if tag not in here.tag_names():
+        raise InputError("there is no such tag; `git tag` lists those there are")
+    return lock_file.recorded(Repository(here.top / folder), here.git.commit_of(f"refs/tags/{tag}"), name)
+
+
+def initial_classes(project: Project, source: str, weights: Path) -> dict[str, tuple[str, ...]] | None:
+    """Return label → class names of the data that the weights were trained on; None when nothing says which it was.
+
+    weights: what `initial_weights` returned. Weights have no class names of their own. Those of a folder have the
+    SHA-256 of their data's index beside them, in `run.json`; a version has the MD5 of its data in the commit's lock.
+    """
+    try:
+        if match := REGISTERED.fullmatch(source):
+            index: bytes | None = _index(project.folder, _tagged(project, source, match["folder"] or "", match["name"]))
+        else:
+            index = _index_beside(weights)
+        features = json_text.mapping(index)["features"] if index else None
+        return None if features is None else {n: tuple(f["classes"]) for n, f in features.items() if f.get("classes")}
+    except (InputError, RunError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _index_beside(weights: Path) -> bytes | None:
+    """Return the index that `run.json` beside the weights has the SHA-256 of: of `data/`, else of the lock there."""
+    from tapeline.registry import lock_file
+
+    folder = weights.resolve().parents[2].parent  # of `runs/NAME/train/weights`
+    wanted = json_text.mapping(files.read_bytes(weights.parent / "run.json"))["data"]
+    for path in sorted(folder.glob(f"data/*/{INDEX}")):
+        if files.sha256(path) == wanted:
+            return files.read_bytes(path)
+    stages = dvc_lock.stages(files.read_bytes(folder / dvc_lock.LOCK))
+    index = _index(folder, lock_file.Recorded(weights.resolve().parents[1].name, stages))
+    return index if hashlib.sha256(index).hexdigest() == wanted else None
+
+
+def _index(folder: Path, recorded: "Recorded") -> bytes:
+    """Return the index of the dataset that a lock says the weights were trained on."""
+    from tapeline.registry.store import Store
+
+    parameters = recorded.stages[f"train@{recorded.name}"]["params"]["params.yaml"]
+    store = Store(folder)
+    listing = store.listing(recorded.trained_on(str(parameters[f"pipelines.{recorded.name}.dataset"])))
+    return store.bring(listing[INDEX]).read_bytes()

@@ -1,0 +1,68 @@
+"""The record in a tag's message, checked where it comes in: anybody can make a tag, and nobody can change one."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tapeline.config.mistakes import mistakes_in
+from tapeline.parsing import json_text
+from tapeline.registry.repository import Tag
+from tapeline.registry.sentences import sentence
+from tapeline.runtime.errors import plain
+
+
+class _Check(BaseModel):
+    """One check of a verdict; what else it has depends on its kind."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    holds: bool
+    kind: str
+
+
+class _Record(BaseModel):
+    """What every reader of a record relies on; what is not there was not said, as in a tag of plain GTO."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    metrics: dict[str, float | None] = {}
+    data: dict[str, Any] | None = None
+    environment: dict[str, Any] | None = None
+    parameters: dict[str, Any] | None = None
+    action: str = ""
+    champion: str | None = None
+    approved_by: str | None = None
+    checks: list[_Check] = []
+
+
+def of(tag: Tag) -> dict[str, Any]:
+    """Return the JSON object that follows the message's first line; empty where there is none.
+
+    Raises `ValueError`, in words for people, for a tag that nobody could list: by its date or by its record.
+    """
+    if not datable(tag):
+        raise ValueError(f"its date, {tag.time} s after 1970, is in no year from 1 to 9999")
+    try:
+        content = json_text.mapping(tag.message.partition("\n")[2])
+    except json_text.NotJson:
+        return {}
+    try:
+        _Record.model_validate(content)
+    except ValidationError as error:
+        raise ValueError(plain(mistakes_in(error, content)[0].told("its record's "))) from None
+    for number, check in enumerate(content.get("checks", ())):
+        try:
+            sentence(check)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"checks.{number} in its record cannot be told: {plain(repr(error))}") from None
+    return content
+
+
+def datable(tag: Tag) -> bool:
+    """Return whether a date can be made of a tag's time, which GTO and DVC need too."""
+    try:
+        datetime.fromtimestamp(tag.time, UTC)
+    except (ValueError, OverflowError, OSError):
+        return False
+    return True

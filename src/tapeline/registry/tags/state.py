@@ -1,0 +1,155 @@
+"""What the tags say: versions, what is live in which stage, and how that came. GTO's own rules.
+
+A version's tag is `digits@v1.0.0`, an assignment's `digits#prod#3`; `!` takes one back. Live in a stage is the
+version that was assigned last, of those that were not taken back.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tapeline.registry.repository import Tag
+from tapeline.registry.tags import record as records
+from tapeline.registry.tags.names import VERSION, Artifact, order
+
+EVENT = re.compile(
+    rf"(?P<artifact>[^@#]+)(?:@(?P<version>{VERSION.pattern})|#(?P<stage>[A-Za-z0-9][\w/-]*?))(?P<back>!?)(?:#(?P<counter>\d+))?"
+)
+
+
+@dataclass(frozen=True)
+class Version:
+    """A registered version: its tag, and the record in the tag's message (empty when plain GTO made it)."""
+
+    name: str
+    number: str
+    """Such as `v1.0.0`."""
+    tag: Tag
+    record: dict[str, Any]
+
+    @property
+    def commit(self) -> str:
+        """The commit whose `dvc.lock` holds the model."""
+        return self.tag.commit
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A version that was put into a stage, or taken out of it."""
+
+    stage: str
+    version: str
+    tag: Tag
+    back: bool
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """A tag that is left out, and why; the version that it registers, if it is of one."""
+
+    tag: Tag
+    why: str
+    version: str | None
+
+
+@dataclass
+class State:
+    """One model's versions, lowest first, and its assignments, oldest first; and the tags that are left out."""
+
+    artifact: Artifact
+    versions: dict[str, Version] = field(default_factory=dict)
+    assignments: list[Assignment] = field(default_factory=list)
+    quarantined: list[Quarantined] = field(default_factory=list)
+
+    @property
+    def numbers(self) -> list[str]:
+        """The numbers that are taken, by versions that are left out too."""
+        return [*self.versions, *(one.version for one in self.quarantined if one.version)]
+
+    def live(self, stage: str) -> Assignment | None:
+        """Return the assignment that is in force in a stage."""
+        last = {event.version: event for event in self.assignments if event.stage == stage}
+        standing = [event for event in last.values() if not event.back and event.version in self.versions]
+        return max(standing, key=lambda event: event.tag.time, default=None)
+
+    def stages(self, version: str) -> list[str]:
+        """Return the stages in which a version is live."""
+        names = dict.fromkeys(event.stage for event in self.assignments)
+        return [name for name in names if (live := self.live(name)) and live.version == version]
+
+    def been_in(self, version: str, stage: str) -> bool:
+        """Return whether a version was ever put into a stage."""
+        return any((e.version, e.stage, e.back) == (version, stage, False) for e in self.assignments)
+
+    def before(self, stage: str) -> str | None:
+        """Return the version that a rollback goes to: live in the stage before the one that is live now.
+
+        Rollbacks are undone steps: after v1, v2, v3 and back to v2, the one before is v1.
+        """
+        trail: list[str] = []
+        for event in self.assignments:
+            if event.stage != stage or event.back or event.version not in self.versions:
+                continue
+            if event.record.get("action") == "rollback" and event.version in trail:
+                del trail[trail.index(event.version) + 1 :]
+            elif not trail or trail[-1] != event.version:
+                trail.append(event.version)
+        live = self.live(stage)
+        while trail and live and trail[-1] == live.version:
+            trail.pop()
+        return trail[-1] if trail else None
+
+
+def read(tags: Iterable[Tag], artifact: Artifact) -> State:
+    """Return one model's state."""
+    return read_all(tags).get(artifact.tag, State(artifact))
+
+
+def counter(names: Iterable[str], artifact: Artifact) -> int:
+    """Return the highest number that a tag of a model has. GTO counts over all stages, and lightweight tags too."""
+    matches = [EVENT.fullmatch(name) for name in names]
+    return max((int(m["counter"] or 0) for m in matches if m and m["artifact"] == artifact.tag), default=0)
+
+
+def read_all(tags: Iterable[Tag]) -> dict[str, State]:
+    """Return the state of every model of the repository by how its tags begin; `tags` are oldest first."""
+    states: dict[str, State] = {}
+    gone: set[tuple[str, str]] = set()
+    for tag, found in _events(tags):
+        folder, _, name = found["artifact"].rpartition("=")
+        state = states.setdefault(found["artifact"], State(Artifact(name, folder)))
+        try:
+            record = records.of(tag)
+        except ValueError as error:
+            state.quarantined.append(Quarantined(tag, str(error), found["version"]))
+            continue
+        if version := found["version"]:
+            state.versions[version] = Version(name, version, tag, record)
+            (gone.add if found["back"] else gone.discard)((found["artifact"], version))
+        else:
+            names = [number for number, v in state.versions.items() if v.commit == tag.commit]
+            if names:
+                event = Assignment(found["stage"], names[-1], tag, bool(found["back"]), record)
+                state.assignments.append(event)
+    for beginning, version in gone:
+        del states[beginning].versions[version]
+    for state in states.values():
+        state.versions = {name: state.versions[name] for name in sorted(state.versions, key=order)}
+    return states
+
+
+def _events(tags: Iterable[Tag]) -> Iterator[tuple[Tag, dict[str, str | Any]]]:
+    matches: Sequence[tuple[Tag, re.Match[str] | None]] = [(tag, EVENT.fullmatch(tag.name)) for tag in tags]
+    # An assignment is of the version on its commit: all versions come first.
+    for registering in (True, False):
+        for tag, match in matches:
+            if match and bool(match["version"]) == registering:
+                yield tag, match.groupdict()
+
+
+def message(subject: str, record: dict[str, Any]) -> str:
+    """Return a tag's message: a line for people and the record as JSON."""
+    return f"{subject}\n\n{json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)}\n"

@@ -1,0 +1,107 @@
+"""Git: no hook, no prompt, no signature, and no variable that points at another repository.
+
+git = Git(project.folder)
+git("rev-parse", "HEAD")
+"""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tapeline.runtime.errors import InputError, RunError
+
+NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_OPTIONAL_LOCKS": "0"}
+"""A scheduled run has nobody who could answer."""
+
+READABLE = {"LC_ALL": "C"}
+"""Git's messages are read here: whoever runs this may have them in another language."""
+
+FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
+"""Who commits where Git knows nobody: a worker's machine often does not."""
+
+
+class Git:
+    """Calls of `git` in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *arguments: str, timeout: float | None = None) -> str:
+        """Return the output without its last newline.
+
+        Raises `RunError` with Git's last line, `InputError` outside a repository.
+        """
+        answer = self._run(*arguments, timeout=timeout)
+        if answer.returncode:
+            said = (answer.stderr.strip() or answer.stdout.strip()).splitlines() or [f"status {answer.returncode}"]
+            if "not a git repository" in said[-1]:
+                raise InputError(f"{self.folder} is in no Git repository: `git init` makes one")
+            raise RunError(f"git {_command(arguments)}: {said[-1]}")
+        return answer.stdout.removesuffix("\n")
+
+    def ask(self, *arguments: str) -> str | None:
+        """Return the output, or None where Git says no."""
+        answer = self._run(*arguments)
+        return None if answer.returncode else answer.stdout.removesuffix("\n")
+
+    def blob(self, commit: str, path: str) -> bytes | None:
+        """Return a file of a commit by its path from the repository's root; None for anything else."""
+        answer = self._start(("cat-file", "blob", f"{commit}:{path}"))
+        return None if answer.returncode else answer.stdout
+
+    def commit_of(self, ref: str) -> str:
+        """Return the full id of a branch's, tag's or commit's commit. Raises `InputError`."""
+        commit = self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+        if commit is None:
+            raise InputError(f"ref is {ref!r}: no such branch, tag or commit; `git branch --all` lists the branches")
+        return commit
+
+    def main_branch(self) -> str:
+        """Return the branch that the remote calls its own, else `main` or `master`. Raises `InputError`."""
+        remote = self.ask("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
+        names = [remote.removeprefix("origin/")] if remote else []
+        for name in (*names, "main", "master"):
+            if self.ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}") is not None:
+                return name
+        raise InputError("there is no branch main or master: say which ref to train")
+
+    def commit(self, message: str, *, tree: str, parent: str) -> str:
+        """Return the id of a new commit, which no branch has yet. Where Git knows nobody, Tapeline signs."""
+        known = {name for name in FALLBACK if os.environ.get(f"GIT_COMMITTER_{name.upper()}")}
+        unknown = [name for name in FALLBACK if name not in known and self.ask("config", f"user.{name}") is None]
+        who = [part for name in unknown for part in ("-c", f"user.{name}={FALLBACK[name]}")]
+        return self(*who, "commit-tree", tree, "-p", parent, "-m", message)
+
+    def _run(self, *arguments: str, timeout: float | None = None) -> "subprocess.CompletedProcess[str]":
+        answer = self._start(arguments, timeout)
+        out, said = (stream.decode("utf-8", errors="surrogateescape") for stream in (answer.stdout, answer.stderr))
+        return subprocess.CompletedProcess(answer.args, answer.returncode, out, said)
+
+    def _start(self, arguments: Sequence[str], timeout: float | None = None) -> "subprocess.CompletedProcess[bytes]":
+        try:
+            return subprocess.run(
+                ["git", "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", *arguments],
+                cwd=self.folder,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+            )
+        except OSError as error:
+            if error.filename == "git":
+                raise InputError("there is no git on the PATH: install Git") from None
+            raise RunError(f"git cannot be called in {self.folder}: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise RunError(f"git {_command(arguments)}: not done after {timeout:g} s") from None
+
+
+def _command(arguments: Sequence[str]) -> str:
+    return next(word for word in arguments if not word.startswith(("-", "user.")))
+
+
+def _environment() -> Mapping[str, str]:
+    """Return this environment without what a Git hook sets for the repository that it runs in."""
+    foreign = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
+    return NO_QUESTIONS | {name: value for name, value in os.environ.items() if name not in foreign} | READABLE

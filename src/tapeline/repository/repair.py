@@ -1,0 +1,139 @@
+"""Mend what a killed DVC leaves behind: it writes `.dvc/tmp/rwlock` and `dvc.lock` in place.
+
+A cut file is replaced and entries of processes that are gone are cleared; what a living process holds stays.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tapeline.config.project import Project
+from tapeline.parsing import json_text, yaml_text
+from tapeline.repository import dvc_lock
+from tapeline.repository.dvc_lock import LOCK
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, RunError
+
+RWLOCK = Path(".dvc") / "tmp" / "rwlock"
+DVC_LOCK = Path(".dvc") / "tmp" / "lock"
+PROBE = re.compile(r"\.[\w-]{22}\.tmp")
+"""What DVC calls the file with which it tries how it can link an output to its cache."""
+
+
+def repair(project: Project) -> Iterator[str]:
+    """Mend the repository around a project, and yield a line for each thing that was done.
+
+    Raises `InputError` outside a DVC repository.
+    """
+    top = next((folder for folder in (project.folder, *project.folder.parents) if (folder / ".dvc").is_dir()), None)
+    if top is None:
+        raise InputError(f"{project.folder} is in no DVC repository: nothing to repair")
+    yield from _mend_rwlock(top / RWLOCK)
+    for folder in dict.fromkeys((project.folder, *(path.parent for path in top.glob("*/dvc.yaml")), top)):
+        yield from _mend_lock(folder / LOCK)
+        yield from _remove_probes(folder, top / DVC_LOCK)
+
+
+def _mend_rwlock(path: Path) -> Iterator[str]:
+    """Drop the entries of processes that are gone; an unreadable file becomes one without entries."""
+    if not path.exists():
+        return
+    with _guarded(path.with_name(f"{path.name}.lock")):
+        try:
+            held = json_text.mapping(files.read_bytes(path))
+            write = {name: holder for name, holder in held.get("write", {}).items() if _runs(holder)}
+            read = {name: [h for h in holders if _runs(h)] for name, holders in held.get("read", {}).items()}
+        except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
+            files.write_text(path, "{}")
+            yield f"{path}: was cut; it has no entries now"
+            return
+        kept = {"write": write, "read": {name: holders for name, holders in read.items() if holders}}
+        if kept != {"write": held.get("write", {}), "read": held.get("read", {})}:
+            files.write_text(path, json.dumps(kept))
+            yield f"{path}: cleared entries of processes that are gone"
+
+
+@contextmanager
+def _guarded(path: Path) -> Iterator[None]:
+    """Hold the lock `path` of DVC's own."""
+    from dvc.lock import LockError, make_lock
+
+    guard = make_lock(str(path), tmp_dir=str(path.parent), hardlink_lock=False)
+    try:
+        guard.lock()
+    except LockError as error:
+        raise RunError(f"{path} is held by another DVC: {' '.join(str(error).split())}") from None
+    try:
+        yield
+    finally:
+        guard.unlock()
+
+
+def _runs(holder: dict[str, Any]) -> bool:
+    """Return whether this very process is there: another one may have its number by now."""
+    try:
+        command = psutil.Process(int(holder["pid"])).cmdline()
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+    program, *arguments = str(holder["cmd"]).split() or [""]
+    running = " ".join(command)
+    return running.endswith(" ".join(arguments)) and (bool(arguments) or Path(program).name in running)
+
+
+def _mend_lock(path: Path) -> Iterator[str]:
+    """Put a cut `dvc.lock` back to the committed one; DVC's run-cache gives back what was built since."""
+    if not path.exists():
+        return
+    content = files.read_bytes(path)
+    answer = subprocess.run(["git", "show", f"HEAD:./{LOCK}"], cwd=path.parent, capture_output=True, check=False)
+    committed = answer.stdout if answer.returncode == 0 else b""
+    beginning = committed.startswith(content) and content != committed
+    if is_whole(content) and not beginning:
+        return
+    if committed:
+        files.write_bytes(path, committed)
+        yield f"{path}: was cut; it is the committed one again, and what was built since comes from the run-cache"
+    else:
+        path.unlink()
+        yield f"{path}: was cut and is not committed; it is gone, and what was built comes from the run-cache"
+
+
+def is_whole(content: bytes) -> bool:
+    """Return whether a `dvc.lock` has DVC's schema and ends where DVC ends it: after a line, each size there."""
+    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from voluptuous import Invalid
+
+    try:
+        lock = COMPILED_LOCKFILE_SCHEMA(yaml_text.parsed(content))
+    except (yaml_text.NotYaml, Invalid):
+        return False
+    entries = [e for stage in lock.get("stages", {}).values() for kind in ("deps", "outs") for e in stage.get(kind, ())]
+    return content.endswith(b"\n") and all("size" in entry for entry in entries if "md5" in entry)
+
+
+def _remove_probes(folder: Path, lock: Path) -> Iterator[str]:
+    """Remove the empty files that DVC leaves beside a recorded output where a disk is full."""
+    try:
+        recorded = dvc_lock.stages(files.read_bytes(folder / LOCK))
+    except (FileNotFoundError, ValueError):
+        return
+    outs = (folder / out["path"] for stage in recorded.values() for out in stage.get("outs", ()))
+    beside = {out.parent for out in outs if out.resolve().is_relative_to(folder.resolve())}
+    found = [path for place in sorted(beside) for path in place.glob(".*.tmp") if _is_probe(path)]
+    if found:
+        with _guarded(lock):
+            for path in found:
+                path.unlink(missing_ok=True)
+                yield f"{path}: removed, DVC tried a link with it on a full disk"
+
+
+def _is_probe(path: Path) -> bool:
+    return bool(PROBE.fullmatch(path.name)) and path.is_file() and not path.is_symlink() and path.stat().st_size == 0

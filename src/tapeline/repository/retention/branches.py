@@ -1,0 +1,39 @@
+"""Branches `runs/*`: each holds the parameters and the `dvc.lock` of one isolated run."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tapeline.config.project import RUN_BRANCHES
+from tapeline.repository.git import Git
+from tapeline.repository.retention.item import Item, Limits
+
+HEADS = "refs/heads/"
+
+
+def run_branches(git: Git, limits: Limits) -> Iterator[Item]:
+    """Yield the branches of runs, newest first.
+
+    One is kept when it is among the newest, when a tag or a named branch holds its commit, or when a worktree has it
+    checked out.
+    """
+    listed = git("for-each-ref", "--sort=-committerdate", "--format=%(refname) %(worktreepath)", HEADS + RUN_BRANCHES)
+    for place, line in enumerate(listed.splitlines()):
+        ref, _, worktree = line.partition(" ")
+        name = ref.removeprefix(HEADS)
+        if worktree:
+            kept = f"checked out in {worktree}"
+        elif holder := _holder(git, ref):
+            kept = holder
+        else:
+            kept = f"one of the newest {limits.runs}" if place < limits.runs else ""
+        yield Item(kind="branch", name=name, size=0, kept=kept, remove=partial(git, "update-ref", "-d", ref))
+
+
+def _holder(git: Git, ref: str) -> str:
+    """Return the tag or the named branch from which a run's commit can be reached."""
+    for kind, where in (("tag", "refs/tags/"), ("branch", HEADS)):
+        names = git("for-each-ref", "--contains", ref, "--format=%(refname)", where).splitlines()
+        named = [name.removeprefix(where) for name in names if not name.startswith(HEADS + RUN_BRANCHES)]
+        if named:
+            return f"{kind} {named[0]}"
+    return ""

@@ -1,0 +1,152 @@
+"""DVC's cache: an object is in use when anything that is kept records it.
+
+`dvc gc` counts the working tree and, when asked, the tips of branches; this counts every `dvc.lock` and `.dvc` file of
+every commit that a kept branch, a tag, an experiment, a remote's branch or the stash reaches, those in the working tree
+of each worktree, and what the run-cache was given lately: no result that can still be named is lost.
+"""
+
+import re
+import subprocess
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tapeline.config.project import RUN_BRANCHES
+from tapeline.repository.dvc_errors import in_one_line
+from tapeline.repository.git import Git
+from tapeline.repository.retention.item import DAY, Item, Limits
+from tapeline.runtime.errors import InputError, RunError
+
+RECORDS = ("*dvc.lock", "*.dvc")
+HASH = re.compile(rb"\b[0-9a-f]{32}(?:\.dir)?\b")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache of the repository that `git` is in."""
+
+    git: Git
+    folder: Path
+
+    @classmethod
+    def of(cls, git: Git) -> "Cache":
+        """Return the cache of a repository. Raises `InputError` where others may use it too."""
+        from dvc.exceptions import NotDvcRepoError
+        from dvc.repo import Repo
+
+        top = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir")).parent
+        with in_one_line():
+            try:
+                with Repo(str(top)) as repo:
+                    folder = Path(repo.cache.local.path).resolve()
+            except NotDvcRepoError:
+                raise InputError(f"{top} is no DVC repository: nothing to prune") from None
+        if not folder.is_relative_to(top.resolve()):
+            raise InputError(f"DVC's cache {folder} is outside this repository, so others may use it: not pruned")
+        return cls(Git(top), folder)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every DVC of the main checkout from writing to the cache. Raises `RunError` while one does."""
+        from dvc.lock import LockError
+        from dvc.repo import Repo
+
+        try:
+            with Repo(str(self.git.folder)) as repo, repo.lock:
+                yield
+        except LockError as error:
+            raise RunError(f"another DVC is at work in this repository: {' '.join(str(error).split())}") from None
+
+    def items(
+        self, *, without: Collection[str], worktrees: Collection[Path | None], limits: Limits, now: float
+    ) -> list[Item]:
+        """Return what is in use and what is not, when the branches `without` and those worktrees are gone."""
+        used = self._expanded(self._recorded(without, worktrees) | self._lately(now - limits.days * DAY))
+        objects = sorted((path for path in self.folder.glob("??/*") if path.is_file()), key=_listings_first)
+        groups: dict[str, list[Path]] = {
+            f"a branch, a tag, a worktree or a run of the last {limits.days:g} days": [],
+            "": [],
+        }
+        kept, idle = groups
+        for path in objects:
+            groups[kept if path.parent.name + path.name in used else idle].append(path)
+        return [
+            Item(kind="cache", name=_counted(paths), size=_sizes(paths), kept=reason, remove=partial(_drop, paths))
+            for reason, paths in groups.items()
+            if paths
+        ]
+
+    def _recorded(self, without: Collection[str], worktrees: Collection[Path | None]) -> set[str]:
+        """Return what any `dvc.lock` or `.dvc` file records, in Git and on the disk."""
+        refs = [ref for ref in self.git("for-each-ref", "--format=%(refname)").splitlines() if _counts(ref, without)]
+        heads, folders = _worktrees(self.git, worktrees)
+        listed = self.git("rev-list", "--objects", *dict.fromkeys((*refs, *heads)), "--", *RECORDS)
+        named = [line.split(" ", 1) for line in listed.splitlines() if " " in line]
+        blobs = [blob for blob, path in named if path.endswith((".lock", ".dvc"))]
+        found = set(_hashes([_contents(self.git, dict.fromkeys(blobs))]))
+        for folder in folders:
+            names = Git(folder)("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *RECORDS)
+            paths = (folder / name for name in names.split("\0") if name)
+            found |= set(_hashes(path.read_bytes() for path in paths if path.is_file()))
+        return found
+
+    def _lately(self, since: float) -> set[str]:
+        """Return the outs that the run-cache was given since then: a parameter set back finds them."""
+        runs = (path for path in (self.folder.parents[1] / "runs").glob("*/*/*") if path.is_file())
+        return set(_hashes(path.read_bytes() for path in runs if path.stat().st_mtime >= since))
+
+    def _expanded(self, used: set[str]) -> set[str]:
+        """Return those hashes, and of folders among them the files."""
+        listings = (self.folder / name[:2] / name[2:] for name in used if name.endswith(".dir"))
+        return used | set(_hashes(path.read_bytes() for path in listings if path.exists()))
+
+
+def _counts(ref: str, without: Collection[str]) -> bool:
+    """Return whether a ref keeps data: a run's branch on a remote does not, its data are there as well."""
+    if re.match(rf"refs/remotes/[^/]+/{RUN_BRANCHES}", ref):
+        return False
+    return ref.removeprefix("refs/heads/") not in without
+
+
+def _worktrees(git: Git, without: Collection[Path | None]) -> tuple[list[str], list[Path]]:
+    """Return the commits and the folders of the worktrees, those that go left out."""
+    heads, folders = [], []
+    for block in git("worktree", "list", "--porcelain").split("\n\n"):
+        fields = dict(line.partition(" ")[::2] for line in block.splitlines())
+        folder = Path(fields["worktree"])
+        if folder not in without:
+            folders.append(folder)
+            heads += [fields["HEAD"]] if fields.get("HEAD", "").strip("0") else []
+    return heads, folders
+
+
+def _contents(git: Git, blobs: Iterable[str]) -> bytes:
+    """Return the content of Git's objects, one after the other."""
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    command = ["git", "cat-file", "--batch"]
+    return subprocess.run(command, cwd=git.folder, input=asked, capture_output=True, check=True).stdout
+
+
+def _hashes(contents: Iterable[bytes]) -> Iterator[str]:
+    for content in contents:
+        yield from (match.decode() for match in HASH.findall(content))
+
+
+def _sizes(paths: Iterable[Path]) -> int:
+    return sum(path.stat().st_size for path in paths)
+
+
+def _counted(paths: Collection[Path]) -> str:
+    return f"{len(paths)} file{'s' if len(paths) > 1 else ''}"
+
+
+def _listings_first(path: Path) -> tuple[bool, Path]:
+    """Order a folder's listing before its files: cut off in between, DVC finds no folder, not half of one."""
+    return path.suffix != ".dir", path
+
+
+def _drop(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,43 @@
+"""Checkpoints: a folder for each fingerprint that a pipeline was ever trained with."""
+
+import shutil
+from collections.abc import Collection, Iterator
+from functools import partial
+from pathlib import Path
+
+from tapeline.repository.retention.item import DAY, Item, Limits, age, size_of, younger
+from tapeline.runtime.locks import is_held
+
+LOCK = "lock"
+
+
+def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limits, now: float) -> Iterator[Item]:
+    """Yield the folders in `<pipeline>/<fingerprint>/`, newest first; `now` is in seconds since 1970.
+
+    One is kept while a trainer holds it, when it is the newest of a pipeline that is still there (a run goes on from
+    it, or `--extend` does), or when it is young; one without a checkpoint is young for a day at most.
+    """
+    for pipeline in sorted(path for path in folder.glob("*") if path.is_dir()):
+        states = sorted((path for path in pipeline.iterdir() if path.is_dir()), key=_changed, reverse=True)
+        newest = next((state for state in states if _has_checkpoint(state)), None)
+        for state in states:
+            full, old = _has_checkpoint(state), now - _changed(state)
+            days = limits.days if full else min(limits.days, 1)
+            if is_held(state / LOCK):
+                kept = "a trainer is at work"
+            elif state == newest and pipeline.name in pipelines:
+                kept = f"the newest of {pipeline.name}"
+            else:
+                kept = younger(days) if old < days * DAY else ""
+            name = f"{pipeline.name}/{state.name}, {age(old)} old{'' if full else ', empty'}"
+            remove = partial(shutil.rmtree, state)
+            yield Item(kind="checkpoints", name=name, size=size_of(state), kept=kept, remove=remove)
+
+
+def _has_checkpoint(state: Path) -> bool:
+    return any(path.is_dir() for path in state.iterdir())
+
+
+def _changed(state: Path) -> float:
+    """Return when something was last written there."""
+    return max(path.stat().st_mtime for path in (state, *state.iterdir()))

@@ -1,0 +1,27 @@
+"""Copies of registered models that were predicted with, out of DVC's cache."""
+
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from tapeline.repository.retention.item import DAY, Item, Limits, age, size_of, younger
+from tapeline.runtime.files import PARTIAL
+from tapeline.runtime.locks import is_held
+
+
+def model_copies(folder: Path, *, limits: Limits, now: float) -> Iterator[Item]:
+    """Yield the copies in a folder, by name; one is kept while it is written and when it was used in the last days.
+
+    What a killed process left of one is older than a day, or stays; `now` is in seconds since 1970.
+    """
+    for copy in sorted(path for path in folder.glob("*") if path.is_dir()):
+        name = copy.name.removeprefix(".").removesuffix(PARTIAL).removesuffix(".old")
+        lock = folder / f"{name}.lock"
+        old = now - copy.stat().st_mtime
+        days = min(limits.days, 1) if copy.name.endswith(PARTIAL) else limits.days
+        kept = younger(days) if old < days * DAY else ""
+        if is_held(lock):
+            kept = "it is being copied"
+        which = f"{name[:10]}, used {age(old)} ago"
+        yield Item(kind="model copy", name=which, size=size_of(copy), kept=kept, remove=partial(shutil.rmtree, copy))

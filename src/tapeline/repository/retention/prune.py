@@ -1,0 +1,88 @@
+"""What branches, worktrees, checkpoints, copies and the cache hold, what keeps each, and the removal of the rest.
+
+for line in prune(project, pipelines={"digits"}, limits=Limits(), apply=False, now=time.time(), waiting=print):
+    print(line)
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+
+from tapeline.config.project import Project
+from tapeline.repository.git import Git
+from tapeline.repository.retention.branches import run_branches
+from tapeline.repository.retention.cache import Cache
+from tapeline.repository.retention.checkpoints import checkpoint_folders
+from tapeline.repository.retention.copies import model_copies
+from tapeline.repository.retention.item import Item, Limits
+from tapeline.repository.retention.worktrees import worktree_folders
+from tapeline.repository.worktrees import leftovers, one_at_a_time
+
+BUSY = "isolated runs are going on: again when they are done"
+UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def prune(
+    project: Project,
+    *,
+    pipelines: Collection[str],
+    limits: Limits,
+    apply: bool,
+    now: float,
+    waiting: Callable[[str], None],
+) -> Iterator[str]:
+    """Yield a table of what there is; with `apply`, then remove what nothing keeps.
+
+    Remotes are not touched. `pipelines` are those that the project has; `now` is in seconds since 1970; `waiting` hears
+    for which process this waits. Raises `InputError` where the cache is shared with other repositories, `RunError`
+    while a DVC is writing to it.
+    """
+    git = Git(project.folder)
+    cache = Cache.of(git)
+    with ExitStack() as stack:
+        if apply:
+            stack.enter_context(one_at_a_time(project.worktrees, waiting))
+            stack.enter_context(cache.held())
+        items = _items(project, git, cache, pipelines, limits, now)
+        yield from _table(items)
+        going = [item for item in items if not item.kept]
+        room = readable(sum(item.size for item in going))
+        if not going:
+            yield "nothing to remove"
+        elif apply:
+            for item in going:
+                item.remove()
+            yield f"freed {room}"
+        else:
+            yield f"would free {room}: nothing was removed, `--apply` removes it"
+
+
+def _items(
+    project: Project, git: Git, cache: Cache, pipelines: Collection[str], limits: Limits, now: float
+) -> list[Item]:
+    """Return what there is, in the order in which it may go: what uses the cache before the cache."""
+    branches = list(run_branches(git, limits))
+    worktrees = list(worktree_folders(git, project.worktrees, limits=limits, now=now))
+    checkpoints = checkpoint_folders(project.shared / "checkpoints", pipelines=pipelines, limits=limits, now=now)
+    copies = model_copies(project.shared / "registry" / "models", limits=limits, now=now)
+    gone = {item.name for item in branches if not item.kept}, {item.path for item in worktrees if not item.kept}
+    stored = cache.items(without=gone[0], worktrees=gone[1], limits=limits, now=now)
+    if any(left.held for left in leftovers(project.worktrees)):
+        stored = [replace(item, kept=item.kept or BUSY) for item in stored]
+    return [*branches, *worktrees, *checkpoints, *copies, *stored]
+
+
+def _table(items: list[Item]) -> Iterator[str]:
+    rows = [("what", "which", "holds", "kept by")]
+    rows += [(item.kind, item.name, readable(item.size) if item.size else "", item.kept or "-") for item in items]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def readable(size: float) -> str:
+    """Return a number of bytes for people: `1.5 MB`."""
+    power = 0
+    while size >= 999.5 and power < len(UNITS) - 1:
+        size, power = size / 1000, power + 1
+    return f"{size:.3g} {UNITS[power]}"

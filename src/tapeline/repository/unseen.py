@@ -1,0 +1,139 @@
+"""Refuse `.dvc` files that stand in the repository and that DVC does not see: it would drop their data, or never look.
+
+DVC passes over what ignore files hide from it, by its own reading of them: `/data/*` hides `data/` itself, which Git
+does not find, so that not even `!/data/raw/` brings back what is below it. What a `.dvcignore` hides is hidden on
+purpose, unless a stage depends on it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from dulwich.ignore import IgnoreFilterManager
+
+DVC_FILES = (":(glob)**/*.dvc", ":(glob)**/dvc.yaml")
+
+
+def check_all(repo: Any, dependencies: Iterable[str | Path]) -> None:
+    """Check every DVC file of a repository, tracked or not; `repo` is DVC's, `dependencies` are those of its stages.
+
+    Raises `InputError` for the first that DVC does not see.
+    """
+    top = Path(repo.scm.root_dir)
+    if not (top / ".git").exists():  # DVC without Git reads no .gitignore
+        return
+    needed = [Path(path) for path in dependencies]
+    listing = ("ls-files", "-z", "--full-name", "--cached", "--others", "--exclude-standard")
+    listed = Git(Path(repo.root_dir))(*listing, "--", *DVC_FILES)
+    manager = _manager(top)
+    for name in filter(None, listed.split("\0")):
+        file = top / name
+        if not file.is_file():
+            continue
+        if hidden := _hidden_from_git(manager, top, name):
+            raise InputError(_refusal(name, hidden))
+        if _belongs(file, needed) and (hidden := _hidden_by_dvcignore(repo, top, name)):
+            raise InputError(_refusal(name, hidden))
+
+
+def check_source(source: Path) -> None:
+    """Check the links in a source, and its `.dvc` file, or that of a folder that it is in, by `.gitignore` files alone.
+
+    Costs nothing where there is none, else tens of milliseconds: DVC is not imported. Raises `InputError`.
+    """
+    _check_links(source)
+    source = Path(os.path.abspath(source))  # noqa: PTH100  # a link is added under its own name, so it is not followed
+    above = (source, *source.parents)
+    added = [file for path in above if path.name and (file := path.with_name(f"{path.name}.dvc")).is_file()]
+    top = next((folder for folder in source.parents if (folder / ".git").exists()), None)
+    if top is None or not added:
+        return
+    manager = _manager(top)
+    for file in added:
+        if file.is_relative_to(top):
+            name = file.relative_to(top).as_posix()
+            if hidden := _hidden_from_git(manager, top, name):
+                raise InputError(_refusal(name, hidden))
+
+
+def _check_links(source: Path) -> None:
+    """Raise `InputError` for a link in a folder that DVC passes over: what is behind it could change unseen."""
+    for place, folders, names in os.walk(source):
+        for name in sorted([*folders, *names]):
+            path = Path(place, name)
+            if not path.is_symlink() or path.is_file():
+                continue
+            what = "a folder" if path.is_dir() else "nothing"
+            raise InputError(
+                f"{path.relative_to(source.parent)} is a link to {what}: DVC follows links to files only; "
+                f"{'put the folder itself there' if path.is_dir() else 'mend or remove it'}"
+            )
+
+
+def _refusal(name: str, hidden: str) -> str:
+    return (
+        f"{name} is not seen by DVC, which would drop its data or leave it stale: {hidden}; narrow that pattern until "
+        f"`dvc status` sees the file"
+    )
+
+
+def _manager(top: Path) -> "IgnoreFilterManager":
+    from dulwich.ignore import IgnoreFilterManager
+    from dulwich.repo import Repo
+
+    with Repo(str(top)) as repo:
+        return IgnoreFilterManager.from_repo(repo)
+
+
+def _places(name: str) -> Iterator[str]:
+    """Yield each folder on the way to a file, with a slash at its end, and the file: what DVC asks about in turn."""
+    parts = name.split("/")
+    yield from ("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
+    yield name
+
+
+def _hidden_from_git(manager: "IgnoreFilterManager", top: Path, name: str) -> str:
+    """Return which line of which file hides a path from DVC; empty where none does."""
+    place = next((place for place in _places(name) if manager.is_ignored(place)), None)
+    if place is None:
+        return ""
+    for path in (place, f"{place}any"):  # a pattern of all that is in a folder hides the folder, and does not match it
+        matching = list(manager.find_matching(path))
+        if matching and matching[-1].is_exclude:
+            break
+    pattern = matching[-1].pattern.decode() if matching else ""
+    narrower = f" (`{pattern[:-1]}?*` does not)" if pattern.endswith("/*") else ""
+    return f"{_line(top, place, pattern)} hides {place} from it{narrower}"
+
+
+def _line(top: Path, place: str, pattern: str) -> str:
+    """Return where a pattern stands: in the nearest ignore file that has it."""
+    folders = [top / folder for folder in reversed(["", *(p for p in _places(place) if p.endswith("/"))])]
+    for file in (*(folder / ".gitignore" for folder in folders), top / ".git" / "info" / "exclude"):
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+        if pattern and pattern in (stripped := [line.strip() for line in lines]):
+            return f"`{pattern}` in line {stripped.index(pattern) + 1} of {file.relative_to(top).as_posix()}"
+    return f"`{pattern}` in an ignore file of this user" if pattern else "an ignore file"
+
+
+def _hidden_by_dvcignore(repo: Any, top: Path, name: str) -> str:
+    """Return which line of which `.dvcignore` hides a path; empty where none does."""
+    for place in _places(name):
+        found = repo.dvcignore.check_ignore(str(top / place))
+        if found.match:
+            file, line, pattern = [*str(found.pattern_infos[-1]).split(":", 2), "", ""][:3]
+            return f"`{pattern}` in line {line} of {file} hides {place} from it"
+    return ""
+
+
+def _belongs(file: Path, needed: Iterable[Path]) -> bool:
+    """Return whether a stage depends on what a `.dvc` file brings: on it, in it or around it."""
+    brought = file.with_suffix("")
+    return file.suffix == ".dvc" and any(
+        brought == path or brought.is_relative_to(path) or path.is_relative_to(brought) for path in needed
+    )

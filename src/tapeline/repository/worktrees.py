@@ -1,0 +1,70 @@
+"""The Git worktrees of isolated runs on disk: `.tapeline/worktrees/<flow run>/`.
+
+Beside each stands `<flow run>.lock`, which its process holds: the kernel frees it when the process ends, however it
+ends. A run that ends well takes its worktree away; one that fails leaves `<flow run>.failed` beside it. Whatever else
+is not held was left by a crash.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tapeline.repository.git import Git
+from tapeline.runtime import processes
+from tapeline.runtime.locks import is_held
+
+LOCK, FAILED = ".lock", ".failed"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A worktree that is there: whose run goes on (`held`), has failed, or crashed."""
+
+    folder: Path
+    held: bool
+    failed: bool
+
+    @property
+    def name(self) -> str:
+        """The flow run's name, as a branch may have it."""
+        return self.folder.name
+
+    @property
+    def time(self) -> float:
+        """When the run failed or began, in seconds since 1970."""
+        mark = beside(self.folder, FAILED if self.failed else LOCK)
+        return mark.stat().st_mtime if mark.exists() else self.folder.stat().st_mtime
+
+
+def beside(worktree: Path, suffix: str) -> Path:
+    """Return the lock or the mark that stands beside a worktree."""
+    return worktree.with_name(worktree.name + suffix)
+
+
+def leftovers(folder: Path) -> list[Leftover]:
+    """Return the worktrees in a folder, oldest first."""
+    if not folder.is_dir():
+        return []
+    names = {path.name.removesuffix(LOCK).removesuffix(FAILED) for path in folder.iterdir() if path.name[0] != "."}
+    found = [
+        Leftover(folder / name, is_held(folder / f"{name}{LOCK}"), (folder / f"{name}{FAILED}").exists())
+        for name in names
+    ]
+    return sorted(found, key=lambda left: (left.time, left.name))
+
+
+def remove(git: Git, worktree: Path) -> None:
+    """Take a worktree away, with what stands beside it."""
+    shutil.rmtree(worktree, ignore_errors=True)
+    git("worktree", "prune")
+    for suffix in (FAILED, LOCK):
+        beside(worktree, suffix).unlink(missing_ok=True)
+
+
+@contextmanager
+def one_at_a_time(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock under which worktrees are made and taken away."""
+    with processes.exclusive(folder / ".lock", waiting=say):
+        yield

@@ -1,0 +1,82 @@
+"""Which files a module's code consists of: itself and all it imports from this package, found without running it.
+
+`dvc.yaml` lists exactly these as a stage's dependencies, and a checkpoint's fingerprint hashes them.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def of_module(name: str, package: Path = PACKAGE) -> set[Path]:
+    """Return the files of `tapeline.…` module `name` and of all that it imports, wherever in the code."""
+    start = _file(name, package)
+    if start is None:
+        raise ValueError(f"{name} is no module of {package}")
+    return _close({start}, package)
+
+
+def of_file(path: Path, package: Path = PACKAGE) -> set[Path]:
+    """Return a recipe's file and all that it imports from this package or from its own folder."""
+    return _close({path.resolve()}, package)
+
+
+def _close(found: set[Path], package: Path) -> set[Path]:
+    waiting = list(found)
+    folders = {path.parent for path in found}
+    while waiting:
+        for imported in _imports(waiting.pop(), package, folders):
+            if imported not in found:
+                found.add(imported)
+                waiting.append(imported)
+    return found
+
+
+def _imports(path: Path, package: Path, folders: set[Path]) -> Iterator[Path]:
+    """Yield the files that one file imports; `folders` are those that the first ones are in."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield from _relative(node, path)
+        for name in names:
+            for parent in _with_parents(name):
+                for file in (_file(parent, package), *(_file_beside(parent, f) for f in {path.parent, *folders})):
+                    if file is not None:
+                        yield file
+
+
+def _relative(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
+    """Yield what `from .name import other` names, and the packages on the way there."""
+    folder = path.parents[node.level - 1]
+    start = f"{node.module}." if node.module else ""
+    for alias in node.names:
+        names = (".", *_with_parents(f"{start}{alias.name}"))
+        found = (folder / "__init__.py" if name == "." else _file_beside(name, folder) for name in names)
+        yield from (file for file in found if file is not None and file.is_file())
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+
+
+def _file(name: str, package: Path) -> Path | None:
+    top, *rest = name.split(".")
+    return _existing(package.joinpath(*rest)) if top == package.name else None
+
+
+def _file_beside(name: str, folder: Path) -> Path | None:
+    return _existing(folder.joinpath(*name.split(".")))
+
+
+def _existing(module: Path) -> Path | None:
+    for candidate in (module.with_suffix(".py"), module / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None

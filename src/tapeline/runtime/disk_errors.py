@@ -1,0 +1,50 @@
+"""What the operating system says of a disk, in one line that says what to do."""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tapeline.runtime.errors import InputError, RunError, TapelineError
+from tapeline.runtime.files import NO_NAME
+
+
+def disk_error(error: OSError) -> TapelineError:
+    """Return the error to tell for a disk that is full or not writable; any other `error` is raised again."""
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return RunError(f"no space left on the disk{where}: make room and run again")
+    if error.errno == errno.EFBIG:
+        return RunError(f"a file larger than this disk or `ulimit -f` allows{where}: raise the limit and run again")
+    if error.errno == errno.EIO:
+        return RunError(f"the disk fails{where}: {os.strerror(errno.EIO)}; run again on another one")
+    if error.errno in NO_NAME:
+        return InputError(f"no file's name{where}: {os.strerror(error.errno)}")
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return InputError(f"not writable or readable{where}: {os.strerror(error.errno)}")
+    raise error
+
+
+def check_writable(folder: Path) -> None:
+    """Write a megabyte in `folder` and take it away: `OSError` for a disk that is full or not writable.
+
+    For what fails on such a disk in a way that does not say so, a database for instance.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(bytes(1_000_000))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def blamed(folder: Path) -> Iterator[None]:
+    """Blame the disk of `folder`, where it is full or not writable, for whatever fails in here without saying so."""
+    try:
+        yield
+    except (TapelineError, OSError):
+        raise
+    except Exception:
+        check_writable(folder)
+        raise

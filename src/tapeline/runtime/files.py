@@ -1,0 +1,169 @@
+"""Writing that leaves the old thing or the new thing, never a half; reading of regular files alone; and hashing.
+
+with files.replacing(Path("models/digits")) as folder:   # write into `folder`; renamed on success
+    ...
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from tapeline.runtime.errors import InputError
+
+PARTIAL = ".partial"
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
+"""The disk's fault: full, over its quota, a file larger than it takes, broken, read-only, not ours to write."""
+NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
+"""The name's own fault: too long, a link to itself, below a file."""
+NO_FILE = "{} is a FIFO, a socket or a device, and no file: give a file, or remove it"
+
+
+def opened(path: Path) -> BufferedReader:
+    """Open a regular file for reading. Raises `InputError` for a FIFO, which would wait for ever, and its like."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError as error:  # of a null byte
+        raise InputError(f"{path} is no file's name: {error}") from None
+    except OSError as error:
+        if error.errno in NO_NAME:
+            raise InputError(f"{path} is no file's name: {error.strerror}") from None
+        if error.errno not in (errno.ENXIO, errno.ENODEV):  # a socket; a device that is not there
+            raise
+        raise InputError(NO_FILE.format(path)) from None
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise InputError(NO_FILE.format(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a regular file's content. Raises `InputError` as `opened` does."""
+    with opened(path) as file:
+        return file.read()
+
+
+def check_tree(path: Path) -> None:
+    """Raise `InputError` for a FIFO, a socket or a device, at a path or below it: who reads all that is there waits."""
+    for one in (path, *path.rglob("*")) if path.is_dir() else (path,):
+        if one.exists() and not (one.is_file() or one.is_dir()):
+            raise InputError(NO_FILE.format(one))
+
+
+def sha256(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of a file's bytes. Raises `InputError` as `opened` does."""
+    with opened(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_files(paths: Iterable[Path]) -> str:
+    """Return one SHA-256 over several files' names and contents, in the order given."""
+    lines = [f"{path.name} {sha256(path)}\n" for path in paths]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def sha256_of_tree(path: Path) -> str:
+    """Return one SHA-256 over a file, or over every file below a folder: relative names and contents.
+
+    Raises `FileNotFoundError` when nothing is there, and `InputError` as `check_tree` does.
+    """
+    check_tree(path)
+    if not path.is_dir():
+        return sha256(path)
+    inside = sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file())
+    lines = [f"{name} {sha256(file)}\n" for name, file in inside]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """Return JSON whose bytes depend on the value only: sorted keys, two spaces, a final newline."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def sync(path: Path) -> None:
+    """Flush one file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush every file and folder below and including `folder`."""
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it; each new one's name is flushed to the disk."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    there = new[-1].parent if new else folder
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(new):
+        sync(path.parent)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write `content` beside `path`, flush it, and rename it into place."""
+    make_folder(path.parent)
+    partial = path.with_name(f".{path.name}{PARTIAL}")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write UTF-8 text with `write_bytes`."""
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `canonical_json(value)` with `write_bytes`."""
+    write_text(path, canonical_json(value))
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `folder`; on success it takes its place, on failure it is removed.
+
+    Between the two renames neither the old nor the new folder is there; no half ever is.
+    """
+    partial = folder.with_name(f".{folder.name}{PARTIAL}")
+    old = folder.with_name(f".{folder.name}.old{PARTIAL}")
+    shutil.rmtree(partial, ignore_errors=True)
+    make_folder(folder.parent)
+    partial.mkdir()
+    try:
+        yield partial
+        sync_tree(partial)
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)  # removing it here file by file could be cut half-way
+        partial.rename(folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        raise
+    sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,41 @@
+"""Run the code of the tree one stands in, with an interpreter that has the dependencies.
+
+`dvc repro` without an activated environment finds the system's `python`, and an editable install finds the
+checkout that it was made in. Both would run the wrong thing without a word. Standard library only.
+"""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+
+
+def use_project_interpreter() -> None:
+    """Replace this process by the tree's `.venv` where this interpreter lacks the dependencies.
+
+    Exits with status 2 and one line when there is no such environment either.
+    """
+    if importlib.util.find_spec("pydantic") and importlib.util.find_spec("dvc"):
+        return
+    python = SOURCE.parent / ".venv" / "bin" / "python"
+    if not python.exists() or Path(sys.prefix) == python.parents[1]:
+        sys.exit(_refuse(f"{sys.executable} has none of tapeline's dependencies and there is no {python}: run `make`"))
+    os.execv(python, [str(python), "-m", "tapeline", *sys.argv[1:]])
+
+
+def use_tree_code(folder: Path) -> None:
+    """Start again with the code of the checkout that `folder` belongs to, where this code is another's."""
+    for tree in (folder, *folder.parents):
+        source = tree / "src"
+        if (source / "tapeline" / "__main__.py").is_file():
+            if source.resolve() != SOURCE:
+                os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
+                os.execv(sys.executable, [sys.executable, "-m", "tapeline", *sys.argv[1:]])
+            return
+
+
+def _refuse(message: str) -> int:
+    print(f"tapeline: {message}", file=sys.stderr)
+    return 2

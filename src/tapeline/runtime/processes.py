@@ -1,0 +1,149 @@
+"""How a stage behaves as a process: it dies with its parent, and it is alone on its checkpoints.
+
+    python processes.py SIGNAL PARENT COMMAND...   # COMMAND gets SIGNAL when the process PARENT ends
+
+A parent's death is told once for each of its threads: the kernel gives a child to the next thread that still lives,
+and signals it at each. Up to 7 signals in 34 ms were seen of a parent with 8 threads. Who takes a second signal for
+a person that has lost patience must not be told so by the kernel: between a parent with threads and such a command a
+process without any stays, the guard.
+
+This file is run by its path as well, so what that needs is the standard library alone.
+"""
+
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+PR_SET_PDEATHSIG = 1
+
+DEATH = signal.SIGUSR1
+"""What tells a guard that its parent has ended: a signal that nobody else sends it."""
+
+HEEDED = {DEATH, signal.SIGCHLD}
+"""The signals that a guard waits for."""
+
+GUARDIAN = "TAPELINE_GUARDIAN"
+"""The environment variable with the process that whatever it started must not outlive."""
+
+
+def die_with_parent(signum: int = signal.SIGTERM) -> None:
+    """Ask the Linux kernel for `signum` when the parent process ends; elsewhere do nothing.
+
+    A DVC that is killed must not leave a trainer behind that writes to the outs of the next one, nor one
+    that was just starting: a parent that is gone already is noticed by the guardian that it was.
+    """
+    parent = os.getppid()
+    guardian = int(os.environ.get(GUARDIAN, parent))
+    try:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(PR_SET_PDEATHSIG, signum)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent or not _exists(guardian):
+        os.kill(os.getpid(), signum)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it exists, and is another user's
+        pass
+    return True
+
+
+def leashed(command: list[str], *, signum: int, parent: int) -> None:
+    """Run `command`, which gets `signum` once when the process `parent` ends, and is the guardian of what it starts.
+
+    This process becomes the command where it is to be killed, which happens once in any case. Else it stays as its
+    guard, and ends as it does. A guard heeds nothing but its parent's death: the command gets other signals itself.
+    """
+    os.environ.pop(GUARDIAN, None)
+    if signum == signal.SIGKILL:
+        die_with_parent(signum)
+        _start(command, parent)
+    signal.pthread_sigmask(signal.SIG_BLOCK, HEEDED)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    die_with_parent(DEATH)
+    _still_there(parent, command)
+    guard = os.getpid()
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEEDED)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        die_with_parent(signum)
+        _start(command, guard)
+    _guard(child, signum)
+
+
+def _still_there(parent: int, command: list[str]) -> None:
+    if os.getppid() != parent:
+        sys.exit(f"process {parent} is gone: not started: {' '.join(command)}")
+
+
+def _start(command: list[str], parent: int) -> NoReturn:
+    """Become the command."""
+    _still_there(parent, command)
+    os.environ[GUARDIAN] = str(os.getpid())
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.execvp(command[0], command)
+
+
+def _guard(child: int, signum: int) -> NoReturn:
+    """Pass the first `DEATH` on to the child as `signum`, and end as it ends."""
+    told = False
+    ended = status = 0
+    while not ended:
+        if signal.sigwait(HEEDED) == DEATH and not told:
+            os.kill(child, signum)
+            told = True
+        ended, status = os.waitpid(child, os.WNOHANG)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child's own core is the one to look at
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+@contextmanager
+def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) -> Iterator[None]:
+    """Hold an exclusive lock on the file `path`; wait for a holder and say once for whom.
+
+    The kernel frees the lock when its holder dies, however it dies.
+    """
+    from tapeline.runtime import files  # here: what runs this file by its path never takes a lock
+
+    files.make_folder(path.parent)
+    with path.open("a+", encoding="utf-8") as file:
+        told = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    file.seek(0)
+                    waiting(f"waiting for process {file.read().strip() or 'unknown'}, which holds {path}")
+                    told = True
+                time.sleep(poll)
+        file.seek(0)
+        file.truncate()
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+if __name__ == "__main__":
+    leashed(sys.argv[3:], signum=int(sys.argv[1]), parent=int(sys.argv[2]))

@@ -1,0 +1,1 @@
+"""Checkpoints: when they are written, how they stand on disk, and which may be resumed from."""

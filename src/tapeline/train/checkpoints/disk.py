@@ -1,0 +1,267 @@
+"""Checkpoints: a folder each, written aside and renamed, checksummed; a damaged one is skipped and said.
+
+<pipeline>/<fingerprint>/lock
+<pipeline>/<fingerprint>/fingerprint.json      what the fingerprint is made of
+<pipeline>/<fingerprint>/step-000000001200/    manifest, state.index, state.data-00000-of-00001
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from tapeline.config.train import CheckpointPolicy
+from tapeline.parsing import json_text
+from tapeline.recipe import variables
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.train.engine.state import Snapshot
+
+PREFIX = "step-"
+DAMAGED = "damaged-"
+FINAL = "final-"
+"""The state at the end of a run that succeeded: only `--extend` reads it."""
+MANIFEST = "manifest"
+BUNDLE = "state"
+SAVED = "its checkpoint is saved"
+"""What is said where a run ends before its time; `Writer.truthful` puts it right when it is not so."""
+
+Ended = TypeVar("Ended", bound=TapelineError | Interrupted)
+
+
+Expected = Callable[[Mapping[str, Any]], dict[str, tf.Variable]]
+"""A checkpoint's record → the tensors that it must hold, as name → variable of the same type. Raises `InputError`."""
+
+
+class Damaged(Exception):
+    """A checkpoint whose bytes are not those that were written."""
+
+
+def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
+    """Write one checkpoint and return its folder. Safe to call from any thread; the same step is written once."""
+    final = folder / f"{prefix}{snapshot.step:012d}"
+    if final.exists():
+        return final
+    partial = folder / f".{final.name}.{threading.get_ident()}{files.PARTIAL}"
+    try:
+        files.make_folder(folder)
+        partial.mkdir()
+        variables.write_bundle(partial / BUNDLE, snapshot.tensors)
+        sums = {path.name: files.sha256(path) for path in sorted(partial.iterdir())}
+        body = files.canonical_json({"files": sums, "record": snapshot.record})
+        (partial / MANIFEST).write_text(f"{sha256(body.encode()).hexdigest()}\n{body}", encoding="utf-8")
+        files.sync_tree(partial)
+        partial.rename(final)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    files.sync(folder)
+    return final
+
+
+def read(path: Path, expected: Expected, *, remedy: str = "start at step 0 with --fresh") -> Snapshot:
+    """Return a checkpoint.
+
+    expected: takes the record. Raises `Damaged` when any byte of the checkpoint is not what was written, and
+    `InputError`, which ends in `remedy`, when it is whole and does not fit.
+    """
+    try:
+        checksum, body = files.read_bytes(path / MANIFEST).split(b"\n", 1)
+    except (OSError, InputError, ValueError):
+        raise Damaged(f"{path}: no whole manifest") from None
+    if sha256(body).hexdigest().encode() != checksum:
+        raise Damaged(f"{path}: the manifest was altered")
+    try:
+        manifest = json_text.mapping(body)
+        sums, record = {**manifest["files"]}, {**manifest["record"]}  # of mappings alone, unlike `dict`
+    except (ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"{path}: the manifest is none that was ever written ({error})") from None
+    for name, recorded in sums.items():
+        if not (path / name).is_file() or files.sha256(path / name) != recorded:
+            raise Damaged(f"{path}: {name} was altered")
+    try:
+        variables_there = expected(record)
+    except InputError as error:
+        raise InputError(f"{path}: {error}: {remedy}") from None
+    return Snapshot(record["step"], variables.read_bundle(path / BUNDLE, variables_there, remedy=remedy), record)
+
+
+def saved(folder: Path) -> list[Path]:
+    """Return the checkpoints in a folder, newest first."""
+    return sorted(folder.glob(f"{PREFIX}*"), reverse=True)
+
+
+def newest(
+    folder: Path,
+    expected: Expected,
+    say: Callable[[str], None],
+    *,
+    remedy: str = "start at step 0 with --fresh",
+) -> Snapshot | None:
+    """Return the newest whole checkpoint, or `None`. A damaged one is said and put aside, out of the count.
+
+    Raises `InputError` for a whole one that does not fit: to drop it is for the user to say.
+    """
+    found = saved(folder)
+    for path in found:
+        try:
+            return read(path, expected, remedy=remedy)
+        except Damaged as error:
+            say(f"checkpoint is damaged and not used: {error}")
+            path.rename(_free(path.with_name(f"{DAMAGED}{path.name}")))
+    if found:
+        say(f"no whole checkpoint is left in {folder}: all {len(found)} are damaged")
+    return None
+
+
+def _free(path: Path) -> Path:
+    taken = (path.with_name(f"{path.name}.{number}") for number in range(2, 1 << 20))
+    return path if not path.exists() else next(other for other in taken if not other.exists())
+
+
+def remove_all(folder: Path) -> None:
+    """Remove every checkpoint in a folder, damaged ones too."""
+    for path in [*saved(folder), *folder.glob(f"{DAMAGED}*")]:
+        shutil.rmtree(path)
+
+
+def final(folder: Path, expected: Expected, *, remedy: str) -> Snapshot | None:
+    """Return the state at the end of a run that succeeded, or `None`.
+
+    Raises `InputError` for one that is damaged or does not fit.
+    """
+    try:
+        return next((read(path, expected, remedy=remedy) for path in folder.glob(f"{FINAL}*")), None)
+    except Damaged as error:
+        raise InputError(f"the end of the shorter run is damaged: {error}") from None
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove what writers left that were killed. Nobody else may be writing there."""
+    for path in folder.glob(f".*{files.PARTIAL}"):
+        shutil.rmtree(path)
+
+
+def any_saved(folder: Path) -> bool:
+    """Return whether a run left anything to go on from."""
+    return any(saved(folder)) or any(folder.glob(f"{FINAL}*"))
+
+
+def keep_final(folder: Path, snapshot: Snapshot) -> None:
+    """Keep the end of a run in place of its checkpoints, and of the end of the pipeline's run before it."""
+    write(folder, snapshot, FINAL)
+    remove_all(folder)
+    for path in folder.parent.glob(f"*/{FINAL}*"):
+        if path.parent != folder:
+            shutil.rmtree(path)
+
+
+def superseded(paths: list[Path], keep: int) -> Iterator[Path]:
+    """Yield the checkpoints that the policy lets go: all but the `keep` newest."""
+    yield from sorted(paths, reverse=True)[keep:]
+
+
+def is_due(policy: CheckpointPolicy, *, last: int, step: int, seconds: float) -> bool:
+    """Return whether a checkpoint is due at `step`, so many seconds after the one at step `last`."""
+    every = policy.every_steps
+    return step > last and (seconds >= policy.every_seconds or bool(every and step // every > last // every))
+
+
+def pause(failures: int) -> float:
+    """Return the seconds until the next try after so many failures in a row: 1, 2, 4 … and 300 at most."""
+    return min(2.0 ** (failures - 1), 300.0)
+
+
+class Writer:
+    """Writes snapshots in a thread while training goes on. A disk that fails there is told of, and training goes on."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        keep: int,
+        on_saved: Callable[[int, Path, float], None],
+        on_failed: Callable[[str], None] = lambda why: None,
+    ) -> None:
+        self._folder, self._keep, self._on_saved, self._on_failed = folder, keep, on_saved, on_failed
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
+        self._lock = threading.Lock()
+        self.busy = False
+        """Whether a snapshot is being written."""
+        self.failures = 0
+        """Snapshots in a row that could not be written."""
+        self.unsaved = ""
+        """What to say in place of `SAVED` when the last snapshot of all could not be written."""
+
+    def start(self, snapshot: Snapshot) -> None:
+        """Begin to write, after whatever was begun before; `on_failed` is called in the thread that writes."""
+        self.wait()
+        self.busy = True
+        self._pending = self._thread.submit(self._try, snapshot)
+
+    def _try(self, snapshot: Snapshot) -> None:
+        try:
+            self.write(snapshot)
+        except (OSError, RunError) as error:
+            if isinstance(error, OSError) and error.errno not in files.DISK_ERRORS:
+                raise
+            self.failures += 1
+            again = f"training goes on, and the next try is in {pause(self.failures):.0f} s or later"
+            self._on_failed(f"the checkpoint of step {snapshot.step} {self._failure(error)}; {again}")
+        finally:
+            self.busy = False
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Write now, in the calling thread, and remove what the policy lets go."""
+        with self._lock:
+            began = time.monotonic()
+            path = write(self._folder, snapshot)
+            self.failures = 0
+            for old in superseded(saved(self._folder), self._keep):
+                shutil.rmtree(old)
+        self.busy = False  # before it is told: whoever hears of it may ask for the next one
+        self._on_saved(snapshot.step, path, time.monotonic() - began)
+
+    def write_last(self, snapshot: Snapshot) -> None:
+        """Write as `write` does, where the process is about to end; a failure is kept in `unsaved`."""
+        try:
+            self.write(snapshot)
+        except (OSError, RunError) as error:
+            self.unsaved = f"its checkpoint {self._failure(error)}"
+
+    def truthful(self, error: Ended) -> Ended:
+        """Return what ends a run, saying of its checkpoint what became of it."""
+        if self.unsaved:
+            said = str(error)
+            error.args = (said.replace(SAVED, self.unsaved) if SAVED in said else f"{said}; {self.unsaved}",)
+        return error
+
+    def _failure(self, error: Exception) -> str:
+        stands = next(
+            (f"that of step {int(path.name.removeprefix(PREFIX))} stands" for path in saved(self._folder)), ""
+        )
+        return f"could not be written ({_reason(error)}): {stands or 'none stands'}"
+
+    def wait(self) -> None:
+        """Wait for what was begun; raise what went wrong in it, unless it was the disk."""
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

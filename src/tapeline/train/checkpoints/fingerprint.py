@@ -1,0 +1,46 @@
+"""What decides the bits of a run, hashed: a checkpoint is only used by a run of the same fingerprint."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from tapeline.runtime import closure, environment, files
+
+
+def parts(*, settings: Mapping[str, Any], params: Mapping[str, Any], data: str, recipe: Path) -> dict[str, Any]:
+    """Return everything that the fingerprint covers, by name, JSON-compatible."""
+    return {
+        "settings": settings,
+        "params": params,
+        "data": data,
+        "code": code(recipe),
+        "libraries": environment.library_versions(),
+        "machine": environment.machine(),
+    }
+
+
+def fingerprint(covered: Mapping[str, Any]) -> str:
+    """Return 16 hexadecimal digits."""
+    return sha256(files.canonical_json(covered).encode()).hexdigest()[:16]
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> list[str]:
+    """Return what changed, as dotted names."""
+    changed: list[str] = []
+    for key in sorted(old.keys() | new.keys()):
+        name, before, after = f"{path}{key}", old.get(key), new.get(key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            changed += difference(before, after, f"{name}.")
+        elif before != after:
+            changed.append(name)
+    return changed
+
+
+def code(recipe: Path) -> dict[str, str]:
+    """Return the SHA-256 of every file that training this recipe runs, by its path in the package or its name."""
+    used = closure.of_module("tapeline.train.stage") | closure.of_file(recipe)
+    inside = {path for path in used if path.is_relative_to(closure.PACKAGE)}
+    return {
+        str(path.relative_to(closure.PACKAGE)) if path in inside else path.name: files.sha256(path) for path in used
+    }

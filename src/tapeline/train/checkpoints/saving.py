@@ -1,0 +1,43 @@
+"""A hook that has checkpoints written, by a thread, while training goes on."""
+
+import time
+from collections.abc import Callable
+
+from tapeline.config.train import CheckpointPolicy
+from tapeline.train.checkpoints import disk
+from tapeline.train.engine.records import LoopEnded, Record, Skipped, Started
+from tapeline.train.engine.state import State
+
+
+class Saving:
+    """Begins a checkpoint when the policy says so; never two at once."""
+
+    def __init__(
+        self,
+        policy: CheckpointPolicy,
+        state: State,
+        writer: disk.Writer,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._policy, self._state, self._writer, self._clock = policy, state, writer, clock
+        self._step, self._at = state.step, clock()
+
+    def next_stop(self, step: int) -> int:
+        """Return the next step after which the policy wants a checkpoint; a loop must end there."""
+        every = self._policy.every_steps
+        return step - step % every + every if every else step + (1 << 62)
+
+    def __call__(self, record: Record) -> None:
+        """Save what a loop left, unless the last checkpoint is still being written.
+
+        After a failure the policy waits: what counts is `disk.pause`, since nothing has been saved for a while.
+        """
+        if not isinstance(record, Started | LoopEnded | Skipped) or self._writer.busy:
+            return
+        step, now = self._state.step, self._clock()
+        if self._writer.failures and now - self._at < disk.pause(self._writer.failures):
+            return
+        if self._writer.failures or disk.is_due(self._policy, last=self._step, step=step, seconds=now - self._at):
+            self._step, self._at = step, now
+            self._writer.start(self._state.snapshot())

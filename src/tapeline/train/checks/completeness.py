@@ -1,0 +1,152 @@
+"""Proof, from a traced function, that a checkpoint holds everything that it reads and changes.
+
+What fails is refused with its name; nothing is ever half saved. Stateful operations are allowed by name: one that is
+not known here holds state that no checkpoint has.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tapeline.runtime.errors import InputError
+
+_READS = frozenset(
+    {"ReadVariableOp", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead", "ResourceGather", "ResourceGatherNd"}
+    | {"LookupTableFindV2", "LookupTableSizeV2", "LookupTableExportV2", "Identity"}
+)
+_WRITES = re.compile(
+    r"Assign(Add|Sub)?VariableOp|Resource(Sparse)?Apply\w+|ResourceScatter\w+|ResourceStridedSliceAssign|Rng(ReadAnd)?Skip|"
+    r"Stateful(StandardNormal|StandardNormalV2|TruncatedNormal|Uniform|UniformFullInt|UniformInt|RandomBinomial)"
+)
+_CALLS = {"While": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0, "If": 1, "Case": 1}
+"""Operations that call functions → how many of their inputs come before the functions' own."""
+_HARMLESS = frozenset(
+    ["Assert", "Print", "PrintV2", "CheckNumerics", "CheckNumericsV2", "StatelessRandomGetAlg", "Empty", "DeviceIndex"]
+)
+_REPEATED_POOLS = ("FractionalMaxPool", "FractionalAvgPool")
+
+
+def check(
+    traced: Any,
+    tracked: Mapping[str, tf.Variable],
+    *,
+    where: str = "train_step",
+    writable: Mapping[str, tf.Variable] | None = None,
+    tables: frozenset[int] = frozenset(),
+) -> None:
+    """Check a concrete function of one step, of `prepare` or of `eval_step`.
+
+    tracked: what a checkpoint holds. writable: what of it the function may change; all of it by default.
+    tables: the identities of immutable lookup tables' handles.
+    Raises `InputError` for a captured variable or other resource that is not tracked, for a change of what is not
+    writable, and for an operation with state of its own: a random one, Python code, the clock, a queue.
+    """
+    known = {id(variable.handle) for variable in tracked.values()} | tables
+    names = {id(variable.handle): variable.name for variable in traced.graph.variables}
+    for external, _ in traced.graph.captures:
+        if external.dtype in (tf.resource, tf.variant) and id(external) not in known:
+            name = names.get(id(external)) or getattr(external, "name", None) or "an unnamed resource"
+            raise InputError(
+                f"{where} changes or reads {name}, which no attribute of the recipe holds, so it could not be "
+                f"checkpointed: keep it in an attribute (mutable tables and iterators cannot be used in a step)"
+            )
+    for operation in operations(traced.graph):
+        _check_operation(operation, where)
+    if writable is not None:
+        changed = written(traced)
+        free = {id(variable.handle) for variable in writable.values()}
+        for name, variable in tracked.items():
+            if id(variable.handle) in changed - free:
+                raise InputError(f"{where} changes {name}: {_MAY_NOT[where]}")
+
+
+_MAY_NOT = {
+    "prepare": "it runs ahead of the steps, several at a time; change state only in train_step",
+    "eval_step": "training would then depend on when it is validated; return sums and counts, and change no state",
+}
+
+
+def _check_operation(operation: Any, where: str) -> None:
+    kind, attributes = operation.type, operation.node_def.attr
+    told = f"({operation.name})"
+    if "seed" in attributes and "seed2" in attributes and not _repeats(operation):
+        raise InputError(
+            f"{where} draws from the stateful {kind} {told}, which no checkpoint can "
+            f"repeat: use tf.random.stateless_… with context.seed"
+        )
+    if not operation.op_def.is_stateful or kind in _READS or kind in _CALLS or kind in _HARMLESS:
+        return
+    if kind in ("PyFunc", "EagerPyFunc"):
+        raise InputError(
+            f"{where} calls Python through {kind} {told}, whose state no checkpoint holds: use TensorFlow operations, "
+            f"or tf.numpy_function(…, stateful=False) for a pure function of its arguments"
+        )
+    if kind == "Timestamp":
+        raise InputError(f"{where} reads the clock {told}, which a resumed run cannot repeat: use context.step")
+    if not _WRITES.fullmatch(kind):
+        raise InputError(
+            f"{where} uses the stateful {kind} {told}, whose state no checkpoint holds: keep state in tf.Variables "
+            f"that are attributes of the recipe"
+        )
+
+
+def _repeats(operation: Any) -> bool:
+    """Whether an operation with seeds does the same at each call all the same."""
+    attributes = operation.node_def.attr
+    if operation.type.startswith("CudnnRNN"):
+        return not attributes["dropout"].f
+    seeded = bool(attributes["seed"].i or attributes["seed2"].i)
+    return operation.type.removesuffix("Grad") in _REPEATED_POOLS and attributes["deterministic"].b and seeded
+
+
+def operations(graph: Any) -> Iterator[Any]:
+    """Yield a graph's operations and those of all functions that it calls."""
+    seen: set[int] = set()
+
+    def walk(graph: Any) -> Iterator[Any]:
+        if id(graph) in seen:
+            return
+        seen.add(id(graph))
+        yield from graph.get_operations()
+        for function in graph._functions.values():
+            yield from walk(function.graph)
+
+    yield from walk(graph)
+
+
+def written(traced: Any) -> set[int]:
+    """Return the identities of the handles that a concrete function changes, in itself or in what it calls."""
+    graph = traced.graph
+    return _written(graph, {id(internal): id(external) for external, internal in graph.captures})
+
+
+def _written(graph: Any, roots: dict[int, int]) -> set[int]:
+    """roots: the identity of a tensor in the graph → that of the handle that it stands for."""
+    changed: set[int] = set()
+    for operation in graph.get_operations():
+        handles = {number: roots[id(tensor)] for number, tensor in enumerate(operation.inputs) if id(tensor) in roots}
+        if not handles:
+            continue
+        kind = operation.type.removeprefix("Stateless")
+        if kind in _CALLS:
+            skipped = _CALLS[kind]
+            for function in _called(operation):
+                inner = {id(function.inputs[n - skipped]): root for n, root in handles.items()}
+                changed |= _written(function, inner)
+            if kind == "While":
+                roots |= {id(operation.outputs[number]): root for number, root in handles.items()}
+        elif kind == "Identity":
+            roots[id(operation.outputs[0])] = handles[0]
+        elif kind not in _READS:
+            changed |= set(handles.values())
+    return changed
+
+
+def _called(operation: Any) -> list[Any]:
+    """Return the graphs of the functions that an operation calls."""
+    attributes = operation.node_def.attr.values()
+    names = [value.func.name for value in attributes if value.WhichOneof("value") == "func"]
+    names += [function.name for value in attributes for function in value.list.func]
+    return [operation.graph._functions[name].graph for name in names]

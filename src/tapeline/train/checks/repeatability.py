@@ -1,0 +1,159 @@
+"""Whether building and tracing a recipe gives the same each time.
+
+A value that is different at each start (the clock, an unseeded generator, the order of a set) becomes a constant of
+the traced step or an initial weight, and nothing in the graph tells where it came from. So a recipe is built and
+traced twice before its first step, and what it is made of is compared; a resumed run is compared with the run that
+wrote the checkpoint.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tapeline.parsing import json_text
+from tapeline.recipe import variables
+from tapeline.recipe.evaluation import Evaluation
+from tapeline.runtime import files
+from tapeline.runtime.errors import NotRepeatable
+from tapeline.train.checks.completeness import operations
+
+
+@dataclass(frozen=True)
+class Made:
+    """What one start of a recipe is made of: digests, and where each came from."""
+
+    values: tuple[tuple[str, str], ...]
+    """(digest, where in the recipe), in the order of tracing: two constants that change places are another start."""
+
+    @property
+    def digest(self) -> str:
+        """One text for all of it."""
+        return blake2b("\n".join(digest for digest, _ in self.values).encode(), digest_size=16).hexdigest()
+
+
+def made(
+    traced: Mapping[str, Any], initial: Mapping[str, tf.Variable], *, data: Iterable[tf.Tensor], source: str
+) -> Made:
+    """Return what a start is made of.
+
+    traced: `train_step`, `prepare`, `eval_step` → concrete function. initial: variables before the first step.
+    data: tensors that are the dataset, which has a checksum of its own. source: the recipe's file, to name its lines.
+    """
+    values = [(_digest(value), f"the initial value of {name}") for name, value in sorted(initial.items())]
+    skipped = {id(tensor) for tensor in data}
+    for where, function in traced.items():
+        for external, _ in function.graph.captures:
+            if external.dtype not in (tf.resource, tf.variant) and id(external) not in skipped:
+                values.append((_digest(external), f"a tensor that {where} reads"))
+        for operation in operations(function.graph):
+            if operation.type == "Const" and operation.get_attr("dtype") != tf.string:
+                if not (place := _place(operation, source)):
+                    continue  # the engine's own, which depends on how the data are read
+                tensor = operation.node_def.attr["value"].tensor
+                digest = blake2b(tensor.SerializeToString(deterministic=True), digest_size=16).hexdigest()
+                values.append((digest, f"a constant in {where}, {place},"))
+    return Made(tuple(values))
+
+
+def check_same(recipe: Path, first: Made, second: Made) -> None:
+    """Raise `NotRepeatable` naming what two starts of the same recipe made differently."""
+    if first.digest == second.digest:
+        return
+    known = {digest for digest, _ in first.values}
+    new = [where for digest, where in second.values if digest not in known]
+    # A value that the other start has too, elsewhere, is told by its place alone.
+    moved = [where for before, (digest, where) in zip(first.values, second.values, strict=False) if before[0] != digest]
+    where = next(iter(new + moved), "a value")
+    raise NotRepeatable(f"recipe {recipe}: {where} is different at each start: {_REMEDY}")
+
+
+def _recorded(record: Path) -> Any:
+    """Return what a folder's record says; nothing where it was cut."""
+    try:
+        return json_text.parsed(files.read_bytes(record))
+    except json_text.NotJson:
+        return None
+
+
+def check_recorded(recipe: Path, folder: Path, made: Made, *, fresh: bool) -> None:
+    """Compare a start with the one that a folder of checkpoints records, and record it where none is.
+
+    Raises `NotRepeatable` where they differ, though all that the fingerprint covers is the same.
+    """
+    record = folder / RECORD
+    if not fresh and record.exists() and _recorded(record) != {"digest": made.digest}:
+        raise NotRepeatable(
+            f"recipe {recipe} is built from other values than when the checkpoints in {folder} were written, so it "
+            f"cannot resume from them: {_REMEDY}; `--fresh` deletes them"
+        )
+    files.write_json(record, {"digest": made.digest})
+
+
+def prove_evaluate(recipe: Any, evaluation: Evaluation | None, *, examples: int) -> list[str]:
+    """Call the recipe's `evaluate` twice, on few examples where it can, and return the names of its metrics.
+
+    Raises `NotRepeatable` where it gives two results, or changes what it should only measure.
+    """
+    if evaluation is None:
+        return []
+    state = variables.find(recipe).all()
+    before = variables.bits(state)
+    used = min(examples, FEW)
+    try:
+        once = evaluation.on_host(used)
+    except NotRepeatable:
+        raise
+    except Exception:  # too few for it: with all of them it tells what is wrong
+        used = examples
+        once = evaluation.on_host(used)
+    for name, old, new in zip(state, before, variables.bits(state), strict=True):
+        if old != new:
+            raise NotRepeatable(f"evaluate changes {name}: measure with a copy, and change state only in train_step")
+    again = evaluation.on_host(used)
+    for name, value in once.items():
+        if repr(value) != repr(again.get(name)):
+            raise NotRepeatable(
+                f"evaluate measures {name} as {value} and then as {again.get(name)} on the same data: use a generator "
+                f"with a fixed seed, not the clock or the results of earlier calls"
+            )
+    return list(once)
+
+
+FEW = 8
+"""Examples on which `evaluate` is tried before the first step."""
+RECORD = "made.json"
+_ENGINE = str(Path(__file__).parents[1])
+_LIBRARIES = tuple(str(Path(package.__file__).parent) for package in (tf, keras))
+_REMEDY = (
+    "derive each value from params, context.seed or a generator with a fixed seed, not from the clock, the process, "
+    "the order of a set or an unseeded generator"
+)
+
+
+def _digest(value: Any) -> str:
+    if value.dtype in (tf.string, tf.resource, tf.variant):
+        return ""
+    tensor = tf.convert_to_tensor(value).numpy()
+    return blake2b(f"{tensor.dtype}{tensor.shape}".encode() + tensor.tobytes(), digest_size=16).hexdigest()
+
+
+def _place(operation: Any, source: str) -> str:
+    """Return the deepest line of the recipe's file that led to an operation; "" where the engine alone did.
+
+    AutoGraph keeps what it converted by the code's text, so in a process that has run the same text from another file
+    the lines are named after that one.
+    """
+    nearest = ""
+    for frame in reversed(operation.traceback):
+        if frame.filename == source:
+            return f"line {frame.lineno}"
+        if frame.filename.startswith(_ENGINE):
+            break
+        if not frame.filename.startswith(_LIBRARIES):
+            nearest = nearest or f"line {frame.lineno} of {Path(frame.filename).name}"
+    return nearest

@@ -1,0 +1,46 @@
+"""What a recipe must declare and return for the run to reach its end, checked before the first step."""
+
+from collections.abc import Mapping
+
+from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Dataset
+from tapeline.recipe import Noise, Recipe
+from tapeline.recipe.evaluation import Evaluation
+from tapeline.runtime.errors import InputError
+
+
+def check(
+    recipe: Recipe, settings: TrainSettings, dataset: Dataset, measured: list[str], evaluation: Evaluation | None
+) -> None:
+    """Raise `InputError` for features that the dataset does not have, and for metrics that are not returned.
+
+    measured: the names of the metrics that `train_step` returned when it was traced. Traces `eval_step`, which the
+    first validation would do otherwise.
+    """
+    _check_features(recipe, dataset)
+    name = type(recipe).__name__
+    if not measured:
+        raise InputError(f"{name}.train_step returns no metric: return at least one, such as {{'loss': losses}}")
+    if evaluation is None:
+        return
+    evaluation.trace()
+    more = type(recipe).evaluate is not Recipe.evaluate
+    if not evaluation.names and not more:
+        raise InputError(f"{name}.eval_step returns no metric: return at least one, such as {{'loss': losses}}")
+    if settings.best and not more:  # what `evaluate` adds is known once it was called
+        settings.best.among(evaluation.names)
+
+
+def _check_features(recipe: Recipe, dataset: Dataset) -> None:
+    kind, known = type(recipe), dataset.features
+    if recipe.target is not None and recipe.target not in known:
+        raise InputError(
+            f"{kind.__name__}.target is {recipe.target!r}: the features of {dataset.name} are {', '.join(known)}"
+        )
+    declared = recipe.inputs if isinstance(recipe.inputs, Mapping) else {}
+    own = kind.served is not Recipe.served and (declared or kind.signatures is not Recipe.signatures)
+    for name in () if own else recipe.inputs:
+        if name not in known and not isinstance(declared.get(name), Noise):
+            wrong = f"{kind.__name__}.inputs names {name!r}: the features of {dataset.name} are {', '.join(known)}"
+            letters = isinstance(recipe.inputs, str)
+            raise InputError(f"{wrong}; inputs is a string: write ({recipe.inputs!r},)" if letters else wrong)

@@ -1,0 +1,1 @@
+"""From a step's number to its batch."""

@@ -1,0 +1,76 @@
+"""Which examples a step sees: a pure function of (seed, step), so that resuming needs no iterator state."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapeline.runtime.errors import InputError
+from tapeline.train.data.permutation import permuted
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of a run: `steps_per_epoch` full ones of each permutation of all examples."""
+
+    examples: int
+    batch_size: int
+    seed: int
+    shuffle: bool
+    steps_per_epoch: int
+
+    @classmethod
+    def plan(cls, examples: int, *, batch_size: int, seed: int, shuffle: bool) -> "Batches":
+        """Return the plan for stored examples. Raises `InputError` when one batch needs more than there are."""
+        if batch_size > examples:
+            raise InputError(
+                f"train.batch_size is {batch_size} and the train split has {examples} examples: at most {examples}"
+            )
+        return cls(examples, batch_size, seed, shuffle, examples // batch_size)
+
+    @classmethod
+    def drawn(cls, batch_size: int, *, steps_per_epoch: int, seed: int) -> "Batches":
+        """Return the plan for a recipe that draws its training data itself: no stored examples."""
+        return cls(0, batch_size, seed, False, steps_per_epoch)
+
+    @property
+    def dtype(self) -> type[np.signedinteger[Any]]:
+        """The dtype of example numbers; without stored examples they are the step's number."""
+        return np.int32 if 0 < self.examples < 2**31 else np.int64
+
+    @property
+    def dropped(self) -> int:
+        """How many examples of each epoch's permutation are left out, because no full batch remains."""
+        return max(0, self.examples - self.steps_per_epoch * self.batch_size)
+
+    def indices(self, first: int, count: int) -> NDArray[np.signedinteger[Any]]:
+        """Return the examples of `count` steps from `first` on: `dtype`, shape (count, batch_size).
+
+        O(1) in the step and in the number of examples.
+        """
+        steps = np.arange(first, first + count)
+        if not self.examples:
+            return np.repeat(steps[:, None], self.batch_size, 1)
+        epochs, within = np.divmod(steps, self.steps_per_epoch)
+        starts = (within * self.batch_size).astype(self.dtype)
+        index = starts[:, None] + np.arange(self.batch_size, dtype=self.dtype)
+        return permuted(index, self.examples, seed=self.seed, epochs=epochs) if self.shuffle else index
+
+
+class Ahead:
+    """The example numbers of a few steps at a time, worked out for many at once: few cost nearly as much as many."""
+
+    NUMBERS = 4096
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+        self._known: tuple[int, NDArray[np.signedinteger[Any]]] = (0, batches.indices(0, 0))
+
+    def indices(self, first: int, count: int) -> NDArray[np.signedinteger[Any]]:
+        """Return what `Batches.indices` does, from any thread; fastest when steps are asked for in their order."""
+        begin, known = self._known
+        if not begin <= first <= first + count <= begin + len(known):
+            begin, known = first, self._batches.indices(first, max(count, self.NUMBERS // self._batches.batch_size))
+            self._known = (begin, known)
+        return known[first - begin : first - begin + count]

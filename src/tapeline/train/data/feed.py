@@ -1,0 +1,188 @@
+"""The input pipeline: super-batches of several steps, made ahead of time by tf.data.
+
+shuffle (an epoch's permutation) → batch → map (gather, `prepare`) → prefetch. From RAM only indices and what
+`prepare` drew travel to the loop, which gathers by itself; streamed, whole columns do. The loop sees the same
+batches either way.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tapeline.dataset.columns import release
+from tapeline.recipe import Batch, Context, Recipe, randomness, variables
+from tapeline.recipe.autograph import convert
+from tapeline.runtime.errors import InputError
+from tapeline.runtime.untuned import untuned
+from tapeline.train.data.batches import Ahead, Batches
+from tapeline.train.data.memory import Recycled
+
+CHUNK_BYTES = 64 << 20
+"""How much of a super-batch is made at once; three are alive at a time."""
+CHUNK_STEPS = 4096
+
+MAPPED_BYTES = 8 << 20
+"""How much is read of a memory-mapped column until its pages are given back, or one step. The kernel may map many times
+as much: up to 2 MB around each example."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The material of the steps from `first` to before `end`."""
+
+    first: int
+    end: int
+    rows: Mapping[str, tf.Tensor]
+    """Name → tensor of shape (steps, batch, ...); `INDEX` → example numbers of shape (steps, batch)."""
+
+
+INDEX = ""
+"""The key of the example numbers among a chunk's rows; no feature has an empty name."""
+
+
+class Feed:
+    """Everything that the steps of one run read."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        columns: Mapping[str, NDArray[Any]],
+        batches: Batches,
+        *,
+        key: tf.Tensor,
+        in_ram: bool,
+        loaded: Mapping[str, tf.Tensor] | None = None,
+    ) -> None:
+        self._recipe, self._batches, self._key = recipe, batches, key
+        self._ahead = Ahead(batches)
+        self._stored = columns
+        self.columns: Mapping[str, tf.Tensor] = loaded or (
+            {n: tf.constant(c) for n, c in columns.items()} if in_ram else {}
+        )
+        self._prepares = type(recipe).prepare is not Recipe.prepare
+        self._converted = convert(recipe.prepare)
+        self._kept: list[str] = list(columns)
+        self.traced: Any = None
+        """`prepare` for one step, a concrete function; none where the recipe has no `prepare`."""
+        self.row_specs = self._specs()
+        per_step = sum(spec.dtype.size * int(np.prod(spec.shape)) for spec in self.row_specs.values())
+        self.chunk_steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, per_step)))
+
+    def chunks(self, start: int, stop: int) -> Iterator[Chunk]:
+        """Yield chunks that cover the steps from `start` to before `stop`; all have the same shape."""
+        count = min(self.chunk_steps, max(1, stop - start))
+        data = untuned(tf.data.Dataset.range(start, stop, count))
+        rows = tf.autograph.experimental.do_not_convert(lambda first: self._rows(first, count))
+        data = data.map(rows, num_parallel_calls=2, deterministic=True)
+        for number, rows in enumerate(data.prefetch(1)):
+            first = start + number * count
+            yield Chunk(first, min(first + count, stop), rows)
+
+    def is_repeatable(self, step: int) -> bool:
+        """Whether `prepare` gives the same bytes for the same step, tried twice."""
+        if not self.traced:
+            return True
+        index = self._ahead.indices(step, 1)
+        rows = {name: tf.constant(self._stored[name][index[0]]) for name in self._read}
+        twice = [self.traced(tf.constant(step, tf.int64), tf.constant(index[0]), rows) for _ in range(2)]
+        return all(
+            first.numpy().tobytes() == second.numpy().tobytes()
+            if first.dtype != tf.string
+            else bool(tf.reduce_all(first == second))
+            for first, second in zip(*(tf.nest.flatten(made) for made in twice), strict=True)
+        )
+
+    def batch(self, rows: Mapping[str, tf.Tensor], columns: Mapping[str, tf.Tensor], row: tf.Tensor) -> Batch:
+        """Return one step's batch out of a chunk's rows, inside the loop."""
+        batch = {name: value[row] for name, value in rows.items() if name != INDEX}  # `gather` would copy
+        if INDEX in rows:
+            index = tf.gather(rows[INDEX], row)
+            batch |= {name: tf.gather(columns[name], index) for name in self._kept if name in columns}
+        return batch
+
+    def _specs(self) -> dict[str, tf.TensorSpec]:
+        """Return the type of one step's row of each name that a chunk has."""
+        size = self._batches.batch_size
+        stored = {name: tf.TensorSpec((size, *c.shape[1:]), c.dtype) for name, c in self._stored.items()}
+        index = {INDEX: tf.TensorSpec([size], self._batches.dtype)}
+        rows = {} if self.columns else stored
+        if self._prepares:
+            traced = self._traced(index[INDEX], rows, unread={})
+            self._read = [name for name, row in zip(sorted(rows), traced.inputs[2:], strict=False) if row.consumers()]
+            read = {name: rows[name] for name in self._read}
+            unread = {name: spec for name, spec in rows.items() if name not in read}
+            self._prepare = self.traced = self._traced(index[INDEX], read, unread) if unread else traced
+            made = {n: tf.TensorSpec(out.shape, out.dtype) for n, out in self._prepare.structured_outputs.items()}
+            rows = {name: spec for name, spec in rows.items() if name in self._kept} | made
+        return index | rows if self.columns or not self._stored else rows
+
+    def _traced(self, index: tf.TensorSpec, read: Any, unread: Mapping[str, tf.TensorSpec]) -> Any:
+        """Return `prepare` for one step; of columns that it does not read it gets the shape alone."""
+
+        def one(step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            nothing = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in unread.items()}  # pruned
+            return self._prepare_one(step, index, {**nothing, **rows})
+
+        step = tf.TensorSpec([], tf.int64)
+        return tf.function(one, autograph=False).get_concrete_function(step, index, read)
+
+    def _rows(self, first: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
+        steps = first + tf.range(count, dtype=tf.int64)
+        index = tf.numpy_function(lambda step: self._ahead.indices(int(step), count), [first], self._batches.dtype)
+        index = tf.ensure_shape(index, (count, self._batches.batch_size))
+        rows = {} if self.columns else {name: self._gather(name, index) for name in self._stored}
+        if self._prepares:
+            made = {name: spec for name, spec in self.row_specs.items() if name in self._prepare.structured_outputs}
+            passed = {name: row for name, row in rows.items() if name in self._kept}
+            if made:
+                inputs = (steps, index, {name: rows[name] for name in self._read})  # each is copied
+                each = tf.map_fn(lambda one: self._prepare(*one), inputs, fn_output_signature=made)
+                passed = passed | each
+            rows = passed
+        return {INDEX: index, **rows} if INDEX in self.row_specs else rows
+
+    def _prepare_one(self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Return what `prepare` added to or changed in one step's batch; columns it passed on are not copied."""
+        batch = {**rows, **{name: tf.gather(column, index) for name, column in self.columns.items()}}
+        prepared = self._call(batch, Context(step, self._key).fold_in(2))
+        if not isinstance(prepared, Mapping):
+            what = "nothing" if prepared is None else f"a {type(prepared).__name__}"
+            raise InputError(f"prepare returns {what}: return the batch, such as {{**batch, 'noise': noise}}")
+        self._kept = [name for name, value in prepared.items() if value is batch.get(name)]
+        return {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in self._kept}
+
+    def _call(self, batch: Batch, context: Context) -> Batch:
+        """Call `prepare`, all of whose draws are functions of (seed, step)."""
+        for attempt in ("first", "last"):
+            states = variables.find(self._recipe).generators
+            try:
+                with (
+                    randomness.without_states(states, context, "prepare"),
+                    randomness.seeded_images(context, "prepare"),
+                ):
+                    prepared: Batch = self._converted(dict(batch), context)
+                return prepared
+            except randomness.LateGenerator:
+                assert attempt == "first", "the generator is made once"
+        raise AssertionError
+
+    def _gather(self, name: str, index: tf.Tensor) -> tf.Tensor:
+        """Copy examples out of a memory-mapped column: shape (steps, batch, *feature)."""
+        column = self._stored[name]
+        arrays = Recycled((*index.shape, *column.shape[1:]), column.dtype)
+        at_once = max(1, MAPPED_BYTES // max(1, column[:1].nbytes * self._batches.batch_size))
+
+        def take(numbers: NDArray[Any]) -> NDArray[Any]:
+            taken = arrays.take()
+            for piece in range(0, len(numbers), at_once):
+                some = slice(piece, piece + at_once)
+                np.take(column, numbers[some], axis=0, out=taken[some], mode="clip")  # "raise" would copy once more
+                release(column)
+            return taken
+
+        gathered = tf.numpy_function(take, [index], column.dtype)
+        return tf.ensure_shape(gathered, (*index.shape, *column.shape[1:]))

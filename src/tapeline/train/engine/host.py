@@ -1,0 +1,190 @@
+"""The outside: plain Python that wakes a few times a second.
+
+What happens then (validation, checkpoints, limits, progress) are hooks: callables that take a frozen record.
+"""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tapeline.config.train import TrainSettings
+from tapeline.recipe import variables
+from tapeline.recipe.metrics import means
+from tapeline.runtime.errors import InputError, Interrupted, NotRepeatable, RunError, TapelineError
+from tapeline.train.data.feed import Chunk, Feed
+from tapeline.train.engine import guard
+from tapeline.train.engine.loop import Loop
+from tapeline.train.engine.pace import Pace
+from tapeline.train.engine.records import Hook, LoopEnded, Record, Skipped, Started
+from tapeline.train.engine.state import Snapshot, State
+from tapeline.train.engine.stopping import Stopper
+
+Stops = Callable[[int], int]
+"""A step → the next step at which a loop must end, because something is due there."""
+
+
+class Engine:
+    """Runs a loop over a feed until the last epoch, early stopping, an error or a signal."""
+
+    def __init__(
+        self,
+        *,
+        settings: TrainSettings,
+        state: State,
+        loop: Loop,
+        feed: Feed,
+        steps_per_epoch: int,
+        stops: Sequence[Stops],
+        hooks: Sequence[Hook],
+        save: Callable[[Snapshot], None],
+        pace: Pace,
+        watch: Callable[[], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings, self.state, self.loop, self.feed = settings, state, loop, feed
+        self.steps_per_epoch, self.total = steps_per_epoch, settings.epochs * steps_per_epoch
+        self.stops, self.hooks, self.save, self.pace, self.clock = stops, hooks, save, pace, clock
+        self.watch = watch or (lambda: None)
+        self.snapshot = state.snapshot()
+        self._saving = threading.Lock()
+
+    def run(self, stopper: Stopper) -> None:
+        """Train to the end. An expected failure, a limit or a signal leaves a checkpoint and is raised."""
+        try:
+            self.tell(Started(step=self.state.step, total=self.total, steps_per_epoch=self.steps_per_epoch))
+            proven = False
+            for chunk in self.feed.chunks(self.state.step, self.total):
+                if not proven:
+                    self._prove(chunk)
+                    proven = True
+                while self.state.step < chunk.end and not self.finished:
+                    self._check_signal(stopper)
+                    self.snapshot = self.state.snapshot()
+                    self.tell(self._advance(chunk))
+                if self.finished:
+                    break
+            self._check_signal(stopper)
+        except InputError:  # before the first step, so there is nothing to save
+            raise
+        except (TapelineError, Interrupted):
+            with self._saving:
+                self.snapshot = self.state.snapshot()
+                self.save(self.snapshot)
+            raise
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are done, or patience ran out."""
+        best, patience = self.state.best, self.settings.best and self.settings.best.patience
+        return self.state.step >= self.total or bool(best and patience and best["stale"] >= patience)
+
+    def tell(self, record: Record) -> None:
+        """Give a record to every hook, in their order."""
+        for hook in self.hooks:
+            hook(record)
+
+    def abandon(self, signum: int) -> Interrupted:
+        """Save the last snapshot, from another thread and in the middle of a loop; return what is to be said."""
+        with self._saving:
+            self.save(self.snapshot)
+            return self._interrupted(self.snapshot.step, signum)
+
+    def _check_signal(self, stopper: Stopper) -> None:
+        if stopper.signum is not None and not self.finished:
+            raise self._interrupted(self.state.step, stopper.signum)
+
+    def _interrupted(self, step: int, signum: int) -> Interrupted:
+        said = f"stopped at step {step} of {self.total}; its checkpoint is saved: run it again to resume"
+        return Interrupted(said, signum=signum)
+
+    def _prove(self, chunk: Chunk) -> None:
+        """Run the next steps twice from the same state. Raises `NotRepeatable` where the bits differ."""
+        start = self.state.step
+        end = min(start + 2, chunk.end, *(stop(start) for stop in self.stops))
+        found = []
+        for _ in range(2):
+            try:
+                reached, table, _ = self.loop(chunk, start, end, tf.constant(self.state.sums))
+            except tf.errors.InvalidArgumentError as error:
+                raise _not_compiled(error) from None
+            if reached < end:  # asked to stop
+                break
+            found.append([table.numpy().tobytes(), *variables.bits(self.state.variables)])
+            self.state.restore(self.snapshot)
+        self.watch()
+        if len(found) == 2 and found[0] != found[1]:
+            names = ["the metrics", *self.state.variables]
+            first = next(name for name, one, other in zip(names, *found, strict=True) if one != other)
+            raise NotRepeatable(
+                f"train_step gave two results for {first} from the same state and batch: draw random numbers from "
+                f"context.seed, and keep state in tf.Variables that are attributes of the recipe"
+            )
+        if not self.feed.is_repeatable(start):
+            raise NotRepeatable(
+                "prepare gave two results for the same step: draw random numbers from context.seed, and keep no state"
+            )
+
+    def _advance(self, chunk: Chunk) -> LoopEnded | Skipped:
+        """Run one loop, and go back if it left anything that is not finite."""
+        start = self.state.step
+        if start in self.settings.skip:
+            return self._skip("train.skip names it")
+        told = (step for step in self.settings.skip if step > start)
+        end = self.pace.end(start, (chunk.end, *told, *(stop(start) for stop in self.stops)))
+        began = self.clock()
+        reached, table, finite = self.loop(chunk, start, end, tf.constant(self.state.sums))
+        seconds, sums = self.clock() - began, table.numpy()
+        if not finite:
+            return self._go_back(chunk, start, end, sums)
+        self.watch()
+        self.state.book(reached, sums, self.steps_per_epoch)
+        self.pace.took(reached - start, seconds)
+        return self._record(start, seconds)
+
+    def _go_back(self, chunk: Chunk, start: int, end: int, sums: NDArray[np.float64]) -> LoopEnded | Skipped:
+        """Return to the state at `start` and replay it in shorter loops, or skip it when it is the step."""
+        reason = guard.describe(self.state.variables, self.state.metrics, sums)
+        self.state.restore(self.snapshot)
+        if end - start > 1:
+            self.pace.shorten(end - start)
+            return self._advance(chunk)
+        if len(set(self.state.skipped) - set(self.settings.skip)) >= self.settings.max_skipped:
+            raise RunError(
+                f"step {start}: {reason}, and train.max_skipped is {self.settings.max_skipped}; "
+                f"its checkpoint is saved: lower the learning rate, clip the gradients, or allow more skips"
+            )
+        return self._skip(reason)
+
+    def _skip(self, reason: str) -> Skipped:
+        start = self.state.step
+        self.state.skip(self.steps_per_epoch)
+        return Skipped(start=start, step=self.state.step, epoch=self.state.step // self.steps_per_epoch, reason=reason)
+
+    def _record(self, start: int, seconds: float) -> LoopEnded:
+        state, at_end = self.state, self.state.step % self.steps_per_epoch == 0
+        row = state.history[-1] if at_end and state.history else None
+        running = {n: row[n] for n in state.metrics if n in row} if row else means(list(state.metrics), state.sums)
+        return LoopEnded(
+            start=start,
+            step=state.step,
+            total=self.total,
+            epoch=state.step // self.steps_per_epoch,
+            metrics=running,
+            seconds=seconds,
+            examples=(state.step - start) * self.settings.batch_size,
+        )
+
+
+def _not_compiled(error: Any) -> Exception:
+    """Return what is to be said of operations that XLA does not have, or the error as it is."""
+    named = re.findall(r"(\w+) \(No registered", error.message)
+    if "Detected unsupported operations" not in error.message or not named:
+        unknown: Exception = error
+        return unknown
+    return InputError(f"train.compile is xla, which has no {', '.join(sorted(set(named)))}: use graph")

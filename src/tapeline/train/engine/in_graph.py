@@ -1,0 +1,44 @@
+"""Validation inside the compiled loop, so that one call can hold several epochs of training and validation.
+
+It is the ordinary loop with more of it inside: the step that ends an epoch also measures the `val` split, and the
+loop's table of sums has columns for it.
+"""
+
+from contextlib import nullcontext
+
+import tensorflow as tf
+
+from tapeline.config.train import TrainSettings
+from tapeline.recipe.evaluation import Evaluation
+from tapeline.train.engine.averaging import Average
+
+
+class InGraphValidation:
+    """Measures `val` where a loop leaves an epoch that asks for it."""
+
+    def __init__(self, evaluation: Evaluation, settings: TrainSettings, *, steps_per_epoch: int) -> None:
+        self._evaluation, self._settings, self._steps_per_epoch = evaluation, settings, steps_per_epoch
+        self._measure = evaluation.in_graph()
+        self.average: Average | None = None
+        self._rows = int(
+            tf.function(self._measure, autograph=False).get_concrete_function().structured_outputs.shape[0]
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics' names, `val_…`."""
+        return [f"val_{name}" for name in self._evaluation.names]
+
+    def __call__(self, step: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
+        """Return each metric's (sum, count), float64 of shape (metrics, 2), when `step` is an epoch's `last`.
+
+        Zeros where no validation is due.
+        """
+        epoch = last // self._steps_per_epoch
+        asked = tf.logical_or(epoch % self._settings.validate_every == 0, epoch == self._settings.epochs)
+        due = tf.logical_and(tf.equal(step, last), asked)
+        return tf.cond(due, self._totals, lambda: tf.zeros([self._rows, 2], tf.float64))
+
+    def _totals(self) -> tf.Tensor:
+        with self.average.in_place() if self.average else nullcontext():
+            return self._measure()

@@ -1,0 +1,129 @@
+"""The inside: one `tf.while_loop` over steps, compiled once, with a dynamic end.
+
+A loop runs any number of steps of a chunk and returns their metric sums, one row an epoch. Loops of 1, of 50
+and of mixed lengths leave the same bits.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tapeline.recipe import Context, Recipe, randomness, variables
+from tapeline.recipe.autograph import convert
+from tapeline.recipe.metrics import sums_and_counts
+from tapeline.train.data.feed import Feed
+from tapeline.train.engine import guard
+from tapeline.train.engine.in_graph import InGraphValidation
+
+EPOCHS_PER_LOOP = 256
+"""How many epochs a loop may finish: each has a row in the table of sums."""
+NEVER = tf.int64.max
+
+
+class Loop:
+    """A recipe's `train_step` in a compiled loop over a feed."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        feed: Feed,
+        *,
+        key: tf.Tensor,
+        seeds: Mapping[str, tf.Variable],
+        mode: str,
+        steps_per_epoch: int,
+        validation: InGraphValidation | None = None,
+    ) -> None:
+        self._recipe, self._feed, self._key, self._seeds = recipe, feed, key, seeds
+        self._mode, self._steps_per_epoch = mode, steps_per_epoch
+        self.after_step: Callable[[], None] = lambda: None
+        """Called inside the graph after each of the recipe's steps."""
+        self.guarded: Sequence[tf.Variable] = ()
+        """What must be finite when a loop ends, besides the metrics' sums."""
+        self._validation = validation
+        self._measured: list[str] = []
+        self._converted = convert(recipe.train_step)
+        self.stop = tf.Variable(NEVER, trainable=False, dtype=tf.int64, name="stop")
+        """A running loop ends before this step (not under XLA); from another thread, 0 ends it now."""
+        self._compiled = tf.function(self._run, jit_compile=mode == "xla", autograph=False)
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics' names, in the order of the table's columns; known after the first trace."""
+        return [*self._measured, *(self._validation.names if self._validation else ())]
+
+    def __call__(self, chunk: Any, start: int, end: int, sums: tf.Tensor) -> tuple[int, tf.Tensor, bool]:
+        """Run the steps from `start` to before `end`, which is at most `next_stop(start)`, or to `stop`.
+
+        sums: float64, shape (metrics, 2), the sums so far of the epoch of `start`.
+        Returns the step reached; the table, float64 of shape (epochs + 1, metrics, 2), whose first row belongs to
+        the epoch of `start`; and whether it and all that is guarded are finite.
+        """
+        numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
+        run: Any = self._run if self._mode == "eager" else self._compiled
+        step, table, finite = run(self._feed.columns, chunk.rows, *numbers, sums)
+        return int(step), table, bool(finite)
+
+    def next_stop(self, step: int) -> int:
+        """Return the step at which a loop that begins at `step` has filled its table."""
+        return (step // self._steps_per_epoch + EPOCHS_PER_LOOP) * self._steps_per_epoch
+
+    def trace(self) -> Any:
+        """Trace one step and return its concrete function, which every loop then calls."""
+        traced = self._trace()
+        found = variables.find(self._recipe).seeds
+        if found.keys() != self._seeds.keys():  # tracing made them: layers that build late, or `keras.random`
+            self._seeds = found
+            traced = self._trace()
+        return traced
+
+    def _trace(self) -> Any:
+        rows = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in self._feed.row_specs.items()}
+        columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self._feed.columns.items()}
+        number = tf.TensorSpec([], tf.int64)
+        self._traced = tf.function(self._one, autograph=False).get_concrete_function(columns, rows, number, number)
+        return self._traced
+
+    def traces(self) -> int:
+        """Return how often the loop was traced; more than one means that something changed its signature."""
+        return int(self._compiled.experimental_get_tracing_count())
+
+    def _run(
+        self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """A loop over epochs around a loop over steps: a step pays one addition for all metrics, whatever the table."""
+        one = self._one if tf.executing_eagerly() else self._traced
+
+        def before(limit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+            return step < (limit if self._mode == "xla" else tf.minimum(limit, self.stop))
+
+        def body(step: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            update = one(columns, rows, step - first, step)
+            self.after_step()
+            return step + 1, sums + update
+
+        def epoch(row: tf.Tensor, step: tf.Tensor, sums: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            last = (step // self._steps_per_epoch + 1) * self._steps_per_epoch
+            limit = tf.minimum(end, last)
+            step, sums = tf.while_loop(lambda step, _: before(limit, step), body, (step, sums), parallel_iterations=1)
+            line = tf.concat([sums, self._validation(step, last)], 0) if self._validation else sums
+            return row + 1, step, tf.zeros_like(sums), tf.tensor_scatter_nd_update(table, [[row]], line[None])
+
+        empty = tf.zeros([EPOCHS_PER_LOOP + 1, len(self.names), 2], tf.float64)
+        begun = (tf.constant(0), start, sums[: len(self._measured)], empty)
+        _, step, _, table = tf.while_loop(lambda _, step, *__: before(end, step), epoch, begun, parallel_iterations=1)
+        return step, table, guard.is_finite([table, *self.guarded])
+
+    def _one(self, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+        """Run one step of the recipe and return its metrics' (sum, count), float64 of shape (metrics, 2)."""
+        batch = self._feed.batch(rows, columns, row)
+        context = Context(step, self._key)
+        randomness.seed_states(self._seeds, context)
+        train_step = self._recipe.train_step if tf.executing_eagerly() else self._converted
+        self._recipe._context = context
+        with randomness.seeded_images(context, "train_step"):
+            metrics = train_step(batch, context)
+        self._recipe._context = None
+        self._measured, update = sums_and_counts(metrics, of="train_step")
+        return update

@@ -1,0 +1,173 @@
+"""All that a run is besides its data: variables, step, sums, history, best so far. What is not here is a
+function of (seed, step).
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tapeline.config.train import Best
+from tapeline.recipe import variables
+from tapeline.recipe.metrics import means
+from tapeline.runtime.errors import InputError
+from tapeline.train.engine.averaging import Average
+
+_RECORDED = {"step", "metrics", "sums", "history", "best", "skipped"}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state at one step; nothing that happens later changes it."""
+
+    step: int
+    tensors: Mapping[str, tf.Tensor]
+    record: Mapping[str, Any]
+    """The host's part, JSON-compatible."""
+
+
+@dataclass
+class State:
+    """The live state of a run."""
+
+    variables: Mapping[str, tf.Variable]
+    weights: tuple[str, ...]
+    """The names among `variables` that are kept when they are the best."""
+    metrics: tuple[str, ...]
+    step: int = 0
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
+    """(sum, count) of each metric over the epoch so far."""
+    history: list[dict[str, float]] = field(default_factory=list)
+    """One row an epoch: step, epoch, training means, `val_…` where it was validated. Rows are replaced, not changed."""
+    best: dict[str, float] | None = None
+    """`value`, `step` and `stale`, the validations since."""
+    best_weights: Mapping[str, tf.Tensor] = field(default_factory=dict)
+    skipped: list[int] = field(default_factory=list)
+    average: Average | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.sums):
+            self.sums = np.zeros((len(self.metrics), 2))
+        if self.average:
+            self.variables = {**self.variables, **self.average.state}
+
+    def kept(self) -> dict[str, tf.Tensor]:
+        """Return the weights that would be kept if training ended now: their average where there is one."""
+        weights = variables.snapshot({name: self.variables[name] for name in self.weights})
+        return weights | self.average.values() if self.average else weights
+
+    def snapshot(self) -> Snapshot:
+        """Return all of it as it is now; the variables' values are copied when they change, not before."""
+        tensors = {f"state/{name}": value for name, value in variables.snapshot(self.variables).items()}
+        tensors |= {f"best/{name}": value for name, value in self.best_weights.items()}
+        record = {
+            "step": self.step,
+            "metrics": list(self.metrics),
+            "sums": self.sums.tolist(),
+            "history": list(self.history),
+            "best": self.best and dict(self.best),
+            "skipped": list(self.skipped),
+        }
+        return Snapshot(self.step, tensors, record)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become what the snapshot was."""
+        tensors = snapshot.tensors
+        variables.assign(self.variables, {name: tensors[f"state/{name}"] for name in self.variables})
+        record = snapshot.record
+        self.step = record["step"]
+        self.sums = np.asarray(record["sums"], np.float64).reshape(-1, 2)
+        self.history = list(record["history"])
+        self.best = record["best"] and dict(record["best"])
+        self.best_weights = {name: tensors[f"best/{name}"] for name in self.weights} if self.best else {}
+        self.skipped = list(record["skipped"])
+
+    def expected(self, record: Mapping[str, Any]) -> dict[str, tf.Variable]:
+        """Return the tensors that a checkpoint with this record must hold, as name → variable of the same type.
+
+        Raises `InputError` for the record of a state with other parts or metrics.
+        """
+        if other := sorted(_RECORDED ^ record.keys()):
+            raise InputError(f"its record differs in {', '.join(other)}")
+        if wrong := next(_wrong_parts(record), None):
+            raise InputError(f"its record has a {wrong} that no run writes")
+        if record["metrics"] != list(self.metrics):
+            raise InputError(f"its metrics are {_named(record['metrics'])}, the recipe's are {_named(self.metrics)}")
+        names = {f"state/{name}": variable for name, variable in self.variables.items()}
+        if record["best"]:
+            names |= {f"best/{name}": self.variables[name] for name in self.weights}
+        return names
+
+    def book(self, reached: int, table: NDArray[np.float64], steps_per_epoch: int) -> None:
+        """Take over a loop's table of metric sums: whole epochs become history, the rest stays in `sums`."""
+        first = self.step // steps_per_epoch
+        self.step = reached
+        for row in range(reached // steps_per_epoch - first):
+            epoch = first + row + 1
+            averages = means(list(self.metrics), table[row])
+            self.history.append({"step": epoch * steps_per_epoch, "epoch": epoch, **averages})
+        self.sums = table[reached // steps_per_epoch - first].copy()
+
+    def rows_since(self, step: int) -> list[dict[str, float]]:
+        """Return the history's rows after `step`; the cost is theirs, not that of the rows before."""
+        newer = takewhile(lambda row: row["step"] > step, reversed(self.history))
+        return list(newer)[::-1]
+
+    def skip(self, steps_per_epoch: int) -> None:
+        """Leave out the next step: it is noted, it counts in no metric, and its epoch ends if it was the last."""
+        self.skipped.append(self.step)
+        table = np.stack([self.sums, np.zeros_like(self.sums)])
+        self.book(self.step + 1, table, steps_per_epoch)
+
+    def judge(self, measured: Mapping[str, float], best: Best | None) -> bool:
+        """Book a validation into the last row of the history; return whether it is the best so far."""
+        self.history[-1] = self.history[-1] | {f"val_{name}": value for name, value in measured.items()}
+        if best is None:
+            return False
+        value = measured[best.among(measured)]
+        sign = 1 if best.mode == "max" else -1
+        improved = math.isfinite(value) and (self.best is None or sign * value > sign * self.best["value"])
+        if improved:
+            self.best = {"value": value, "step": self.step, "stale": 0}
+            self.best_weights = self.kept()
+        elif self.best:
+            self.best["stale"] += 1
+        return improved
+
+
+def _wrong_parts(record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parts of a record that are not of the kind that `State.snapshot` writes."""
+    rows, best = record["history"], record["best"]
+    sound = {
+        "step": _is_count(record["step"]),
+        "metrics": isinstance(record["metrics"], list) and all(isinstance(name, str) for name in record["metrics"]),
+        "sums": isinstance(record["sums"], list)
+        and all(isinstance(row, list) and len(row) == 2 and all(map(_is_number, row)) for row in record["sums"]),
+        "history": isinstance(rows, list)
+        and all(isinstance(row, dict) and "step" in row and all(map(_is_number, row.values())) for row in rows),
+        "best": best is None
+        or (
+            isinstance(best, dict) and best.keys() == {"value", "step", "stale"} and all(map(_is_number, best.values()))
+        ),
+        "skipped": isinstance(record["skipped"], list) and all(map(_is_count, record["skipped"])),
+    }
+    if isinstance(record["metrics"], list) and sound["sums"]:
+        sound["sums"] = len(record["sums"]) == len(record["metrics"])
+    yield from (name for name, right in sound.items() if not right)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and _is_number(value) and 0 <= value < 2**63
+
+
+def _named(metrics: Iterable[str]) -> str:
+    return ", ".join(metrics) or "none"

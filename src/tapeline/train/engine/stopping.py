@@ -1,0 +1,119 @@
+"""Stopping on SIGTERM and SIGINT, even while XLA compiles and Python's own handlers do not run.
+
+The kernel's signal reaches C at once, which writes its number to the wake-up descriptor; a watcher thread
+reads it, asks the loop to end, and past a deadline saves the last snapshot itself and leaves.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+from tapeline.runtime.errors import Interrupted
+from tapeline.runtime.interruption import SIGNALS, is_echo, listen
+
+DEADLINE = 0.5
+"""Seconds that the loop has to end by itself, which it does after the step that it is in; then the watcher saves the
+last snapshot and leaves."""
+
+Leave = Callable[[Interrupted], None]
+"""Ends the process with the status of what interrupted it; called from another thread than the main one."""
+
+
+def leave_at_once(interrupted: Interrupted) -> None:
+    """Say why in one line, and end the process."""
+    try:
+        print(f"tapeline: {interrupted}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(interrupted.status)
+
+
+class Stopper:
+    """Context manager: inside it, a signal becomes `signum`, and `ask` is called from the watcher thread.
+
+    ask: makes the running loop end soon. save: writes the last snapshot, and returns what a signal of this number
+    interrupted. leave: ends the process. A second signal that is no echo of the first leaves at once, even in the
+    middle of that.
+    Handlers of the surrounding program are put back at the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        ask: Callable[[], None],
+        save: Callable[[int], Interrupted],
+        leave: Leave,
+        deadline: float = DEADLINE,
+    ) -> None:
+        self._ask, self._save, self._leave, self._deadline = ask, save, leave, deadline
+        self.signum: int | None = None
+        self._done = threading.Event()
+
+    def __enter__(self) -> "Stopper":
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        listen()
+        self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._handlers: dict[signal.Signals, Any] = {number: signal.signal(number, _nothing) for number in SIGNALS}
+        self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._writer.close()
+        self._thread.join()
+        self._reader.close()
+
+    def _watch(self) -> None:
+        number = self._next()
+        if not number:
+            return
+        self.signum = number
+        self._ask()
+        again = self._next(time.monotonic() + self._deadline)
+        if self._done.is_set():
+            return
+        saving = threading.Thread(target=self._save_and_leave, args=(number,), name="saving", daemon=True)
+        if not again:
+            saving.start()
+            again = self._next()
+        if again:
+            names = f"{signal.Signals(number).name} and then {signal.Signals(again).name}"
+            self._leave(Interrupted(f"stopped at once by {names}; the checkpoints before stand", signum=number))
+        saving.join()
+
+    def _save_and_leave(self, number: int) -> None:
+        try:
+            interrupted = self._save(number)
+        except Exception as error:
+            why = f"stopped, and its state could not be saved: {error}; the checkpoints before stand"
+            interrupted = Interrupted(why, signum=number)
+        self._leave(interrupted)
+
+    def _next(self, until: float | None = None) -> int:
+        """Return the next of `SIGNALS`; 0 when the descriptor was closed, or when it is `until` by the clock."""
+        while True:
+            self._reader.settimeout(None if until is None else max(until - time.monotonic(), 0.001))
+            try:
+                received = self._reader.recv(1)
+            except TimeoutError:
+                return 0
+            if not received:
+                return 0
+            if received[0] in SIGNALS and not is_echo(received[0]):
+                return received[0]
+
+
+def _nothing(signum: int, frame: FrameType | None) -> None:
+    """Stand in as the Python handler, so that the signal does not kill; the watcher does the work."""

@@ -1,0 +1,1 @@
+"""Hooks that watch a run and decide nothing: console, TensorBoard, profile, pictures, progress."""

@@ -1,0 +1,60 @@
+"""The outs that people and DVC's plots read: the learning curve and the closing figures. No times in them."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tapeline.config.train import Best
+from tapeline.runtime import files
+
+Row = dict[str, float]
+
+
+def write_history(path: Path, rows: Sequence[Row]) -> None:
+    """Write one row an epoch: step, epoch, training means, then `val_…`, empty where it was not validated."""
+    names = sorted({name for row in rows for name in row} - {"step", "epoch"}, key=lambda n: (n.startswith("val_"), n))
+    text = io.StringIO()
+    table = csv.DictWriter(text, ["step", "epoch", *names], restval="", lineterminator="\n")
+    table.writeheader()
+    table.writerows(
+        {name: repr(value) if isinstance(value, float) else value for name, value in row.items()} for row in rows
+    )
+    files.write_text(path, text.getvalue())
+
+
+def write_metrics(
+    path: Path, rows: Sequence[Row], *, kept_step: int, skipped: Sequence[int], parameters: int, stopped: bool = False
+) -> None:
+    """Write the last epoch's training means, the validation of the kept weights, and what happened.
+
+    stopped: whether training ended early; then all figures are those of the epoch whose weights are kept.
+    """
+    last = rows[-1]
+    kept = next((row for row in rows if row["step"] == kept_step), last)
+    trained = kept if stopped else last
+    summary: dict[str, Any] = {
+        "step": kept_step,
+        "epochs": last["epoch"],
+        "parameters": parameters,
+        "skipped_steps": len(skipped),
+        "train": {
+            name: value
+            for name, value in trained.items()
+            if not name.startswith("val_") and name not in ("step", "epoch")
+        },
+    }
+    if val := {name.removeprefix("val_"): value for name, value in kept.items() if name.startswith("val_")}:
+        summary["val"] = val
+    files.write_json(path, summary)
+
+
+def early_stop(best: Best, found: Mapping[str, float], rows: Sequence[Row]) -> str:
+    """Return the sentence that says why training ended before its last epoch. found: `State.best`."""
+    epoch = next((int(row["epoch"]) for row in rows if row["step"] == found["step"]), 0)
+    return (
+        f"stopped early after epoch {int(rows[-1]['epoch'])}: {best.metric} has not improved in {best.patience} "
+        f"validations; kept are the weights of epoch {epoch} (step {int(found['step'])}), "
+        f"with {best.metric} {found['value']:.6g}"
+    )

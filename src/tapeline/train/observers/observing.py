@@ -1,0 +1,55 @@
+"""Hooks that only watch a run. A disk that takes no more of theirs ends what they write, not the training."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tapeline.runtime import disk_errors, files
+from tapeline.train.engine.records import Record
+
+
+class Observer:
+    """A hook whose files are not vital; after the first failure of the disk it writes nothing more, and that is said.
+
+    begin: makes the hook, when the first record arrives. folder: where it writes. name: what it writes, for people.
+    """
+
+    def __init__(self, begin: Callable[[], Any], folder: Path, *, name: str, say: Callable[[str], None]) -> None:
+        self._begin, self._folder, self._name, self._say = begin, folder, name, say
+        self._hook: Any = None
+        self._is_over = False
+
+    def __call__(self, record: Record) -> None:
+        """Take one record."""
+        self._tolerating(lambda: self._take(record))
+
+    def next_stop(self, step: int) -> int:
+        """Return the next step at which the hook wants to look."""
+        return step + (1 << 62) if self._is_over else int(self._made().next_stop(step))
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        if close := getattr(self._hook, "close", None):
+            self._tolerating(close)
+
+    def _made(self) -> Any:
+        self._hook = self._hook or self._begin()
+        return self._hook
+
+    def _take(self, record: Record) -> None:
+        self._made()(record)
+
+    def _tolerating(self, act: Callable[[], None]) -> None:
+        if self._is_over:
+            return
+        try:
+            with disk_errors.blamed(self._nearest()):  # TensorFlow does not always say that it was the disk
+                act()
+        except OSError as error:
+            if error.errno not in files.DISK_ERRORS:
+                raise
+            self._is_over = True
+            self._say(f"{self._name}: {error.strerror} ({self._folder}); training continues without them")
+
+    def _nearest(self) -> Path:
+        return next(folder for folder in (self._folder, *self._folder.absolute().parents) if folder.is_dir())

@@ -1,0 +1,48 @@
+"""A hook that records a profiler trace of chosen steps."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import tensorflow as tf
+
+from tapeline.runtime.errors import InputError
+from tapeline.train.engine.records import LoopEnded, Note, Record, Skipped, Started
+
+
+def check(first: int, last: int, *, start: int, total: int) -> None:
+    """Raise `InputError` for steps that this run does not do: beyond its end, or done before it goes on."""
+    if last > total:
+        raise InputError(f"--profile {first}:{last}: the run has {total} steps, so the last number is at most {total}")
+    if first < start:
+        raise InputError(
+            f"--profile {first}:{last}: training goes on from step {start}: give later steps, or --fresh as well"
+        )
+
+
+class Profile:
+    """Traces the steps from `first` to before `last`; they run in loops of their own."""
+
+    def __init__(self, first: int, last: int, folder: Path, *, tell: Callable[[Record], None]) -> None:
+        self._first, self._last, self._folder, self._tell = first, last, folder, tell
+        self._tracing = False
+
+    def next_stop(self, step: int) -> int:
+        """Return the next step at which tracing begins or ends."""
+        return min((border for border in (self._first, self._last) if border > step), default=step + (1 << 62))
+
+    def __call__(self, record: Record) -> None:
+        """Begin or end where a loop did."""
+        if not isinstance(record, Started | LoopEnded | Skipped):
+            return
+        if record.step == self._first:
+            tf.profiler.experimental.start(str(self._folder))
+            self._tracing = True
+        elif self._tracing and record.step >= self._last:
+            self.close()
+
+    def close(self) -> None:
+        """Write the trace, if one is being recorded."""
+        if self._tracing:
+            tf.profiler.experimental.stop()
+            self._tracing = False
+            self._tell(Note(text=f"the profile of the steps {self._first} to {self._last} is in {self._folder}"))

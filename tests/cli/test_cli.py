@@ -1,0 +1,248 @@
+"""The command line as a process: fast answers, one line for what is wrong, nothing lost."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+import recipes
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parents[2]
+WATCH = "import sys, atexit\natexit.register(lambda: print('TENSORFLOW' if 'tensorflow' in sys.modules else 'LIGHT'))\n"
+
+
+class Folder:
+    """A project folder, and `tapeline` called in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        libraries = {name: version(name) for name in ("tensorflow", "keras")}
+        source = {"source": "table", "needs": "points.csv", "features": {"x": ["x1", "x2"], "y": ["y"]}}
+        train = {"epochs": 2, "batch_size": 8}
+        pipeline = {"dataset": "points", "recipe": "recipe.py", "needs": "data/points", "train": train}
+        pipeline["params"] = {"learning_rate": 1e-4}
+        pipeline |= {"validate": {"thresholds": {"loss": {"max": 1e6}}}, "export": {}}
+        self.params = {"environment": libraries, "datasets": {"points": source}, "pipelines": {"fit": pipeline}}
+        rows = ["x1,x2,y,split", *(f"{n},{n + 1},{2 * n + 1},{('train', 'val', 'test')[n % 3]}" for n in range(30))]
+        (folder / "points.csv").write_text("\n".join(rows))
+        source["split"] = "split"
+        recipes.write(folder)
+        self.save()
+
+    def save(self) -> None:
+        with (self.folder / "params.yaml").open("w") as file:
+            YAML().dump(self.params, file)
+
+    def call(self, *arguments: str, check: bool = False) -> subprocess.CompletedProcess:
+        program = WATCH + "from tapeline.cli.main import main\nsys.exit(main())"
+        (self.folder / ".call.py").write_text(program)
+        return subprocess.run(
+            [sys.executable, self.folder / ".call.py", *arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=check,
+        )
+
+    def outcome(self, stage: str, name: str) -> dict:
+        return json.loads((self.folder / ".tapeline" / "outcome" / f"{stage}@{name}.json").read_text())
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Folder(tmp_path)
+
+
+def refused(answer, said, *, light=True):
+    """Assert one line on the standard error, exit status 2, and whether TensorFlow was imported for it."""
+    assert answer.returncode == 2, answer.stderr
+    lines = answer.stderr.splitlines()
+    assert len(lines) == 1, answer.stderr
+    assert lines[0].startswith("tapeline: ")
+    assert said in lines[0]
+    assert answer.stdout.splitlines()[-1] == ("LIGHT" if light else "TENSORFLOW")
+
+
+def test_help_and_list_need_no_tensorflow(project):
+    for arguments in (["--help"], ["--version"], ["train", "--help"], ["list"]):
+        answer = project.call(*arguments)
+        assert answer.returncode == 0
+        assert answer.stdout.splitlines()[-1] == "LIGHT"
+    row = project.call("list").stdout.splitlines()[1]
+    assert re.split(r" {2,}", row) == ["fit", "points", "no", "no DVC project here", "A line."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "fat"], "no pipeline 'fat' in params.yaml; did you mean 'fit'?"),
+        (["validate", "zz"], "no pipeline 'zz' in params.yaml; there are: fit"),
+        (["export", ""], "no pipeline '' in params.yaml"),
+        (["ingest", "fit"], "no dataset 'fit' in params.yaml; there are: points"),
+        (["train", "fit"], "data/points/dataset.json is missing: run `tapeline ingest points`"),
+        (["validate", "fit"], "data/points/dataset.json is missing: run `tapeline ingest points`"),
+        (["export", "fit"], "verdict.json is missing: run `tapeline validate fit`"),
+    ],
+)
+def test_unknown_names_and_missing_inputs(project, arguments, said):
+    refused(project.call(*arguments), said)
+
+
+def test_a_wrong_pipeline_stands_in_the_way_of_itself_alone(project):
+    project.params["pipelines"]["wrong"] = {**project.params["pipelines"]["fit"], "train": {"epochs": 0}}
+    project.save()
+    refused(project.call("train", "wrong"), "pipelines.wrong.train.epochs is 0")
+    refused(project.call("train", "fit"), "data/points/dataset.json is missing")
+    answer = project.call("list")
+    assert answer.returncode == 2 and answer.stdout.splitlines()[1].startswith("fit ")
+    assert "wrong: params.yaml: pipelines.wrong.train.epochs is 0: must be" in answer.stdout
+    answer = project.call("list", "--targets")
+    assert answer.returncode == 2 and answer.stdout.splitlines()[0] == "export@fit"
+    assert answer.stderr.startswith("tapeline: left out: params.yaml: pipelines.wrong.train.epochs is 0: must be")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda p: p["pipelines"]["fit"]["params"].update(learning_rate=-1),
+            "learning_rate is -1: must be greater than 0",
+        ),
+        (lambda p: p["pipelines"]["fit"]["params"].update(rate=1), "params.rate: no such setting"),
+        (lambda p: p["pipelines"]["fit"].update(recipe="nowhere.py"), "nowhere.py does not exist; "),
+        (lambda p: p["pipelines"]["fit"]["train"].update(epochs="ten"), 'train.epochs is "ten": must be'),
+        (lambda p: p["environment"].update(tensorflow="1.15.0"), "environment.tensorflow is 1.15.0 and "),
+        (lambda p: p.pop("datasets"), "datasets is missing"),
+    ],
+)
+def test_wrong_parameters_are_said_before_tensorflow(project, change, said):
+    change(project.params)
+    project.save()
+    refused(project.call("train", "fit"), said)
+    assert project.outcome("train", "fit")["outcome"] == "input"
+    assert not (project.folder / "runs").exists()
+
+
+def test_a_split_that_validate_needs_is_missed_before_training(project):
+    x = np.ones((16, 2), np.float32)
+    columns = {"x": x, "y": x[:, :1]}
+    datasets.write(project.folder / "data" / "points", {"train": columns, "val": columns})
+    refused(project.call("train", "fit"), "validate.split is 'test': ")
+    project.params["pipelines"]["fit"]["validate"]["split"] = "val"
+    project.save()
+    project.call("train", "fit", check=True)
+
+
+def test_a_threshold_on_what_is_not_measured_is_missed_before_training(project):
+    project.call("ingest", "points", check=True)
+    thresholds = project.params["pipelines"]["fit"]["validate"]["thresholds"]
+    thresholds["los"] = thresholds.pop("loss")
+    project.save()
+    said = "validate.thresholds names 'los', which is not measured; there are loss, mean_absolute_error, r2, root_mean_"
+    refused(project.call("train", "fit"), said, light=False)
+
+
+def test_answers_cannot_be_a_folder(project):
+    (project.folder / "y.csv").mkdir()
+    refused(project.call("predict", "fit", "x.npy", "--out", "y.csv"), "--out is 'y.csv', a folder: give the name of")
+
+
+def test_no_project_folder(tmp_path):
+    answer = subprocess.run(
+        [sys.executable, "-m", "tapeline", "list"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("tapeline: no params.yaml in ")
+
+
+def test_the_four_stages_and_what_they_leave(project):
+    for stage, name in (("ingest", "points"), ("train", "fit"), ("validate", "fit"), ("export", "fit")):
+        answer = project.call(stage, name)
+        assert answer.returncode == 0, answer.stderr
+        assert project.outcome(stage, name)["outcome"] == "ok"
+        assert "oneDNN" not in answer.stderr
+    made = {p.relative_to(project.folder).as_posix() for p in project.folder.rglob("*") if p.is_file()}
+    assert made >= {
+        "runs/fit/train/run.json",
+        "runs/fit/train/history.csv",
+        "runs/fit/train/metrics.json",
+        "runs/fit/train/weights/weights.index",
+        "runs/fit/validate/metrics.json",
+        "runs/fit/validate/verdict.json",
+        "runs/fit/validate/predictions.npz",
+        "runs/fit/environment.json",
+        "models/fit/model.json",
+        "models/fit/saved_model/saved_model.pb",
+    }
+    assert not [name for name in made if ".partial" in name]
+    said = project.call("validate", "fit").stdout.splitlines()
+    figures = json.loads((project.folder / "runs/fit/validate/metrics.json").read_text())
+    assert f"loss {figures['loss']:.6g}" in next(line for line in said if "mean_absolute_error " in line)
+    assert "exported models/fit: " in answer.stdout and "serving_default; 10 answers" in answer.stdout
+    history = (project.folder / "runs/fit/train/history.csv").read_text().splitlines()
+    assert history[0] == "step,epoch,loss,val_loss"
+    assert len(history) == 3
+
+    project.params["pipelines"]["fit"]["validate"]["thresholds"]["loss"] = {"max": 1e-12}
+    project.save()
+    answer = project.call("validate", "fit")
+    assert answer.returncode == 0
+    assert "verdict: no: loss is " in answer.stdout
+    answer = project.call("export", "fit")
+    assert answer.returncode == 1
+    assert answer.stderr.splitlines()[0].startswith("tapeline: fit is not exported: loss is ")
+    assert project.outcome("export", "fit")["outcome"] == "verdict"
+
+
+LOGGED = re.compile(
+    r"^(\d{4}-\d\d-\d\d .*|[IWEF]\d{4} .*|(INFO|WARNING).*|.*(absl|oneDNN|XLA|TfLite|tflite).*)$", re.MULTILINE
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+def test_no_line_is_tensorflow_s_own(project, mode):
+    project.params["pipelines"]["fit"]["train"]["compile"] = mode
+    project.params["pipelines"]["fit"]["export"] = {"litert": ["float32", "int8"]}
+    project.save()
+    for stage, name in (("ingest", "points"), ("train", "fit"), ("validate", "fit"), ("export", "fit")):
+        answer = project.call(stage, name)
+        assert answer.returncode == 0, answer.stderr
+        assert not (found := LOGGED.search(answer.stdout + answer.stderr)), found[0]
+
+
+def test_a_read_only_and_a_full_disk(project):
+    """A tmpfs of its own, in a mount namespace of its own: read-only, then too small."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody make a mount namespace")
+    assert project.call("ingest", "points").returncode == 0
+    program = (
+        "mkdir -p runs && mount -t tmpfs -o {options} none runs && "
+        f"PYTHONPATH={ROOT / 'src'} {sys.executable} -m tapeline train fit; status=$?; find runs -type f; exit $status"
+    )
+
+    def train(options):
+        command = ["unshare", "-rm", "sh", "-c", program.format(options=options)]
+        return subprocess.run(command, cwd=project.folder, capture_output=True, text=True, timeout=120, check=False)
+
+    answer = train("ro")
+    assert answer.returncode == 2, answer.stderr
+    assert answer.stderr.splitlines()[-1].startswith("tapeline: not writable or readable (")
+    answer = train("size=4k,nr_inodes=6")
+    assert answer.returncode == 1, answer.stderr
+    assert answer.stderr.splitlines()[-1].startswith("tapeline: no space left on the disk")
+    assert "Traceback" not in answer.stderr

@@ -1,0 +1,72 @@
+"""What DVC is asked in this process: stages in order, across folders, and which of them are stale."""
+
+import pytest
+
+from tapeline.orchestration.stages.dvc_stage import DvcProject
+from tapeline.orchestration.stages.execution import bring_up_to_date
+from tapeline.runtime.errors import InputError, RunError
+
+# DVC itself uses what pygtrie is about to drop.
+pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")
+
+GALLERY = """
+stages:
+  export:
+    foreach: {other: {}}
+    do:
+      cmd: exec cp ../data/points/x.txt ${key}
+      deps: [../data/points]
+      outs: ["${key}"]
+"""
+
+
+def names(stages):
+    return [str(stage) for stage in stages]
+
+
+def update(dvc, stage):
+    said, followed = [], []
+    return bring_up_to_date(dvc, stage, say=said.append, follow=followed.append), said, followed
+
+
+def test_stages_in_order(project):
+    stages = DvcProject(project()).upstream("export@tiny")
+    assert names(stages) == ["ingest@points", "train@tiny", "validate@tiny", "export@tiny"]
+
+
+def test_a_folder_inside_the_repository_uses_stages_outside_it(project):
+    folder = project() / "gallery"
+    folder.mkdir()
+    (folder / "dvc.yaml").write_text(GALLERY)
+    (folder / "params.yaml").write_text("")
+    dvc = DvcProject(folder)
+    stages = dvc.upstream("export@other")
+    assert names(stages) == ["ingest@points", "export@other"]
+    assert [update(dvc, stage)[0].word for stage in stages] == ["ran", "ran"]
+    assert (folder / "other").read_text() == "a\n1\n2\n"
+    assert (folder / "dvc.lock").exists()
+    assert [dvc.is_stale(stage) for stage in stages] == [False, False]
+
+
+def test_what_a_stage_tells_is_said_and_followed(project):
+    dvc = DvcProject(project())
+    ingest, train, *_ = dvc.upstream("export@tiny")
+    assert dvc.is_stale(ingest)
+    assert update(dvc, ingest)[0].word == "ran"
+    outcome, said, followed = update(dvc, train)
+    assert (outcome.word, outcome.ok) == ("ran", True)
+    assert said[-3:] == ["first line", "last | line", "Updating lock file 'dvc.lock'"]
+    assert [record["done"] for record in followed] == [1, 2, 3, 4, 5]
+    assert update(dvc, train)[0].word == "unchanged"
+
+
+def test_what_dvc_refuses_is_one_line_of_its_own(project, tmp_path):
+    folder = project()
+    with pytest.raises(RunError, match=r"^DVC: .*export@none"):
+        DvcProject(folder).upstream("export@none")
+    (folder / "dvc.yaml").write_text("stages: [")
+    with pytest.raises(InputError, match=r"^dvc\.yaml, line 2: not YAML: ") as refusal:
+        DvcProject(folder).upstream("export@tiny")
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(RunError, match="not inside of a DVC repository"):
+        DvcProject(tmp_path)

@@ -1,0 +1,212 @@
+"""The promotion and inference flows on a running server: a person's yes and no, and what is live afterwards."""
+
+import json
+import os
+import subprocess
+import sys
+
+import clones
+import pytest
+from registries import Registry
+
+from tapeline.orchestration.reports import events
+from tapeline.registry.gate.verdict import Verdict
+from tapeline.runtime.errors import InputError, VerdictNo
+
+dvc_data = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # of pygtrie
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A registry whose stage prod asks for a person's yes; v1.0.0 is in staging."""
+    registry = Registry.make(tmp_path_factory.mktemp("promotion") / "project")
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text().replace("prod: {gate", "prod: {approval: true, gate"))
+    registry.build(1)
+    registry("registry", "register", "one")
+    registry("registry", "promote", "one", "staging")
+    return registry
+
+
+@pytest.fixture
+def registry(made, tmp_path):
+    return made.copy(tmp_path)
+
+
+def start(registry, server, *arguments, module="flows.promotion"):
+    environment = {**clones.environment(), "PYTHONPATH": f"{clones.ROOT}:{clones.ROOT / 'src'}"}
+    environment |= {"PREFECT_API_URL": server, "PREFECT_HOME": os.environ["PREFECT_HOME"]}
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=registry.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def paused(ask, before):
+    """Return the run that waits for a person and was not there before."""
+    runs = ask("flow_runs", {"flow_runs": {"state": {"type": {"any_": ["PAUSED"]}}}})
+    return next((run for run in runs if run["id"] not in before), None)
+
+
+def answer(api, until, run, **given):
+    """Fill in the form. Prefect saves the form after the run is paused: before that, every answer is rejected."""
+    until(lambda: api("POST", f"/flow_runs/{run['id']}/resume", {"run_input": given})["status"] == "ACCEPT")
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """The flow's module with its tasks as plain functions: no server is asked."""
+    from flows import promotion
+
+    for name in ("registered", "promoted"):
+        monkeypatch.setattr(promotion, name, getattr(promotion, name).fn)
+    monkeypatch.setattr(promotion, "judged", lambda *arguments: pytest.fail("the gate was asked"))
+    monkeypatch.setattr(promotion, "tell_promoted", lambda *arguments, **more: pytest.fail("an event was told"))
+    return promotion
+
+
+@dvc_data
+def test_a_version_that_is_live_is_not_judged_again_and_no_event(registry, module, monkeypatch):
+    registry("registry", "promote", "one", "prod", "--approved-by", "Zoë")
+    monkeypatch.chdir(registry.folder)
+    before = registry.state()
+    state = module.promotion.fn("one", "prod")
+    assert (state.message, state.data) == ("one@v1.0.0 is live in prod already (one#prod#2)", "one#prod#2")
+    assert registry.state() == before
+
+
+@dvc_data
+def test_a_commit_that_left_the_model_as_it_was_has_its_version(registry, module, monkeypatch):
+    registry.git("commit", "--quiet", "--allow-empty", "--message", "more")
+    monkeypatch.chdir(registry.folder)
+    state = module.promotion.fn("one", "staging")
+    assert state.message == "one@v1.0.0 is live in staging already (one#staging#1)"
+    assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
+
+
+@dvc_data
+def test_a_version_that_skips_a_stage_is_refused_before_anyone_is_asked(registry, module, monkeypatch):
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text().replace("prod: {", "prod: {previous: true, ").replace("staging: {", "qa: {"))
+    monkeypatch.chdir(registry.folder)
+    state = module.promotion.fn("one", "prod", "v1.0.0")
+    assert state.is_failed()
+    assert state.message == "one@v1.0.0 was never in qa, which prod asks for: promote it there first"
+
+
+@dvc_data
+def test_the_gate_s_no_is_an_event(registry, module, monkeypatch):
+    check = {"kind": "infra", "said": "loss is 1, asked at most 0", "holds": False}
+    monkeypatch.setattr(module, "judged", lambda *of: Verdict("one", "v1.0.0", "prod", None, {}, (check,), {}))
+    told = []
+    monkeypatch.setattr(events, "emit_event", lambda event, **more: told.append({"event": event, **more}))
+    monkeypatch.chdir(registry.folder)
+    state = module.promotion.fn("one", "prod")
+    assert state.message == "one@v1.0.0 does not get into prod: loss is 1, asked at most 0"
+    payload = {"version": "v1.0.0", "stage": "prod", "reason": "loss is 1, asked at most 0"}
+    about = {"prefect.resource.id": "tapeline.model.one", "prefect.resource.name": "one"}
+    assert told == [{"event": "tapeline.gate-failed", "resource": about, "payload": payload}]
+
+
+@pytest.mark.parametrize(
+    ("approve", "name", "error", "said"),
+    [
+        (False, "Zoë", VerdictNo, "Zoë did not approve one@v1.0.0 for prod"),
+        (False, " ", VerdictNo, "a person did not approve one@v1.0.0 for prod"),
+        (True, " ", InputError, "an approval needs the name of who gives it"),
+    ],
+)
+def test_a_no_needs_no_name(module, monkeypatch, approve, name, error, said):
+    monkeypatch.setattr(module, "pause_flow_run", lambda **asked: module.Approval(approve=approve, name=name))
+    with pytest.raises(error, match=said):
+        module.approved(Verdict("one", "v1.0.0", "prod", None, {}, (), {}), 1)
+
+
+@pytest.mark.slow
+def test_a_person_says_nothing(registry, server, ask, until):
+    before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--wait-seconds", "1")
+    _, err = child.communicate(timeout=200)
+    assert child.returncode == 1
+    assert err.splitlines()[-1] == "promotion: nobody approved one@v1.0.0 for prod within 1 s"
+    assert "Traceback" not in err
+    [run] = [run for run in ask("flow_runs", {}) if run["id"] not in before]
+    assert (run["state"]["type"], run["state"]["message"]) == (
+        "FAILED",
+        "nobody approved one@v1.0.0 for prod within 1 s",
+    )
+    assert registry.state() == state
+
+
+@pytest.mark.slow
+def test_a_person_says_yes(registry, server, api, ask, until):
+    before = {run["id"] for run in ask("flow_runs", {})}
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod")
+    run = until(lambda: paused(ask, before), limit=400)
+    assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
+    answer(api, until, run, approve=True, name="Zoë")
+    out, err = child.communicate(timeout=300)
+    assert (child.returncode, out) == (0, "one is live in prod (one#prod#2)\n"), err
+    assert "approved by Zoë" in registry("registry", "lineage", "one").stdout
+    assert run["id"] in registry.git("tag", "--list", "--format=%(contents:body)", "one#prod#2")
+    assert (registry.folder / "serving" / "one" / "1" / "saved_model.pb").is_file()
+
+
+@pytest.mark.slow
+def test_the_form_shows_the_comparison(made, tmp_path, tf, server, api, ask, until):
+    registry = made.copy(tmp_path)
+    spec = tf.TensorSpec((None, 2), tf.float32, name="x")
+    serve = tf.function(lambda x: {"y": 0 * tf.reduce_sum(x, 1)}, input_signature=[spec])
+    tf.saved_model.save(tf.Module(), str(registry.folder / "graph"), signatures=serve.get_concrete_function())
+    params = registry.folder / "params.yaml"
+    asked = "  models:\n    one: {gate: {paired: null, bounds: {loss: {max: 10}}, change: {loss: {max: 5}}}}\n"
+    params.write_text(params.read_text().replace("prod: {approval: true, gate: false", "prod: {approval: true") + asked)
+    registry.build(2)
+    registry("registry", "register", "one")
+    registry("registry", "promote", "one", "prod", "--approved-by", "Ann")
+    registry.build(3)
+    before = {run["id"] for run in ask("flow_runs", {})}
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod")
+    run = until(lambda: paused(ask, before), limit=400)
+    key = run["state"]["state_details"]["run_input_keyset"]["description"]
+    [found] = until(lambda: ask(f"flow_runs/{run['id']}/input", {"prefix": key}))
+    answer(api, until, run, approve=False, name="Zoë")
+    child.communicate(timeout=300)
+    shown = json.loads(found["value"])
+    assert shown.startswith("Promote one@v1.0.2 to prod?\n\n```text\none@v1.0.2 for prod against v1.0.1: yes\n"), shown
+    assert "loss is 3, asked at most 10\n" in shown and "(2 → 3), asked at most 5\n" in shown, shown
+
+
+@pytest.mark.slow
+def test_a_person_says_no(registry, server, api, ask, until):
+    before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--version", "1.0.0")
+    answer(api, until, until(lambda: paused(ask, before), limit=400), approve=False, name="Zoë")
+    _, err = child.communicate(timeout=300)
+    assert child.returncode == 1
+    assert err.splitlines()[-1] == "promotion: Zoë did not approve one@v1.0.0 for prod"
+    assert registry.state() == state
+
+
+@pytest.mark.slow
+def test_what_is_new_is_registered_first(registry, server):
+    registry.build(5)
+    child = start(registry, server, "--pipeline", "one", "--stage", "staging", "--bump", "minor")
+    out, err = child.communicate(timeout=300)
+    assert (child.returncode, out) == (0, "one is live in staging (one#staging#2)\n"), err
+    assert "one@v1.1.0" in registry.tags()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--pipeline", "two", "--stage", "prod"), "no pipeline 'two' in params.yaml"),
+        (("--pipeline", "one", "--stage", "production"), "no stage 'production': params.yaml has dev, staging, prod"),
+        (("--pipeline", "one", "--stage", "prod", "--version", "x"), "'x' is no version: three numbers such as v1.0.0"),
+    ],
+)
+def test_mistakes_are_found_before_prefect(registry, arguments, said):
+    child = start(registry, "http://127.0.0.1:9/api", *arguments)
+    out, err = child.communicate(timeout=300)
+    assert child.returncode == 2 and not out
+    assert err.startswith("promotion: ") and said in err and err.count("\n") == 1

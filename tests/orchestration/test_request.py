@@ -1,0 +1,79 @@
+"""The parameters of a run: what is refused, and how overrides come into params.yaml."""
+
+import pytest
+from ruamel.yaml import YAML
+
+from tapeline.orchestration.isolation.overrides import override
+from tapeline.orchestration.request import Request
+from tapeline.runtime.errors import InputError
+
+PARAMS = """# what matters
+pipelines:
+  one: &one
+    params: {rate: 0.002}   # measured
+    train: {epochs: 1, name: "x"}
+  two:
+    <<: *one
+    dataset: b
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"pipeline": "Big"}, r'parameters\.pipeline is "Big"'),
+        ({"pipeline": "a", "retries": 11}, r"parameters\.retries is 11: must be less than or equal to 10"),
+        ({"pipeline": "a", "timeouts": {"train": 0}}, r"timeouts\.train is 0: must be greater than 0"),
+        ({"pipeline": "a", "timeouts": {"tran": 1}}, "'ingest', 'train', 'validate' or 'export'"),
+        ({"pipeline": "a", "register": True}, r"parameters\.register: no such setting"),
+        ({"pipeline": "a", "ref": "main"}, "ref would be of no effect: a run in place"),
+        ({"pipeline": "a", "push": True, "overrides": {"train.epochs": 1}}, "overrides, push would be"),
+        ({"pipeline": "a", "isolated": True, "ref": "--all"}, r'parameters\.ref is "--all"'),
+        ({"pipeline": "a", "isolated": True, "overrides": {"environment.keras": "1"}}, r"overrides\.environment"),
+    ],
+)
+def test_what_is_refused(parameters, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        Request.of(**parameters)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.fixture
+def params(tmp_path):
+    (tmp_path / "params.yaml").write_text(PARAMS)
+    return tmp_path / "params.yaml"
+
+
+def load(path):
+    return YAML(typ="safe").load(path.read_text())["pipelines"]
+
+
+def test_no_override_leaves_the_bytes(params):
+    override(params.parent, "one", {})
+    assert params.read_text() == PARAMS
+
+
+def test_comments_and_order_stay(params):
+    override(params.parent, "two", {"dataset": "c"})
+    assert params.read_text() == PARAMS.replace("dataset: b", "dataset: c")
+
+
+def test_a_shared_part_changes_for_one_pipeline_only(params):
+    override(params.parent, "two", {"train.epochs": 5, "train.best.metric": "loss"})
+    content = load(params)
+    assert content["one"]["train"] == {"epochs": 1, "name": "x"}
+    assert content["two"]["train"] == {"epochs": 5, "name": "x", "best": {"metric": "loss"}}
+    assert content["two"]["params"] == {"rate": 0.002}
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "overrides", "message"),
+    [
+        ("three", {"train.epochs": 1}, "no pipeline 'three'"),
+        ("one", {"train.epochs.more": 1}, "train.epochs is 1, which has no keys"),
+    ],
+)
+def test_an_override_that_leads_nowhere(params, pipeline, overrides, message):
+    with pytest.raises(InputError, match=message):
+        override(params.parent, pipeline, overrides)
+    assert params.read_text() == PARAMS

@@ -1,0 +1,313 @@
+"""`prefect.yaml` on a real server: what is deployed, served, removed; and that dead runs block nothing."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import psutil
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Pending
+from serving import commit, entry, environment, prepare, write
+from serving import started as start
+from surroundings import started_by
+
+from tapeline.config.project import Project
+from tapeline.orchestration.schedules import dead_runs
+from tapeline.orchestration.schedules.deployments import read
+from tapeline.runtime.errors import InputError
+
+
+@pytest.fixture
+def checkout(project):
+    """Return a maker of projects with flows of their own."""
+
+    def make(behaviour="well"):
+        folder = project(behaviour)
+        prepare(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def deploy(server):
+    def call(folder):
+        command = [sys.executable, "-m", "flows.deploy"]
+        done = subprocess.run(command, cwd=folder, env=environment(server), capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    return call
+
+
+@pytest.fixture
+def serve(server):
+    """Serve a folder's `prefect.yaml`; with `own` on a server of its own. What it said is shown where a test fails."""
+    started, logs = [], {}
+
+    def popen(folder, *arguments, own=False):
+        process = start(folder, *arguments, server=None if own else server)
+        started.append(process)
+        logs[folder / "serve.log"] = None
+        return process
+
+    yield popen
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(timeout=120)
+    for log in logs:
+        print(log.read_text())
+
+
+@pytest.fixture
+def runs(ask):
+    def find(name, *states):
+        wanted = {"deployments": {"name": {"any_": [name]}}}
+        return [run for run in ask("flow_runs", wanted) if not states or run["state_type"] in states]
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"concurrency_limit": {"limit": 0}}, "concurrency_limit"),
+        ({"schedules": [{"cron": "0 3 * * *", "interval": 20}]}, "a schedule has either cron or interval"),
+        ({"schedules": [{"crn": "0 3 * * *"}]}, "crn: no such setting; did you mean 'cron'?"),
+        ({"entrypoint": "flows.training"}, "entrypoint"),
+        ({"concurency_limit": 1}, "concurency_limit: no such setting; did you mean 'concurrency_limit'?"),
+        ({"schedule": {"cron": "0 3 * * *"}}, "schedule would be of no effect: write schedules, a list"),
+        ({"paused": "maybe"}, "paused"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line(tmp_path, change, message):
+    write(tmp_path, entry("a") | change)
+    with pytest.raises(InputError, match=r"^prefect\.yaml") as refusal:
+        read(tmp_path / "prefect.yaml")
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_what_prefect_knows_besides_is_taken(tmp_path):
+    write(tmp_path, entry("a") | {"paused": True, "version": "1", "pull": [], "enforce_parameter_schema": False})
+    [deployment] = read(tmp_path / "prefect.yaml")
+    assert (deployment.paused, deployment.version) == (True, "1")
+
+
+def test_a_deployment_is_served_as_the_file_has_it(checkout, monkeypatch):
+    from tapeline.orchestration.schedules.runner import served
+
+    folder = checkout()
+    write(folder, entry("a") | {"paused": True, "version": "7", "enforce_parameter_schema": False})
+    monkeypatch.chdir(folder)
+    [wanted] = read(folder / "prefect.yaml")
+    found = served(wanted, folder)
+    assert (found.paused, found.version, found.enforce_parameter_schema) == (True, "7", False)
+
+
+def test_the_file_that_comes_along_is_right(root):
+    names = [deployment.full_name for deployment in read(root / "prefect.yaml")]
+    assert names == ["training/digits", "training/linear-regression", "training/by-hand"]
+
+
+def test_what_an_event_starts_waits_for_the_run_that_goes_on(root):
+    """It tells of a change once: a run that is cancelled would lose it."""
+    limits = [deployment.concurrency_limit for deployment in read(root / "prefect.yaml") if deployment.triggers]
+    assert [limit.collision_strategy for limit in limits] == ["ENQUEUE"]
+
+
+@pytest.mark.slow
+def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask):
+    folder = checkout()
+    write(folder, entry("nightly", every=3600), entry("gone"))
+    assert deploy(folder) == (0, ["created work pool test", "created training/gone", "created training/nightly"], "")
+    assert deploy(folder)[:2] == (0, ["nothing changed"])
+    write(folder, entry("nightly", every=7200, retries=0))
+    assert deploy(folder)[:2] == (
+        0,
+        [
+            "changed training/nightly: parameters, new schedule every 7200 s UTC (often)",
+            "removed training/gone",
+        ],
+    )
+    trigger = {"name": "data", "expect": ["tapeline.data-changed"]}
+    write(folder, entry("nightly", every=7200, retries=0) | {"triggers": [trigger]})
+    [line] = deploy(folder)[1]
+    assert re.fullmatch(r"changed training/nightly: new trigger data \(\w{7}\)", line)
+    assert deploy(folder)[1] == ["nothing changed"]
+    write(folder, entry("nightly", retries=0))
+    assert deploy(folder)[1] == [
+        line.replace("new", "no"),
+        "removed every 7200 s UTC (often) of training/nightly",
+    ]
+    found = {d["name"]: d for d in ask("deployments") if d["name"] in ("nightly", "gone")}
+    assert list(found) == ["nightly"]
+    assert found["nightly"]["schedules"] == []
+    assert found["nightly"]["global_concurrency_limit"]["limit"] == 1
+    form = found["nightly"]["parameter_openapi_schema"]["properties"]
+    assert form["retries"] | {"minimum": 0, "maximum": 10, "type": "integer"} == form["retries"]
+    assert all(form[name].get("description") for name in form)
+
+
+@pytest.mark.slow
+def test_a_schedule_trains_once_and_then_finds_nothing_new(checkout, serve, runs, until):
+    folder = checkout()
+    write(folder, entry("twice", every=4, isolated=True))
+    process = serve(folder)
+    until(lambda: len(runs("twice", "COMPLETED")) >= 3, limit=200)
+    names = [run["state_name"] for run in sorted(runs("twice", "COMPLETED"), key=lambda run: run["start_time"])]
+    assert names[0] == "Completed"
+    assert set(names[1:]) == {"nothing new"}
+    assert runs("twice", "FAILED", "CRASHED") == []
+    process.terminate()
+    assert process.wait(timeout=120) == 0
+    left = subprocess.run(["git", "worktree", "list"], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert len(left.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, serve, runs, ask, until):
+    folder = checkout()
+    write(folder, entry("late", every=5, isolated=True))
+    process = serve(folder)
+    until(lambda: runs("late", "COMPLETED"), limit=200)
+    process.terminate()
+    process.wait(timeout=120)
+    [deployment] = [d for d in ask("deployments") if d["name"] == "late"]
+    assert not deployment["paused"]
+    assert [schedule["active"] for schedule in deployment["schedules"]] == [True]
+    done = len(runs("late", "COMPLETED"))
+
+    def late():
+        return [run for run in runs("late", "SCHEDULED") if run["expected_start_time"] < now()]
+
+    until(lambda: len(late()) >= 4, limit=200)
+    missed = {run["id"] for run in late()}
+    serve(folder)
+    until(lambda: len(runs("late", "COMPLETED")) > done, limit=400)
+    until(lambda: missed & {run["id"] for run in late()} == set(), limit=200)
+    states = [run["state_type"] for run in runs("late") if run["id"] in missed]
+    assert states.count("CANCELLED") >= 2, states
+    assert set(states) <= {"CANCELLED", "COMPLETED"}
+
+
+def now():
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+
+
+@pytest.mark.slow
+def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve, runs, until):
+    folder = checkout("waits")
+    write(folder, entry("dead", every=5, isolated=True))
+    process = serve(folder)
+    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
+    [run] = runs("dead", "RUNNING")
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    for child in family:
+        with suppress(psutil.Error):  # some of them end with the one that was killed
+            if "tapeline.orchestration.schedules.runner" in child.cmdline() or "prefect" in " ".join(child.cmdline()):
+                child.kill()
+    process.wait()
+    serve(folder)
+    until(lambda: run["id"] in {found["id"] for found in runs("dead", "CRASHED")}, limit=200)
+    until(lambda: runs("dead", "COMPLETED"), limit=200)
+    assert "going on from step 17" in (folder / "serve.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, server, monkeypatch):
+    """However old the server says it is: a server that hung tells whoever is to start it late, too."""
+    folder = checkout()
+    write(folder, entry("never"))
+    deploy(folder)
+    monkeypatch.setattr(dead_runs, "STARTING", 0.5)
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        deployment = client.read_deployment_by_name("training/never")
+        run = client.create_flow_run_from_deployment(deployment.id)
+        client.set_flow_run_state(run.id, Pending(timestamp=datetime.now(UTC) - timedelta(hours=1)), force=True)
+        dead = dead_runs.DeadRuns(Project.find(folder))
+        assert list(dead.bury(client)) == []
+        time.sleep(0.6)
+        assert list(dead.bury(client)) == [f"run {run.name}: it was never begun: marked crashed"]
+        assert client.read_flow_run(run.id).state_type == StateType.CRASHED
+
+
+@pytest.mark.slow
+def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_database, until, processes_below):
+    folder = checkout()
+    with_database(folder)
+    write(folder, entry("own"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = serve(folder, "--port", str(port), own=True)
+
+    def names():
+        try:
+            answer = httpx.post(f"http://127.0.0.1:{port}/api/deployments/filter", json={}, trust_env=False)
+            return [deployment["name"] for deployment in answer.json()]
+        except httpx.HTTPError:
+            return []
+
+    def child(word):
+        return next((c for c in started_by(process.pid) if word in c.cmdline()), None)
+
+    until(lambda: names() == ["own"], limit=200)
+    for word in ("uvicorn", "tapeline.orchestration.schedules.runner"):
+        first = until(lambda word=word: child(word))
+        first.kill()
+        until(lambda word=word, first=first: (now := child(word)) and now.pid != first.pid, limit=200)
+        until(lambda: names() == ["own"], limit=200)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=120) == 0
+    assert processes_below(folder) == []
+
+
+@pytest.mark.slow
+def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, until):
+    folder = checkout()
+    trigger = {"expect": ["tapeline.data-changed"], "match": {"prefect.resource.id": "tapeline.dataset.points"}}
+    write(folder, entry("new-data", isolated=True) | {"triggers": [trigger]})
+    serve(folder)
+    until((folder / ".tapeline/data-seen/points").exists, limit=200)
+    (folder / "note.txt").write_text("no data")
+    commit(folder, "no data")
+    (folder / "points.csv").write_text("a\n1\n2\n3\n4\n")
+    commit(folder, "more data")
+    [run] = until(lambda: runs("new-data", "COMPLETED"), limit=200)
+    assert run["created_by"]["type"] == "AUTOMATION"
+    log = (folder / "serve.log").read_text()
+    assert log.count("the data of points have changed on main") == 1
+
+
+@pytest.mark.slow
+def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkout, serve):
+    folder = checkout()
+    write(folder, entry("wrong") | {"triggers": [{"posture": "Sometimes"}]})
+    assert serve(folder).wait(timeout=60) == 2
+    lines = (folder / "serve.log").read_text().splitlines()
+    assert lines[-1] == "serve: prefect.yaml cannot be served: what is wrong stands above"
+    assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")
+
+
+@pytest.mark.slow
+def test_a_worker_runs_what_is_due_and_is_started_again(checkout, serve, runs, until):
+    folder = checkout()
+    write(folder, entry("by-worker", every=10, isolated=True) | {"work_pool": {"name": "by-worker"}})
+    process = serve(folder, "--worker")
+    until(lambda: runs("by-worker", "COMPLETED"), limit=200)
+    done = len(runs("by-worker", "COMPLETED"))
+    for child in started_by(process.pid):
+        child.kill()
+    until(lambda: len(runs("by-worker", "COMPLETED")) > done, limit=200)
+    assert runs("by-worker", "FAILED") == []
+    assert "the runner ended with status -9: starting it again" in (folder / "serve.log").read_text()

@@ -1,0 +1,43 @@
+"""JSON of others: a value that other programs can have too, or one line."""
+
+import json
+
+import pytest
+
+from tapeline.parsing import json_text
+
+
+def test_what_is_json():
+    value = {"a": [1, 2.5, "ö\n", None, True, -(10**200)], "b": {"😀": []}}
+    assert json_text.parsed(json.dumps(value)) == value
+    assert json_text.parsed(json.dumps(value, ensure_ascii=False).encode("utf-8-sig")) == value
+    deep = "[" * 100 + "]" * 100
+    assert json.dumps(json_text.parsed(deep)) == deep
+    assert json_text.parsed("[NaN, 1e999]", finite=False)[1] == float("inf")
+    assert json_text.mapping(b"{}") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[" * 100_000, "nested more than 100 deep"),
+        ('{"a":' * 101 + "1" + "}" * 101, "nested more than 100 deep"),
+        ("Infinity", "Infinity is no number of JSON"),
+        ("[1, NaN]", "NaN is no number of JSON"),
+        ("-1e999", "-1e999 is too large for a number"),
+        ("9" * 5000, "99999999999999999999... is too large for a number"),
+        ('"\\ud800"', "not UTF-8: surrogates not allowed"),
+        (b'"K\xf6ln"', "not UTF-8: invalid start byte"),
+        ('{"a"', "Expecting ':' delimiter"),
+        ("", "Expecting value"),
+    ],
+)
+def test_what_is_none(text, said):
+    with pytest.raises(json_text.NotJson) as raised:
+        json_text.parsed(text)
+    assert str(raised.value).startswith(said) and str(raised.value).isprintable()
+
+
+def test_another_value_than_an_object():
+    with pytest.raises(json_text.NotJson, match="not an object"):
+        json_text.mapping("[1]")

@@ -1,0 +1,155 @@
+"""`train.init_from`: a folder of the project, or a version that Git and DVC know."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tapeline.config.project import Project
+from tapeline.registry.initial_weights import initial_classes, initial_weights
+from tapeline.runtime.errors import InputError
+
+DVC = """
+stages:
+  train:
+    foreach: {blobs: {}}
+    do:
+      cmd: mkdir -p runs/${key}/train/weights && cp text runs/${key}/train/weights/weights.index
+      deps: [text]
+      outs: ["runs/${key}/train/weights"]
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A repository with weights in DVC's cache, changed after the version was tagged."""
+    folder = tmp_path_factory.mktemp("repository")
+    (folder / "params.yaml").write_text("{}")
+    (folder / "dvc.yaml").write_text(DVC)
+
+    def call(*command):
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+    call("git", "init", "-q", "-b", "main")
+    call("git", "config", "user.email", "t@example.org")
+    call("git", "config", "user.name", "T")
+    dvc = (sys.executable, "-m", "dvc")
+    call(*dvc, "init", "-q")
+    for text in ("old", "new"):
+        (folder / "text").write_text(text)
+        call(*dvc, "repro", "-q")
+        call("git", "add", "-A")
+        call("git", "commit", "-qm", text)
+        if text == "old":
+            call("git", "tag", "blobs@v1.0.0")
+    return Project.find(folder)
+
+
+def test_a_folder(project):
+    found = initial_weights(project, "runs/blobs/train/weights")
+    assert (found / "weights.index").read_text() == "new"
+
+
+def test_a_version_is_brought_as_it_was_tagged(project):
+    for _ in range(2):
+        found = initial_weights(project, "blobs@v1.0.0")
+        assert (found / "weights.index").read_text() == "old"
+    assert project.folder in found.parents
+
+
+def test_weights_that_are_not_those_of_the_record_are_refused(project):
+    md5 = hashlib.md5(b"old", usedforsecurity=False).hexdigest()
+    cached = project.folder / ".dvc" / "cache" / "files" / "md5" / md5[:2] / md5[2:]
+    shutil.rmtree(project.local / "init_from", ignore_errors=True)
+    cached.chmod(0o644)
+    cached.write_text("odd")
+    with pytest.raises(InputError, match=r"train.init_from is 'blobs@v1.0.0': .* was altered") as raised:
+        initial_weights(project, "blobs@v1.0.0")
+    cached.write_text("old")
+    assert "\n" not in str(raised.value)
+    assert not (project.local / "init_from" / "blobs@v1.0.0").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("runs/none", "neither a folder such as runs/NAME/train/weights nor a version NAME@v1.0.0"),
+        ("blobs@v2.0.0", "there is no such tag"),
+        ("other@v1.0.0", "there is no such tag"),
+        ("blobs@1.0", "neither a folder"),
+    ],
+)
+def test_what_is_not_there(project, source, said):
+    with pytest.raises(InputError, match=said) as raised:
+        initial_weights(project, source)
+    assert "\n" not in str(raised.value)
+
+
+ANIMALS = """
+stages:
+  ingest:
+    foreach: [zoo]
+    do:
+      cmd: mkdir -p data && cp -r raw data/zoo
+      deps: [raw]
+      outs: [data/zoo]
+  train:
+    foreach: [animals]
+    do:
+      cmd: mkdir -p runs/animals/train/weights && touch runs/animals/train/weights/weights.index
+      deps: [data/zoo]
+      params: [pipelines.animals.dataset]
+      outs: [runs/animals/train/weights]
+"""
+
+
+@pytest.fixture
+def animals(tmp_path):
+    """Weights of a dataset with two classes; that of today has three."""
+
+    def call(*command):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    def ingest(*names):
+        (tmp_path / "raw").mkdir(exist_ok=True)
+        features = {"image": {"shape": [2], "dtype": "uint8"}, "kind": {"classes": names}}
+        (tmp_path / "raw" / "dataset.json").write_text(json.dumps({"features": features}))
+        call(sys.executable, "-m", "dvc", "repro", "-q")
+        record = {"data": hashlib.sha256((tmp_path / "data/zoo/dataset.json").read_bytes()).hexdigest()}
+        (tmp_path / "runs/animals/train/run.json").write_text(json.dumps(record))
+
+    for line in ("init -q -b main", "config user.email t@example.org", "config user.name T"):
+        call("git", *line.split())
+    call(sys.executable, "-m", "dvc", "init", "-q")
+    (tmp_path / "params.yaml").write_text("pipelines: {animals: {dataset: zoo}}\n")
+    (tmp_path / "dvc.yaml").write_text(ANIMALS)
+    ingest("bat", "cat")
+    call("git", "add", "-A")
+    call("git", "commit", "-qm", "one")
+    call("git", "tag", "animals@v1.0.0")
+    project = Project.find(tmp_path)
+    source = "runs/animals/train/weights"
+    assert initial_classes(project, source, tmp_path / source) == {"kind": ("bat", "cat")}
+    return project, ingest
+
+
+def test_a_version_knows_the_classes_of_its_own_data(animals):
+    project, ingest = animals
+    ingest("ant", "bat", "cat")
+    version = "animals@v1.0.0"
+    assert initial_classes(project, version, initial_weights(project, version)) == {"kind": ("bat", "cat")}
+    assert initial_classes(project, "", project.folder / "runs/animals/train/weights")["kind"][0] == "ant"
+
+
+def test_a_folder_s_data_is_found_in_the_cache_when_it_is_another_one_now(animals):
+    project, _ = animals
+    shutil.rmtree(project.folder / "data")
+    weights = project.folder / "runs/animals/train/weights"
+    assert initial_classes(project, "", weights) == {"kind": ("bat", "cat")}
+    (weights.parent / "run.json").write_text('{"data": "0"}')
+    assert initial_classes(project, "", weights) is None
+    (weights.parent / "run.json").unlink()
+    assert initial_classes(project, "", weights) is None

@@ -1,0 +1,141 @@
+"""`tapeline verify` finds what does not repeat, names the file and the bytes, and touches nothing."""
+
+import json
+import shutil
+
+import pytest
+from repositories import Repository
+
+from tapeline.config.project import Project
+from tapeline.repository.verify import byte_range, stale, verify
+from tapeline.runtime.environment import machine
+from tapeline.runtime.errors import InputError, RunError
+
+# Differs each time: its process id in a fixed width.
+OTHER_EACH_TIME = "printf %08d $$"
+
+
+def verified(repository, *targets):
+    lines = []
+    same = verify(Project.find(repository.folder), targets or ("export@one",), say=lines.append)
+    return same, lines
+
+
+def test_what_repeats(tmp_path):
+    repository = Repository(tmp_path / "ordner mit ö")
+    before = repository.git("status", "--porcelain")
+    same, lines = verified(repository)
+    assert same
+    table = {line.split()[0]: line.split()[-1] for line in lines[2:]}
+    assert table == {"data/near": "yes", "runs/one.weights": "yes", "runs/one.json": "yes", "models/one": "yes"}
+    assert repository.git("status", "--porcelain") == before
+
+
+def test_a_file_that_differs_is_named_with_its_bytes(tmp_path):
+    same, lines = verified(Repository(tmp_path, train=OTHER_EACH_TIME))
+    assert not same
+    assert [line.split()[0] for line in lines if line.endswith("NO")] == ["runs/one.weights"]
+    assert lines[-1].startswith("runs/one.weights differs: bytes ")
+
+
+def test_a_file_inside_a_folder_too(tmp_path):
+    same, lines = verified(Repository(tmp_path, export=OTHER_EACH_TIME))
+    assert not same
+    assert lines[-1].startswith("models/one/graph differs: bytes ")
+
+
+def test_without_the_recorded_bytes_it_still_says_which_out(tmp_path):
+    repository = Repository(tmp_path, train=OTHER_EACH_TIME)
+    shutil.rmtree(tmp_path / ".dvc" / "cache")
+    same, lines = verified(repository)
+    assert not same
+    assert lines[-1] == (
+        "runs/one.weights differs; its recorded bytes are not in the cache, so not where: `dvc pull` brings them"
+    )
+
+
+@pytest.mark.parametrize(("train", "same"), [("true", True), (OTHER_EACH_TIME, False)])
+def test_a_record_of_another_machine_is_left_out(tmp_path, train, same):
+    """Two rebuilds here are compared; that they differ from the record is to be expected."""
+    repository = Repository(tmp_path, train=train)
+    recorded = {"machine": {**machine(), "cpu": "Another CPU"}, "libraries": {}}
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    (tmp_path / "runs" / "one" / "environment.json").write_text(json.dumps(recorded))
+    repository.git("add", "--force", "runs/one/environment.json")
+    repository.commit()
+    found, lines = verified(repository)
+    assert found == same
+    assert any("recorded on Another CPU" in line and "(CPU Another CPU" in line for line in lines)
+    if not same:
+        assert lines[-1].startswith("runs/one.weights differs: bytes ")
+
+
+def test_an_old_record_that_does_not_repeat_says_what_it_does_not_say(tmp_path):
+    repository = Repository(tmp_path, train=OTHER_EACH_TIME)
+    told = {key: machine()[key] for key in ("cpu", "architecture", "threads", "python", "system") if key in machine()}
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    (tmp_path / "runs" / "one" / "environment.json").write_text(json.dumps({"machine": told}))
+    repository.git("add", "--force", "runs/one/environment.json")
+    repository.commit()
+    same, lines = verified(repository)
+    assert not same
+    assert lines[-1].startswith("the record does not say its ")
+
+
+def test_raw_data_comes_from_the_checkouts_cache(tmp_path):
+    repository = Repository(tmp_path)
+    raw = tmp_path / "data" / "raw" / "own.csv"
+    raw.parent.mkdir(parents=True)
+    raw.write_text("1,2\n")
+    repository.dvc("add", "--quiet", "data/raw/own.csv")
+    text = (tmp_path / "dvc.yaml").read_text().replace("echo ${key} > data/${key}", "cp data/raw/own.csv data/${key}")
+    (tmp_path / "dvc.yaml").write_text(text)
+    repository.dvc("repro", "--quiet", "export@one")
+    repository.commit()
+    assert verified(repository)[0]
+
+
+def test_what_is_not_committed_is_said(tmp_path):
+    repository = Repository(tmp_path)
+    (tmp_path / "recipe.py").write_text("'''Other.'''\n")
+    same, lines = verified(repository)
+    assert same
+    assert "what is not committed is not in it" in lines[0]
+
+
+def test_a_stage_that_fails_and_a_folder_without_git(tmp_path):
+    repository = Repository(tmp_path / "fails")
+    text = (repository.folder / "dvc.yaml").read_text().replace("echo ${key} > runs/${key}.json", "false")
+    (repository.folder / "dvc.yaml").write_text(text)
+    repository.commit()
+    with pytest.raises(RunError, match="failed to reproduce 'validate@one'"):
+        verified(repository)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "params.yaml").write_text("")
+    with pytest.raises(InputError, match="is in no Git repository"):
+        verify(Project.find(tmp_path / "none"), ["export@one"], say=print)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (b"same", b"same", ""),
+        (b"abcdef", b"abXdeX", "bytes 2 to 5, 2 of them"),
+        (b"abc", b"abcd", "3 bytes against 4"),
+        (b"abc", b"Xbcd", "bytes 0 to 0, 1 of them; 3 bytes against 4"),
+        (b"", b"a", "0 bytes against 1"),
+    ],
+)
+def test_the_range_of_bytes(one, other, said):
+    assert byte_range(one, other) == said
+
+
+def test_a_lock_of_other_parameters_is_stale():
+    lock = {"train@a": {"params": {"params.yaml": {"pipelines.a.train": {"epochs": 3}}}}, "ingest@d": {}}
+    parameters = {"pipelines": {"a": {"dataset": "d", "train": {"epochs": 3}}, "b": {"dataset": "d"}}}
+    assert stale(lock, parameters, ["export@a"]) == ""
+    parameters["pipelines"]["a"]["train"] = {"epochs": 4}
+    assert stale(lock, parameters, ["export@a"]) == (
+        'train@a was recorded with pipelines.a.train {"epochs": 3}, and params.yaml has {"epochs": 4}'
+    )
+    assert stale(lock, parameters, ["export@b"]) == "", "not asked for"

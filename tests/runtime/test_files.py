@@ -1,0 +1,176 @@
+import hashlib
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tapeline.runtime import files
+
+with files.replacing(Path(sys.argv[1])) as folder:
+    (folder / "new").write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
+    content = os.urandom(3_000_000)
+    (tmp_path / "x").write_bytes(content)
+    assert files.sha256(tmp_path / "x") == hashlib.sha256(content).hexdigest()
+
+
+def test_json_depends_on_the_value_only() -> None:
+    expected = '{\n  "a": [\n    1,\n    2.5\n  ],\n  "é": null\n}\n'
+    assert files.canonical_json({"é": None, "a": [1, 2.5]}) == expected
+    assert files.canonical_json({"a": (1, 2.5), "é": None}) == expected
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_json_has_no_nan(value: float) -> None:
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        files.canonical_json({"loss": value})
+
+
+def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
+    files.write_text(tmp_path / "a" / "b" / "x.txt", "Grüße\n")
+    assert (tmp_path / "a" / "b" / "x.txt").read_bytes() == "Grüße\n".encode()
+    assert names(tmp_path / "a" / "b") == ["x.txt"]
+    files.write_json(tmp_path / "x.json", {"b": 1, "a": 2})
+    assert (tmp_path / "x.json").read_text() == '{\n  "a": 2,\n  "b": 1\n}\n'
+
+
+def test_a_file_is_replaced_not_written_into(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    files.write_bytes(path, b"old")
+    with path.open("rb") as reader:
+        files.write_bytes(path, b"new")
+        assert reader.read() == b"old"
+    assert path.read_bytes() == b"new"
+
+
+def test_a_disk_that_is_full_on_the_way_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    files.write_bytes(path, b"old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            files.write_bytes(path, bytes(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["x"]
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    out = tmp_path / "a" / "out"
+    with files.replacing(out) as folder:
+        (folder / "old").touch()
+    with files.replacing(out) as folder:
+        assert names(folder) == []
+        (folder / "new").touch()
+        assert names(out) == ["old"]
+    assert names(out) == ["new"]
+    assert names(tmp_path / "a") == ["out"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failure_leaves_the_old_folder(tmp_path: Path, error: type[BaseException]) -> None:
+    out = tmp_path / "out"
+    with files.replacing(out) as folder:
+        (folder / "old").write_text("whole")
+    with pytest.raises(error), files.replacing(out) as folder:
+        (folder / "new").write_text("half")
+        raise error
+    assert (out / "old").read_text() == "whole"
+    assert names(out) == ["old"]
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_failure_leaves_nothing_where_nothing_was(tmp_path: Path) -> None:
+    with pytest.raises(ValueError), files.replacing(tmp_path / "out") as folder:
+        (folder / "new").touch()
+        raise ValueError
+    assert names(tmp_path) == []
+    with pytest.raises(ValueError), files.replacing(tmp_path / "out") as folder:
+        folder.rmdir()  # what went wrong is told, and not that there was nothing to remove
+        raise ValueError
+    assert names(tmp_path) == []
+
+
+def test_a_kill_in_the_middle_leaves_the_old_folder_and_the_next_call_tidies_up(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with files.replacing(out) as folder:
+        (folder / "old").write_text("whole")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(out)], env=environment, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert names(out) == ["old"]
+    assert (out / "old").read_text() == "whole"
+    assert len(names(tmp_path)) == 2
+    with files.replacing(out) as folder:
+        assert names(folder) == []
+        (folder / "next").touch()
+    assert names(tmp_path) == ["out"]
+    assert names(out) == ["next"]
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def unix_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(str(path))
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [fifo, unix_socket, device])
+@pytest.mark.parametrize("read", [files.read_bytes, files.sha256, files.sha256_of_tree])
+def test_what_is_no_file_is_refused_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], read: Callable[[Path], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    make(Path("x"))
+    with pytest.raises(InputError, match="^x is a FIFO, a socket or a device, and no file: give a file, or remove it$"):
+        read(Path("x"))
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        files.read_bytes(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        files.read_bytes(tmp_path / "none")
+
+
+def test_what_is_no_name(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for name, said in (
+        ("x" * 300, "File name too long"),
+        ("a/b", "Not a directory"),
+        ("loop", "Too many"),
+        ("\0", "null"),
+    ):
+        with pytest.raises(InputError, match=f"is no file's name: .*{said}") as raised:
+            files.read_bytes(tmp_path / name)
+        assert str(raised.value).isprintable()

@@ -1,0 +1,123 @@
+"""TensorFlow is imported without what hardly anybody uses, and that is there when somebody does."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import gc, sys
+from tapeline.runtime import startup
+startup.tensorflow()
+import keras
+import tensorflow as tf
+assert gc.isenabled()
+heavy = {"sklearn", "scipy.stats", "matplotlib.pyplot"}
+assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+assert keras.visualization.__name__ == "keras.visualization"
+assert not heavy & sys.modules.keys(), "its name loads nothing"
+assert callable(keras.visualization.plot_image_gallery)
+from keras.wrappers import SKLearnClassifier
+assert SKLearnClassifier is tf.keras.wrappers.SKLearnClassifier
+import sklearn.base
+assert issubclass(SKLearnClassifier, sklearn.base.BaseEstimator)
+assert heavy <= sys.modules.keys()
+"""
+MISSING = """
+import sys
+from tapeline.runtime import startup
+startup.tensorflow()
+import keras
+for module in (keras.visualization, keras.visualization):
+    try:
+        module.nothing
+    except AttributeError as error:
+        assert str(error) == "module 'keras.visualization' has no attribute 'nothing'", error
+    else:
+        sys.exit("there is no such thing")
+"""
+THREADS = """
+import threading
+from tapeline.runtime import startup
+startup.tensorflow()
+import keras
+found = []
+threads = [threading.Thread(target=lambda: found.append(keras.visualization.plot_image_gallery)) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert len(found) == 8 and len(set(found)) == 1, found
+"""
+
+
+@pytest.mark.parametrize("program", [PROGRAM, MISSING, THREADS])
+def test_what_keras_rarely_needs_is_loaded_when_it_is_used(root, program):
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=root / "src", capture_output=True, text=True, check=False
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+DYING = """
+import os, sys
+from tapeline.runtime import startup
+with startup.quietly():
+    os.write(2, b"oneDNN custom operations are on\\n")
+    os.write(2, b"x" * 300_000 + b"\\nfatal: the end\\n")
+    ENDS
+"""
+
+
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [
+        ("os.abort()", -signal.SIGABRT),
+        ("os.kill(os.getpid(), 9)", -signal.SIGKILL),
+        ("os.kill(os.getpid(), 11)", -signal.SIGSEGV),
+        ("os._exit(3)", 3),
+        ("sys.exit(4)", 4),
+        ("pass", 0),
+    ],
+)
+def test_what_was_held_is_said_however_the_process_ends(root, ends, status):
+    answer = subprocess.run(
+        [sys.executable, "-c", DYING.replace("ENDS", ends)],
+        cwd=root / "src",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answer.returncode == status
+    lines = answer.stderr.splitlines()
+    assert lines[-2:] == ["x" * 300_000, "fatal: the end"]
+    assert len(lines) == (2 if ends == "pass" else 3), "a greeting is shown after a failure only"
+
+
+def test_a_closed_standard_error_holds_nothing_up(root):
+    program = "from tapeline.runtime import startup\nwith startup.quietly(): print('here', flush=True)"
+    answer = subprocess.run(
+        ["sh", "-c", 'exec 2>&-; exec "$0" -c "$1"', sys.executable, program],
+        cwd=root / "src",
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    assert (answer.returncode, answer.stdout) == (0, b"here\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount over the shell")
+def test_without_a_shell_nothing_is_held_back(root, tmp_path):
+    """In a mount namespace of its own, where /bin/sh cannot be run."""
+    (tmp_path / "none").touch()
+    program = (
+        "import os\nfrom tapeline.runtime import startup\nfrom pathlib import Path\n"
+        "before = len(list(Path('/proc/self/fd').iterdir()))\n"
+        "with startup.quietly(): os.write(2, b'oneDNN custom operations are on\\n')\n"
+        "assert len(list(Path('/proc/self/fd').iterdir())) == before\n"
+    )
+    mounted = 'mount --bind "$0" "$(readlink -f /bin/sh)" && exec "$1" -c "$2"'
+    command = ["unshare", "-m", "bash", "-c", mounted, str(tmp_path / "none"), sys.executable, program]
+    answer = subprocess.run(command, cwd=root / "src", capture_output=True, text=True, timeout=60, check=False)
+    assert (answer.returncode, answer.stderr) == (0, "oneDNN custom operations are on\n")
