@@ -63,6 +63,8 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/tapeline lock --check
+	cd gallery && ../$(BIN)/tapeline lock --check
 	@plan=$$($(BIN)/dvc repro --dry --allow-missing); ! grep '^Running stage' <<< "$$plan" || \
 	  { echo "dvc.lock is stale against the code or params.yaml: run \`dvc repro\` and commit it"; exit 1; }
 

@@ -1,17 +1,20 @@
-"""`dvc.yaml` says the truth: a stage's dependencies are exactly the code that it imports."""
+"""`dvc.yaml` and `engine.lock` say the truth: what a stage depends on is all that its result is made of."""
 
 import ast
+import shutil
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
+from tapeline.config import engine_lock
 from tapeline.runtime import closure
+from tapeline.runtime.code import digest_of_modules
 
-ENTRIES = {"ingest": "ingest.stage", "train": "train.stage", "validate": "validate.stage", "export": "export.stage"}
+ENTRIES = {stage: f"{stage}.stage" for stage in engine_lock.STAGES}
 
 ROOT = Path(__file__).resolve().parents[1]
-PROJECTS = [folder for folder in (Path(), Path("gallery")) if (ROOT / folder / "dvc.yaml").exists()]
+PROJECTS = [Path(), Path("gallery")]
 PACKAGES = ROOT / "src" / "tapeline" / "recipes" / "__init__.py"
 """Holds a docstring only."""
 
@@ -29,13 +32,61 @@ def covered(dependencies, root):
     return files
 
 
+def test_every_project_has_the_same_stages(root):
+    texts = {(root / folder / "dvc.yaml").read_text().partition("artifacts:")[0] for folder in PROJECTS}
+    assert len(texts) == 1
+    assert len(texts.pop().splitlines()) <= 70
+
+
 @pytest.mark.parametrize("folder", PROJECTS)
-@pytest.mark.parametrize("stage", list(ENTRIES))
-def test_dependencies_are_the_import_closure(root, folder, stage):
-    listed = [d for d in yaml(root / folder / "dvc.yaml")["stages"][stage]["do"]["deps"] if "src/tapeline" in d]
-    imported = closure.of_module(f"tapeline.{ENTRIES[stage]}", root / "src" / "tapeline")
-    files = {file.resolve() for file in covered([folder / d for d in listed], root)}
-    assert files == imported
+def test_the_recorded_code_is_this_code(root, folder):
+    assert engine_lock.changed(root / folder) == []
+
+
+def hashes(package):
+    """Return the hash of each stage's code in a copy of the package."""
+    return {
+        stage: digest_of_modules(closure.of_module(f"tapeline.{entry}", package), package)
+        for stage, entry in ENTRIES.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changed"),
+    [
+        ("train/engine/loop.py", "\n\n\nclass ", "\n\n# A comment.\n\n\nclass ", set()),
+        ("train/data/batches.py", "", "\n", set()),
+        ("export/stage.py", "def export(", "LIMIT = 1\n\n\ndef export(", {"export"}),
+        ("train/engine/loop.py", "while_loop(", "While_loop(", {"train"}),
+        ("ingest/table.py", "\nimport ", "\nimport os as _os\nimport ", {"ingest"}),
+        ("recipe/contract.py", "class Recipe", "X = 1\n\n\nclass Recipe", {"train", "validate", "export"}),
+        ("runtime/files.py", "def write_bytes", "X = 1\n\n\ndef write_bytes", set(ENTRIES)),
+        ("cli/main.py", "def main", "X = 1\n\n\ndef main", set()),
+        ("orchestration/request.py", "\nclass ", "\nX = 1\n\n\nclass ", set()),
+        ("recipes/digits_cnn.py", "\nclass ", "\nX = 1\n\n\nclass ", set()),
+    ],
+)
+def test_a_change_concerns_the_stages_that_reach_it(root, tmp_path, file, old, new, changed):
+    package = tmp_path / "tapeline"
+    shutil.copytree(root / "src" / "tapeline", package, ignore=shutil.ignore_patterns("__pycache__"))
+    before, path = hashes(package), package / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1) if old else text + new)
+    after = hashes(package)
+    assert {stage for stage in ENTRIES if before[stage] != after[stage]} == changed
+
+
+def test_a_renamed_local_makes_nothing_stale(root, tmp_path):
+    package = tmp_path / "tapeline"
+    shutil.copytree(root / "src" / "tapeline", package, ignore=shutil.ignore_patterns("__pycache__"))
+    before, path = hashes(package), package / "runtime" / "files.py"
+    text = path.read_text()
+    start = text.index("def write_bytes")
+    function = text[start : text.index("\n\n\n", start)]
+    assert function.count("partial") > 2
+    path.write_text(text.replace(function, function.replace("partial", "beside")))
+    assert hashes(package) == before
 
 
 def test_the_closure_sees_imports_inside_functions_and_of_packages(tmp_path):
@@ -93,16 +144,16 @@ def test_no_stage_depends_on_the_command_line_or_on_a_recipe(root):
     for entry in ENTRIES.values():
         files = closure.of_module(f"tapeline.{entry}", root / "src" / "tapeline")
         names = {name for file in files for name in (file.name, file.parent.name)}
-        assert not names & {"cli.py", "commands", "params.py", "project.py", "digits_cnn.py", "linear_regression.py"}
+        assert not names & {"cli", "orchestration", "registry", "params.py", "project.py", "recipes", "builders"}
 
 
 @pytest.mark.parametrize("folder", PROJECTS)
 def test_what_a_recipe_imports_is_watched(root, folder):
     """By the stages, because they import it too, or by the pipeline's `needs`."""
-    watched = closure.of_module("tapeline.train.stage", root / "src" / "tapeline")
+    watched = set(closure.of_module("tapeline.train.stage", root / "src" / "tapeline"))
     for name, pipeline in yaml(root / folder / "params.yaml")["pipelines"].items():
         own = covered([folder / pipeline["recipe"], folder / pipeline["needs"]], root)
-        imported = closure.of_file(root / folder / pipeline["recipe"], root / "src" / "tapeline")
+        imported = set(closure.of_file(root / folder / pipeline["recipe"], root / "src" / "tapeline"))
         assert imported <= watched | {file.resolve() for file in own} | {PACKAGES}, name
 
 

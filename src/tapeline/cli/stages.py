@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tapeline.cli.call import Call
 from tapeline.cli.terminal import fail, wait
+from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.registry.initial_weights import initial_classes, initial_weights
@@ -58,6 +59,7 @@ def _stage(options: argparse.Namespace) -> int:
             interruptible(lambda interrupted: _leave(outcome, interrupted)),
             Progress(project.progress(options.stage, options.name)) as report,
         ):
+            engine_lock.check(project.folder, options.stage)
             kind = "dataset" if options.stage == "ingest" else "pipeline"
             params = Params.load_for(project.folder, **{kind: options.name})
             STAGES[options.stage](Call(project, params, options.name, options), report)

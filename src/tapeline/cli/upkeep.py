@@ -1,10 +1,11 @@
-"""`tapeline list`, `metrics`, `verify`, `repair`, `prune`: a project seen as a whole."""
+"""`tapeline list`, `metrics`, `lock`, `verify`, `repair`, `prune`: a project seen as a whole."""
 
 import argparse
 import sys
 import time
 
 from tapeline.cli.terminal import wait
+from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.runtime.errors import InputError
@@ -28,6 +29,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
+    what = "write engine.lock: what code the stages here are run with; says which stages become stale"
+    locking = commands.add_parser("lock", help=what, description=what)
+    locking.add_argument("--check", action="store_true", help="write nothing; status 1 where the file is not current")
+    locking.set_defaults(command=_lock)
     what = "show what old runs hold and what keeps it: branches runs/*, worktrees, checkpoints, DVC's cache"
     pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing keeps")
     pruning.add_argument("--runs", type=int, default=20, metavar="N", help="keep the newest N branches (%(default)d)")
@@ -55,6 +60,17 @@ def _list(options: argparse.Namespace) -> int:
     for mistake in dict.fromkeys(mistakes.values()):
         print(f"wrong: {mistake}")
     return 2 if mistakes else 0
+
+
+def _lock(options: argparse.Namespace) -> int:
+    folder = Project.find().folder
+    if options.check:
+        if stages := engine_lock.changed(folder):
+            print(f"{engine_lock.LOCK} is not the code of {', '.join(stages)}: run `tapeline lock`", file=sys.stderr)
+        return int(bool(stages))
+    stages = engine_lock.write(folder)
+    print(f"stale now: {', '.join(stages)}" if stages else f"{engine_lock.LOCK} is current")
+    return 0
 
 
 def _metrics(options: argparse.Namespace) -> int:

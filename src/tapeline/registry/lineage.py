@@ -28,7 +28,7 @@ def lineage(registry: Registry, version: Version) -> dict[str, Any]:
         "run": {**registry.repository.run(version.commit, LOCK), "stages": recorded.chain()},
         "parameters": recorded.parameters(),
         "data": {**dataset, "outs": recorded.datasets()},
-        "code": {"commit": version.commit, "files": recorded.code()},
+        "code": {"commit": version.commit, "files": recorded.code(), "engine": recorded.engine()},
         "environment": said.get("environment"),
         "assignments": [
             {
@@ -66,7 +66,7 @@ def tree(found: Mapping[str, Any]) -> str:
             f"data {data.get('name', '')}  sha256 {data.get('sha256', 'not in the tag')}",
             _pairs(source) + _pairs(data["outs"]),
         ),
-        (f"code commit {code['commit']}", [f"{len(code['files'])} files, see --json"]),
+        (f"code commit {code['commit']}", [*code["files"], *_pairs(_flat({"engine": code["engine"]}))]),
         ("environment", _pairs(_flat(environment))),
         (f"registered by {found['registered']['by']} at {found['registered']['at']}", []),
     ]

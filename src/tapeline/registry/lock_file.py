@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tapeline.config import engine_lock
+from tapeline.config.project import PARAMS
 from tapeline.registry.repository import Repository
 from tapeline.repository import dvc_lock
 from tapeline.repository.dvc_lock import LOCK
@@ -61,10 +63,16 @@ class Recorded:
 
     def parameters(self) -> dict[str, Any]:
         """Return every parameter that the pipeline's stages read, by its key in `params.yaml`."""
+        return self._read_from(PARAMS)
+
+    def engine(self) -> dict[str, Any]:
+        """Return the hash of the library's code that made each stage, as `engine.lock` had it."""
+        return self._read_from(engine_lock.LOCK)
+
+    def _read_from(self, file: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for stage in self.chain():
-            for values in self.stages[stage].get("params", {}).values():
-                found |= values
+            found |= self.stages[stage].get("params", {}).get(file, {})
         return dict(sorted(found.items()))
 
     def code(self) -> dict[str, str]:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tapeline.config import engine_lock
 from tapeline.config.project import PARAMS
 from tapeline.parsing import json_text, yaml_text
 from tapeline.registry import lock_file
@@ -76,7 +77,14 @@ def _check_branch(registry: Registry) -> None:
 def _check_tree(registry: Registry, recorded: Recorded) -> None:
     """Check that what the model is made of, and what says so, is committed; nothing else need be."""
     repository, folder = registry.repository, registry.project.folder
-    said = (PARAMS, "dvc.yaml", lock_file.LOCK, ".dvcignore", f"runs/{recorded.name}/environment.json")
+    said = (
+        PARAMS,
+        "dvc.yaml",
+        lock_file.LOCK,
+        engine_lock.LOCK,
+        ".dvcignore",
+        f"runs/{recorded.name}/environment.json",
+    )
     concerned = [(folder / path).resolve() for path in (*said, *recorded.code())]
     concerned += [path.with_name(f"{path.name}.dvc") for path in concerned]
     changed = [
@@ -159,6 +167,9 @@ def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> No
             value = value.get(part) if isinstance(value, dict) else None
         if value != made_with:
             raise InputError(f"{key} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+    for stage, made_with in recorded.engine().items():
+        if f'{stage}: "{made_with}"' not in (registry.repository.read(commit, engine_lock.LOCK) or "").splitlines():
+            raise InputError(f"{engine_lock.LOCK} of {commit[:10]} is not what made the model: `dvc repro`")
 
 
 def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
@@ -229,6 +240,7 @@ def _record(
         "data": {**model.content["dataset"], "md5": recorded.data(model.dataset)},
         "parameters": recorded.parameters(),
         "code": recorded.code(),
+        "engine": recorded.engine(),
         "environment": environment,
         "run": registry.repository.run(commit, lock_file.LOCK),
         "registered_by_flow_run": flow_run,

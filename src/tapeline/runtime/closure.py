@@ -1,6 +1,6 @@
 """Which files a module's code consists of: itself and all it imports from this package, found without running it.
 
-`dvc.yaml` lists exactly these as a stage's dependencies, and a checkpoint's fingerprint hashes them.
+`engine.lock` has a hash of these for each stage, and so does a checkpoint's fingerprint.
 """
 
 import ast
@@ -10,33 +10,37 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def of_module(name: str, package: Path = PACKAGE) -> set[Path]:
+Trees = dict[Path, ast.Module]
+"""Files with what stands in them."""
+
+
+def of_module(name: str, package: Path = PACKAGE) -> Trees:
     """Return the files of `tapeline.…` module `name` and of all that it imports, wherever in the code."""
     start = _file(name, package)
     if start is None:
         raise ValueError(f"{name} is no module of {package}")
-    return _close({start}, package)
+    return _close(start, package)
 
 
-def of_file(path: Path, package: Path = PACKAGE) -> set[Path]:
+def of_file(path: Path, package: Path = PACKAGE) -> Trees:
     """Return a recipe's file and all that it imports from this package or from its own folder."""
-    return _close({path.resolve()}, package)
+    return _close(path.resolve(), package)
 
 
-def _close(found: set[Path], package: Path) -> set[Path]:
-    waiting = list(found)
-    folders = {path.parent for path in found}
+def _close(start: Path, package: Path) -> Trees:
+    found: Trees = {}
+    waiting = [start]
     while waiting:
-        for imported in _imports(waiting.pop(), package, folders):
-            if imported not in found:
-                found.add(imported)
-                waiting.append(imported)
+        path = waiting.pop()
+        if path not in found:
+            found[path] = ast.parse(path.read_text(encoding="utf-8"))
+            waiting += _imports(found[path], path, package, {start.parent})
     return found
 
 
-def _imports(path: Path, package: Path, folders: set[Path]) -> Iterator[Path]:
-    """Yield the files that one file imports; `folders` are those that the first ones are in."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _imports(tree: ast.Module, path: Path, package: Path, folders: set[Path]) -> Iterator[Path]:
+    """Yield the files that one file imports; `folders` are those that the first one is in."""
+    for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -8,6 +8,7 @@ Of this folder nothing is imported, so that a worktree is checked by the code th
 import sys
 from pathlib import Path
 
+from tapeline.config import engine_lock
 from tapeline.config.params import Params, check_recipe
 from tapeline.config.project import PARAMS, Project
 from tapeline.runtime.environment import check_versions
@@ -27,6 +28,7 @@ def checked(name: str | None, *, start: Path | None = None) -> Project:
     pipeline = params.pipeline(name)
     check_versions(params.environment.model_dump())
     check_recipe(project.folder, name, pipeline)
+    engine_lock.check(project.folder, *engine_lock.STAGES)
     return project
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.runtime import closure, environment, files
+from tapeline.runtime.code import digest_of_tree
 
 
 def parts(*, settings: Mapping[str, Any], params: Mapping[str, Any], data: str, recipe: Path) -> dict[str, Any]:
@@ -38,9 +39,10 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
 
 
 def code(recipe: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file that training this recipe runs, by its path in the package or its name."""
-    used = closure.of_module("tapeline.train.stage") | closure.of_file(recipe)
+    """Return a hash of each module that training this recipe runs, by its path in the package or its name."""
+    used = {**closure.of_module("tapeline.train.stage"), **closure.of_file(recipe)}
     inside = {path for path in used if path.is_relative_to(closure.PACKAGE)}
     return {
-        str(path.relative_to(closure.PACKAGE)) if path in inside else path.name: files.sha256(path) for path in used
+        str(path.relative_to(closure.PACKAGE)) if path in inside else path.name: digest_of_tree(tree)
+        for path, tree in used.items()
     }

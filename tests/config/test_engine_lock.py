@@ -1,0 +1,43 @@
+"""`engine.lock`: written, compared, and refused by a stage whose code is another."""
+
+import re
+
+import pytest
+
+from tapeline.config import engine_lock
+from tapeline.runtime.errors import InputError
+
+
+def test_written_once_it_is_current(tmp_path):
+    assert engine_lock.recorded(tmp_path) == {}
+    assert engine_lock.write(tmp_path) == [*engine_lock.STAGES]
+    written = (tmp_path / engine_lock.LOCK).stat().st_mtime_ns
+    assert engine_lock.write(tmp_path) == engine_lock.changed(tmp_path) == []
+    assert (tmp_path / engine_lock.LOCK).stat().st_mtime_ns == written
+    assert all(re.fullmatch("[0-9a-f]{16}", value) for value in engine_lock.recorded(tmp_path).values())
+    engine_lock.check(tmp_path, *engine_lock.STAGES)
+
+
+def test_a_stage_of_another_code_is_refused_and_named(tmp_path):
+    engine_lock.write(tmp_path)
+    path = tmp_path / engine_lock.LOCK
+    path.write_text(path.read_text().replace(engine_lock.current("export"), "0123456789abcdef"))
+    engine_lock.check(tmp_path, "ingest", "train", "validate")
+    with pytest.raises(InputError, match="engine.lock says that export is the code 0123456789abcdef, and here it is"):
+        engine_lock.check(tmp_path, "train", "export")
+    assert engine_lock.changed(tmp_path) == ["export"]
+    assert engine_lock.write(tmp_path) == ["export"]
+    engine_lock.check(tmp_path, "export")
+
+
+def test_without_the_file_nothing_is_refused(tmp_path):
+    engine_lock.check(tmp_path, *engine_lock.STAGES)
+
+
+@pytest.mark.parametrize("text", ["", "train: 1", "[1, 2]", "train: {", "a: 1\nb: 2\n"])
+def test_another_form_is_one_line_and_is_written_anew(tmp_path, text):
+    (tmp_path / engine_lock.LOCK).write_text(text)
+    with pytest.raises(InputError, match="tapeline lock") as refused:
+        engine_lock.check(tmp_path, "train")
+    assert "\n" not in str(refused.value)
+    assert engine_lock.write(tmp_path) == [*engine_lock.STAGES]
