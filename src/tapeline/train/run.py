@@ -218,4 +218,5 @@ def _write_outs(out: Path, state: State, covered: Mapping[str, Any], *, stopped:
         parameters=parameters,
         stopped=stopped,
     )
-    files.write_json(out / "run.json", {name: part for name, part in covered.items() if name != "machine"})
+    # The code is in `engine.lock` and in `dvc.lock`: another that computes the same leaves the same bytes.
+    files.write_json(out / "run.json", {name: covered[name] for name in covered.keys() - {"machine", "code"}})
