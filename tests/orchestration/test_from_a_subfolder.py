@@ -45,7 +45,7 @@ def installed(tree, tmp_path):
         return os.pathsep.join(wheel.read(name).decode().split("\n"))
 
 
-@pytest.mark.parametrize("flow", ["training", "sweep", "promotion", "inference", "serve", "data_changes"])
+@pytest.mark.parametrize("flow", ["training", "sweep", "promotion", "inference", "serve"])
 def test_a_subfolder_of_the_tree(tree, installed, flow):
     done = call(tree / "docs" / "deep", "-m", f"flows.{flow}", "--help", PYTHONPATH=installed)
     assert done.returncode == 0, done.stderr

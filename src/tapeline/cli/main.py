@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from tapeline.cli import prediction, registry, stages, tuning, upkeep
+from tapeline.cli import prediction, registry, scaffold, stages, tuning, upkeep
 from tapeline.cli.terminal import fail
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import Interrupted, TapelineError
@@ -51,6 +51,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tapeline {metadata.version('tapeline')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for topic in (upkeep, stages, tuning, registry, prediction):
+    for topic in (scaffold, upkeep, stages, tuning, registry, prediction):
         topic.add(commands)
     return parser

@@ -1,0 +1,213 @@
+"""Make a folder a project of Tapeline: in an empty one, or in a repository that has other things in it.
+
+    init(Path(), data=Path("houses.csv"), say=print)
+
+What exists is never overwritten, and a second call changes nothing. All that can be wrong is found before anything is
+written.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from tapeline.config import engine_lock
+from tapeline.config.params import Params
+from tapeline.config.project import PARAMS
+from tapeline.runtime import files
+from tapeline.runtime.environment import library_versions
+from tapeline.runtime.errors import InputError, RunError
+from tapeline.scaffold import images, table
+from tapeline.scaffold.proposal import Proposal, template
+
+STAGES = "dvc.yaml"
+WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+"""Text that YAML takes for something else."""
+ELSEWHERE = "`tapeline init FOLDER` makes a project in a folder of its own"
+IGNORED = (".tapeline", "__pycache__", "*.pyc", ".*.partial")
+"""What DVC shall not look at: other runs' worktrees, what Python compiles, what was cut while it was written."""
+
+
+def init(folder: Path, *, data: Path | None = None, say: Callable[[str], None] = print) -> list[Path]:
+    """Write what a project needs and lacks, and return the files that are new.
+
+    data: a CSV or Parquet file, or a folder of images, for the first dataset; the irises of Fisher when absent. From
+    outside the folder it is copied to `data/raw/`. Raises `InputError` where the folder has a `dvc.yaml` or a
+    `params.yaml` of another kind, or the data cannot be used.
+    """
+    folder = folder.resolve()
+    repository = _top(folder)
+    texts: dict[Path, str] = {}
+    copied: tuple[Path, Path] | None = None
+    if _is_project(folder):
+        if data is not None:
+            raise InputError(f"{folder} is a project already: add {data} to its {PARAMS} by hand")
+    else:
+        place, copied = _placed(folder, data or _iris())
+        proposal = _proposal(copied[0] if copied else place, place.relative_to(folder).as_posix())
+        texts = _texts(folder, proposal)
+        for line in proposal.said:
+            say(line)
+    if taken := [path for path in texts if path.exists()]:
+        raise InputError(f"{taken[0]} exists: rename the data, whose name the files get, or move it away")
+    files.make_folder(folder)
+    _prepare_repository(folder, repository, say)
+    new = _copy(*copied) if copied else []
+    for path, text in texts.items():
+        files.write_text(path, text)
+    new += [*texts, *_beside(folder)]
+    if engine_lock.write(folder):
+        new.append(folder / engine_lock.LOCK)
+    return new
+
+
+def _is_project(folder: Path) -> bool:
+    """Return whether both files are there and ours. Raises `InputError` where one is another's."""
+    own = template(STAGES)
+    if (folder / STAGES).exists() and not files.read_bytes(folder / STAGES).startswith(own.encode()):
+        raise InputError(f"{folder} has a {STAGES} of its own: {ELSEWHERE}")
+    if (folder / PARAMS).exists():
+        try:
+            Params.sound(folder)
+        except InputError as error:
+            raise InputError(f"{folder} has a {PARAMS} of another kind ({error}): {ELSEWHERE}") from None
+    if (folder / STAGES).exists() != (folder / PARAMS).exists():
+        here, lacking = (STAGES, PARAMS) if (folder / STAGES).exists() else (PARAMS, STAGES)
+        raise InputError(f"{folder} has a {here} and no {lacking}: restore it, or move {here} away")
+    return (folder / STAGES).exists()
+
+
+def _placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
+    """Return where the data will be, and from where to where they are copied, if they are."""
+    data = data.resolve()
+    if not data.exists():
+        raise InputError(f"{data} does not exist")
+    if data.is_relative_to(folder):
+        return data, None
+    place = folder / "data" / "raw" / data.name
+    if place.exists():
+        raise InputError(f"{place} exists, and {data} would be copied there: move one of them away")
+    return place, (data, place)
+
+
+def _proposal(data: Path, needs: str) -> Proposal:
+    return images.propose(data, needs) if data.is_dir() else table.propose(data, needs)
+
+
+def _iris() -> Path:
+    """Return Fisher's irises as scikit-learn ships them, 150 rows, as a file with a header of column names."""
+    from sklearn.datasets import load_iris
+
+    irises = load_iris()
+    names = [name.removesuffix(" (cm)").replace(" ", "_") for name in irises.feature_names]
+    rows = [",".join([*names, "species"])]
+    for values, label in zip(irises.data, irises.target, strict=True):
+        rows.append(",".join([*(f"{value:g}" for value in values), str(irises.target_names[label])]))
+    path = Path(tempfile.mkdtemp(prefix="tapeline-")) / "iris.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def _texts(folder: Path, proposal: Proposal) -> dict[Path, str]:
+    """Return the files of a new project with what stands in them."""
+    name = proposal.name
+    recipe = f"recipes/{name.replace('-', '_')}.py"
+    artifact = f"artifacts:\n  {name}: {{path: models/{name}, type: model}}\n"
+    return {
+        folder / PARAMS: template(
+            "params.yaml",
+            versions=_lines(library_versions(), 2),
+            name=name,
+            dataset=_lines(proposal.dataset, 4),
+            recipe=recipe,
+            params=_flow(proposal.params),
+            train=_flow(proposal.train),
+        ),
+        folder / STAGES: template(STAGES) + artifact,
+        folder / recipe: proposal.recipe,
+    }
+
+
+def _lines(values: Mapping[str, Any], indent: int) -> str:
+    return "\n".join(f"{' ' * indent}{key}: {_flow(value)}" for key, value in values.items())
+
+
+def _flow(value: Any) -> str:
+    """Return a value as YAML on one line; a string without quotes where it needs none."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./]*", value) and value.lower() not in WORDS
+    return str(value) if plain else json.dumps(value, ensure_ascii=False)
+
+
+def _top(folder: Path) -> Path | None:
+    """Return the root of the Git repository that a folder, which need not exist, is or will be in."""
+    start = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
+    command = ["git", "rev-parse", "--show-toplevel"]
+    try:
+        answer = subprocess.run(command, cwd=start, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise InputError(f"git cannot be run ({error.strerror}): install it") from None
+    return Path(answer.stdout.strip()) if answer.returncode == 0 else None
+
+
+def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[str], None]) -> None:
+    """Make what is no Git or DVC repository one, and tell DVC what is no data."""
+    if repository is None:
+        _run(["git", "init", "--quiet"], folder)
+        repository = folder
+        say(f"made {folder} a Git repository")
+    dvc = [sys.executable, "-P", "-m", "dvc"]
+    root = next((path for path in (folder, *folder.parents) if (path / ".dvc").is_dir()), None)
+    if root is None:
+        root = repository
+        _run([*dvc, "init", "--quiet"], root)
+        say(f"made {root} a DVC repository")
+    plots = resources.files("tapeline.scaffold") / "templates" / "plots"
+    for file in sorted(plots.iterdir(), key=lambda file: file.name):
+        if not (root / ".dvc" / "plots" / file.name).exists():
+            files.write_text(root / ".dvc" / "plots" / file.name, file.read_text(encoding="utf-8"))
+    asked = subprocess.run(
+        [*dvc, "config", "plots.html_template"], cwd=root, capture_output=True, text=True, check=False
+    )
+    if not asked.stdout.strip():
+        _run([*dvc, "config", "plots.html_template", "plots/page.html"], root)
+    ignore = root / ".dvcignore"
+    known = ignore.read_text(encoding="utf-8") if ignore.exists() else ""
+    if missing := [line for line in IGNORED if line not in known.splitlines()]:
+        files.write_text(ignore, "\n".join([*known.splitlines(), *missing]) + "\n")
+
+
+def _beside(folder: Path) -> list[Path]:
+    """Keep what belongs to this working tree alone out of Git, by a file inside of it."""
+    path = folder / ".tapeline" / ".gitignore"
+    if path.exists():
+        return []
+    files.write_text(path, "*\n")
+    return [path]
+
+
+def _copy(source: Path, place: Path) -> list[Path]:
+    if source.is_dir():
+        with files.replacing(place) as partial:
+            for file in sorted(source.rglob("*")):
+                if file.is_file():
+                    files.make_folder((partial / file.relative_to(source)).parent)
+                    (partial / file.relative_to(source)).write_bytes(file.read_bytes())
+    else:
+        files.write_bytes(place, files.read_bytes(source))
+    return [place]
+
+
+def _run(command: list[str], folder: Path) -> None:
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        said = (answer.stderr or answer.stdout).strip().splitlines()
+        raise RunError(f"`{' '.join(command[-3:])}` failed in {folder}: {said[-1] if said else answer.returncode}")

@@ -1,0 +1,97 @@
+"""Look at a CSV or Parquet file and propose how to learn from it: which column is the target, which are inputs."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tapeline.runtime.errors import InputError
+from tapeline.scaffold.proposal import Proposal, name_of, template
+
+ROWS = 10_000
+"""Rows that are looked at; ingest checks all of them."""
+MOST_CLASSES = 50
+"""Whole numbers with more values than these are a quantity."""
+TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
+"""Names by which a target is known, whatever their case; else it is the last column."""
+
+
+def propose(path: Path, needs: str) -> Proposal:
+    """Return a proposal for a table. needs: the file as `params.yaml` names it.
+
+    Raises `InputError` for a table that cannot be read, or has no numbers to predict from.
+    """
+    columns, rows = _columns(path)
+    if len(columns) < 2:
+        raise InputError(f"{path} has {len(columns)} column: a target and one to predict it from are needed")
+    by_case = {name.lower(): name for name in columns}
+    split = by_case.get("split") if set(columns.get(by_case.get("split", ""), ())) <= {"train", "val", "test"} else None
+    target = next((by_case[name] for name in TARGETS if name in by_case), [*columns][-1])
+    said, inputs = [], []
+    for name, values in columns.items():
+        if name in (target, split):
+            continue
+        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+            said.append(f"column {name!r} is left out: it holds no numbers, or empty cells")
+        elif len(set(values)) == rows and name.lower() in ("id", "index", "key", "row"):
+            said.append(f"column {name!r} is left out: it numbers the rows")
+        else:
+            inputs.append(name)
+    if not inputs:
+        raise InputError(f"{path} has no column of numbers beside {target!r}: text and categories need a builder")
+    classes = _are_classes(columns[target])
+    feature = _feature(target)
+    said.insert(
+        0, f"predicts {target!r} ({'a class' if classes else 'a number'}) from {len(inputs)} columns of numbers"
+    )
+    dataset: dict[str, Any] = {"source": "table", "needs": needs, "features": {"x": inputs}}
+    dataset["features"][feature] = target if classes else [target]
+    dataset |= {"label": feature} if classes else {}
+    dataset |= {"split": split} if split else {"test": 0.2, "validation": 0.15}
+    name = name_of(path.stem)
+    return Proposal(
+        name,
+        dataset,
+        {"learning_rate": 0.01, "units": 32},
+        {"epochs": 50, "batch_size": 32 if rows >= 200 else 8},
+        template("classifier.py" if classes else "regressor.py", target=feature, title=_class_name(name)),
+        tuple(said),
+    )
+
+
+def _columns(path: Path) -> tuple[dict[str, list[Any]], int]:
+    """Return the first rows' values by column, as Arrow reads them, and how many rows these are."""
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if path.suffix.lower() == ".parquet":
+            table = next(iter(pyarrow.parquet.ParquetFile(path).iter_batches(ROWS)), None)
+        else:
+            with pyarrow.csv.open_csv(path) as reader:
+                table = next(iter(reader), None)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read as a table: {' '.join(str(error).split())}") from None
+    if table is None or not table.num_rows:
+        raise InputError(f"{path} has no rows")
+    table = table.slice(0, ROWS)
+    if len(set(table.schema.names)) < len(table.schema.names):
+        raise InputError(f"{path} has two columns of one name: {', '.join(table.schema.names)}")
+    return {name: table.column(name).to_pylist() for name in table.schema.names}, table.num_rows
+
+
+def _are_classes(values: list[Any]) -> bool:
+    if all(isinstance(value, int) for value in values):
+        return len(set(values)) <= min(MOST_CLASSES, max(2, len(values) // 5))
+    return not all(isinstance(value, int | float) for value in values)
+
+
+def _feature(column: str) -> str:
+    """Return a column's name as that of a feature; `x` is what the inputs are called."""
+    name = re.sub(r"\W+", "_", column.lower()).strip("_") or "target"
+    return "target" if name == "x" or not name.isidentifier() else name
+
+
+def _class_name(name: str) -> str:
+    title = "".join(part.capitalize() for part in name.split("-"))
+    return title if title.isidentifier() else f"Table{title}"
