@@ -16,9 +16,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tapeline.config import engine_lock
+from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
-from tapeline.config.project import PARAMS
+from tapeline.config.project import PARAMS, Project
 from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
 from tapeline.runtime.errors import InputError, RunError
@@ -63,6 +63,7 @@ def init(folder: Path, *, data: Path | None = None, say: Callable[[str], None] =
     new += [*texts, *_beside(folder)]
     if engine_lock.write(folder):
         new.append(folder / engine_lock.LOCK)
+    schema.write(Project.find(folder))
     return new
 
 

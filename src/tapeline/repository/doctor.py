@@ -1,0 +1,169 @@
+"""`tapeline doctor`: what is missing on this machine and in this repository, and how to get it."""
+
+import importlib.metadata
+import importlib.util
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tapeline.config import engine_lock, schema
+from tapeline.config.params import Params
+from tapeline.config.project import PARAMS, Project
+from tapeline.repository.git import Git
+from tapeline.repository.repair import is_whole
+from tapeline.runtime.environment import library_versions
+from tapeline.runtime.errors import InputError, RunError
+
+OK, NOTE, MISSING = "ok", "note", "MISSING"
+PYTHONS = ((3, 11), (3, 13))
+"""The oldest and the newest Python that the dependencies have wheels for."""
+ROOM = 2 << 30
+"""Bytes of free disk below which a training may not get to its end."""
+EXTRAS = {"tensorboard": ("tensorboard", "train.tensorboard and --profile"), "cartpole": ("gymnasium", "its recipe")}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at. A `note` is something that only some commands need."""
+
+    state: str
+    what: str
+    remedy: str = ""
+
+
+def examine(start: Path) -> Iterator[Finding]:
+    """Yield what there is for a folder, which need be no project."""
+    yield from _python()
+    yield from _git(start)
+    yield from _extras()
+    yield from _disk(start)
+    try:
+        project = Project.find(start)
+    except InputError:
+        yield Finding(MISSING, f"no project: no {PARAMS} in {start} or above it", "`tapeline init`")
+        return
+    for look in (_params, _engine, _dvc, _remotes, _schema):
+        yield from look(project)
+
+
+def _python() -> Iterator[Finding]:
+    version = sys.version_info[:2]
+    oldest, newest = (".".join(map(str, bound)) for bound in PYTHONS)
+    if PYTHONS[0] <= version <= PYTHONS[1]:
+        yield Finding(OK, f"Python {version[0]}.{version[1]}")
+    else:
+        yield Finding(MISSING, f"Python {version[0]}.{version[1]}", f"use Python {oldest} to {newest}")
+
+
+def _git(start: Path) -> Iterator[Finding]:
+    if shutil.which("git") is None:
+        yield Finding(MISSING, "git", "install it")
+        return
+    git = Git(start)
+    name, email = git.ask("config", "user.name"), git.ask("config", "user.email")
+    if name and email:
+        yield Finding(OK, f"git, as {name} <{email}>")
+    else:
+        yield Finding(
+            NOTE, "git does not know who you are: commits and tags need it", "`git config user.name`, user.email"
+        )
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, (package, used) in EXTRAS.items():
+        if importlib.util.find_spec(package):
+            yield Finding(OK, f"{package} {importlib.metadata.version(package)}")
+        else:
+            yield Finding(NOTE, f"{package} is not installed: {used} needs it", f"`pip install 'tapeline[{extra}]'`")
+
+
+def _disk(start: Path) -> Iterator[Finding]:
+    free = shutil.disk_usage(start).free
+    said = f"{free / 2**30:.1f} GiB of free disk"
+    yield Finding(OK, said) if free >= ROOM else Finding(MISSING, said, "`tapeline prune`, `dvc gc`, or a larger disk")
+
+
+def _params(project: Project) -> Iterator[Finding]:
+    try:
+        params, mistakes = Params.sound(project.folder)
+    except InputError as error:
+        yield Finding(MISSING, str(error), "correct it")
+        return
+    for mistake in dict.fromkeys(mistakes.values()):
+        yield Finding(MISSING, mistake, "correct it")
+    asked, installed = params.environment.model_dump(), library_versions()
+    for name, version in asked.items():
+        if installed[name] == version:
+            yield Finding(OK, f"{name} {version}")
+        else:
+            yield Finding(
+                MISSING, f"{name} {version}: {installed[name]} is installed", f"`pip install {name}=={version}`"
+            )
+    if not mistakes:
+        yield Finding(OK, f"{PARAMS}: {len(params.datasets)} datasets, {len(params.pipelines)} pipelines")
+
+
+def _engine(project: Project) -> Iterator[Finding]:
+    try:
+        known, stages = engine_lock.recorded(project.folder), engine_lock.changed(project.folder)
+    except InputError as error:
+        yield Finding(MISSING, str(error), "`tapeline lock`")
+        return
+    if not known:
+        yield Finding(MISSING, f"no {engine_lock.LOCK}", "`tapeline lock`")
+    elif stages:
+        yield Finding(MISSING, f"{engine_lock.LOCK} is not the code of {', '.join(stages)}", "`tapeline lock`")
+    else:
+        yield Finding(OK, f"{engine_lock.LOCK} is this code")
+
+
+def _dvc(project: Project) -> Iterator[Finding]:
+    top = next((folder for folder in (project.folder, *project.folder.parents) if (folder / ".dvc").is_dir()), None)
+    if top is None:
+        yield Finding(MISSING, "no DVC repository", "`dvc init`")
+        return
+    yield Finding(OK, f"dvc {importlib.metadata.version('dvc')}, in {top}")
+    if not (project.folder / "dvc.yaml").is_file():
+        yield Finding(MISSING, "no dvc.yaml", "restore it; `tapeline init` writes it for a new project")
+    lock = project.folder / "dvc.lock"
+    if lock.exists() and not is_whole(lock.read_bytes()):
+        yield Finding(MISSING, "dvc.lock was cut while it was written", "`tapeline repair`")
+    ignored = (top / ".dvcignore").read_text(encoding="utf-8").splitlines() if (top / ".dvcignore").exists() else []
+    if ".tapeline" not in ignored:
+        yield Finding(MISSING, ".dvcignore does not name .tapeline, where other runs' worktrees are", "add the line")
+
+
+def _remotes(project: Project) -> Iterator[Finding]:
+    for command, what, remedy in (
+        (
+            ("dvc", "remote", "list"),
+            "DVC remote: others cannot have the data and models",
+            "`dvc remote add -d NAME URL`",
+        ),
+        (("git", "remote"), "Git remote: others cannot have the tags", "`git remote add origin URL`"),
+    ):
+        said = _asked(project, command)
+        yield Finding(OK, f"{command[0]} remote {said.split()[0]}") if said else Finding(NOTE, f"no {what}", remedy)
+
+
+def _asked(project: Project, command: tuple[str, ...]) -> str:
+    if command[0] == "git":
+        return Git(project.folder).ask(*command[1:]) or ""
+    from dvc.config import Config, ConfigError
+    from dvc.repo import Repo
+
+    try:
+        remotes = Config(Repo.find_dvc_dir(project.folder)).get("remote") or {}
+    except (ConfigError, OSError, RunError):
+        return ""
+    return " ".join(remotes)
+
+
+def _schema(project: Project) -> Iterator[Finding]:
+    path = project.local / schema.FILE
+    if path.exists():
+        yield Finding(OK, f"{PARAMS} has a schema for editors")
+    else:
+        yield Finding(NOTE, f"no schema of {PARAMS} for editors", "`tapeline schema`")

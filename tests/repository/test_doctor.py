@@ -1,0 +1,72 @@
+"""`tapeline doctor`: each thing that is missing is named with the way to get it; nothing is changed."""
+
+import pytest
+
+from tapeline.repository import doctor
+from tapeline.repository.doctor import MISSING, NOTE, OK, examine
+from tapeline.scaffold.init import init
+
+
+def wanting(folder, state=MISSING):
+    return {finding.what: finding.remedy for finding in examine(folder) if finding.state == state}
+
+
+@pytest.fixture
+def project(tmp_path):
+    init(tmp_path, say=lambda line: None)
+    return tmp_path
+
+
+def test_a_new_project_lacks_nothing(project):
+    assert wanting(project) == {}
+    assert {"no DVC remote: others cannot have the data and models"} <= wanting(project, NOTE).keys()
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    assert all(finding.state in (OK, NOTE) for finding in examine(project / "data"))
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "what", "remedy"),
+    [
+        ("params.yaml", "keras: ", 'keras: "1.0" #', "keras 1.0: ", "`pip install keras==1.0`"),
+        ("params.yaml", "epochs: 50", "epochs: 0", "params.yaml: pipelines.iris.train.epochs is 0", "correct it"),
+        ("params.yaml", "datasets:", "datasets: [", "params.yaml, line", "correct it"),
+        ("engine.lock", 'train: "', 'train: "0', "engine.lock is not the code of train", "`tapeline lock`"),
+        ("engine.lock", "train:", "trian:", "engine.lock must have a hash", "`tapeline lock`"),
+        (".dvcignore", ".tapeline", "other", ".dvcignore does not name .tapeline", "add the line"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_remedy(project, file, old, new, what, remedy):
+    path = project / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    [(said, way)] = wanting(project).items()
+    assert said.startswith(what) and way == remedy and "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("gone", "what", "remedy"),
+    [
+        ("engine.lock", "no engine.lock", "`tapeline lock`"),
+        ("dvc.yaml", "no dvc.yaml", "restore it; `tapeline init` writes it for a new project"),
+    ],
+)
+def test_a_file_that_is_gone(project, gone, what, remedy):
+    (project / gone).unlink()
+    assert wanting(project) == {what: remedy}
+
+
+def test_a_cut_lock(project):
+    (project / "dvc.lock").write_text("")
+    assert wanting(project) == {"dvc.lock was cut while it was written": "`tapeline repair`"}
+
+
+def test_no_project(tmp_path):
+    [(said, way)] = wanting(tmp_path).items()
+    assert said.startswith("no project: no params.yaml in ") and way == "`tapeline init`"
+
+
+def test_a_python_or_a_disk_that_does_not_do(project, monkeypatch):
+    monkeypatch.setattr(doctor, "PYTHONS", ((3, 1), (3, 2)))
+    monkeypatch.setattr(doctor, "ROOM", 1 << 80)
+    assert list(wanting(project).values()) == ["use Python 3.1 to 3.2", "`tapeline prune`, `dvc gc`, or a larger disk"]
