@@ -12,7 +12,7 @@ MUTATION := tests/mutants/.packages
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
-	$(BIN)/python -m flows.training --pipeline digits
+	$(BIN)/tapeline run --pipeline digits
 
 test: $(READY)
 	$(BIN)/pytest -n 3 -m "not slow"
@@ -43,11 +43,11 @@ gallery: $(READY)
 
 # What prefect.yaml schedules, on this machine: a server on http://127.0.0.1:4200 if none is running, until Ctrl-C.
 serve: $(READY)
-	$(BIN)/python -m flows.serve
+	$(BIN)/tapeline serve
 
 # Bring the server of PREFECT_API_URL to prefect.yaml; `prefect worker start --pool tapeline` runs it then.
 deploy: $(READY)
-	$(BIN)/python -m flows.deploy
+	$(BIN)/tapeline deploy
 
 # Rebuild HEAD in a temporary clone and compare every out with dvc.lock.
 verify: $(READY)

@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from servers import running
 
-TEMPLATE = ROOT / "tests" / "flows" / "project"
+TEMPLATE = ROOT / "tests" / "orchestration" / "project"
 WHO = ("-c", "user.name=t", "-c", "user.email=t@example.org")
 EMPTY = """
 from prefect import flow, task

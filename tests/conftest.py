@@ -23,7 +23,7 @@ HANG = 900
 """Seconds after which a slow test hangs, unless it says otherwise; the others have what `pyproject.toml` gives them."""
 
 
-TOGETHER = ("flows", "registry")
+TOGETHER = ("orchestration", "registry")
 """Folders whose tests share what takes long to make: a server, a registry with versions. One process runs each."""
 
 

@@ -4,8 +4,10 @@ import json
 import os
 import shutil
 import site
+import socket
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 
@@ -69,6 +71,41 @@ def test_from_nothing_to_a_live_model(call, tmp_path, root):
     (tmp_path / "rows.jsonl").write_text(json.dumps({"x": [5.1, 3.5, 1.4, 0.2]}) + "\n")
     assert "setosa" in call("tapeline", "predict", "iris#prod", "rows.jsonl")
     assert (tmp_path / "serving/iris/1/saved_model.pb").exists()
+
+
+def test_flows_without_a_checkout(call, environment, tmp_path):
+    """In place, in a worktree, as a sweep and by a schedule."""
+    call("tapeline", "init", "--flows")
+    prefect = tmp_path / "prefect.yaml"
+    prefect.write_text(prefect.read_text().replace('cron: "0 3 * * *"', "interval: 15"))
+    call("tapeline", "run", "--pipeline", "iris")
+    call("git", "add", ".")
+    call("git", "commit", "-qm", "First")
+    isolated = ("tapeline", "run", "--pipeline", "iris", "--isolated")
+    assert "nothing new" in call(*isolated)
+    assert "branch runs/" in call(*isolated, "--set", "train.epochs=3")
+    swept = call(
+        "tapeline", "sweep", "--pipeline", "iris", "--max", "accuracy", "--trials", "2", "--over", "params.units=[4, 8]"
+    )
+    assert "tapeline run --pipeline iris" in swept
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "params.yaml").write_text((tmp_path / "params.yaml").read_text().replace("epochs: 50", "epochs: 4"))
+    call("git", "commit", "-qam", "Shorter")
+    before = set(call("git", "branch", "--list", "runs/*").split())
+    serve = [shutil.which("tapeline", path=environment["PATH"]), "serve", "--port", str(port)]
+    with (tmp_path / ".tapeline/serve.log").open("w") as log:
+        process = subprocess.Popen(serve, cwd=tmp_path, env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 240
+        while set(call("git", "branch", "--list", "runs/*").split()) == before:
+            assert time.monotonic() < deadline and process.poll() is None, (
+                tmp_path / ".tapeline/serve.log"
+            ).read_text()
+            time.sleep(1)
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
 
 
 def test_in_a_repository_with_a_pipeline_of_its_own(call, tmp_path):

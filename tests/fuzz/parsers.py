@@ -68,7 +68,7 @@ def params(folder: Path) -> Parser:
 
 def overrides(folder: Path) -> Parser:
     """`--set KEY=VALUE`, from the command line into `params.yaml`."""
-    from flows.commands.training import pairs
+    from tapeline.cli.flows.training import pairs
     from tapeline.config.params import Params, check_recipe
     from tapeline.orchestration.isolation.overrides import override
     from tapeline.orchestration.request import Request

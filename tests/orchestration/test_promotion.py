@@ -56,7 +56,7 @@ def answer(api, until, run, **given):
 @pytest.fixture
 def module(monkeypatch):
     """The flow's module with its tasks as plain functions: no server is asked."""
-    from flows import promotion
+    from tapeline.orchestration.flows import promotion
 
     for name in ("registered", "promoted"):
         monkeypatch.setattr(promotion, name, getattr(promotion, name).fn)

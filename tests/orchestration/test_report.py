@@ -134,7 +134,7 @@ def test_the_headline(report, stages, headline):
 
 
 ISOLATED = Request(pipeline="tiny", isolated=True, ref="v1", overrides={"dataset": "a b"}, timeouts={"train": 60.0})
-AGAIN = "python -m flows.training --pipeline tiny --isolated --ref v1 --set 'dataset=\"a b\"' --timeout train=60"
+AGAIN = "tapeline run --pipeline tiny --isolated --ref v1 --set 'dataset=\"a b\"' --timeout train=60"
 
 
 def advice(report):
@@ -145,7 +145,7 @@ def advice(report):
 @pytest.mark.parametrize(
     ("request_", "outcome", "branch", "commands"),
     [
-        (None, Outcome(word="failed", status=1), None, ["python -m flows.training --pipeline tiny"]),
+        (None, Outcome(word="failed", status=1), None, ["tapeline run --pipeline tiny"]),
         (ISOLATED, Outcome(word="failed", status=1), None, [AGAIN]),
         (ISOLATED, Outcome(word="verdict", status=1), None, [AGAIN]),
         (ISOLATED, Outcome(word="ran"), None, [AGAIN]),

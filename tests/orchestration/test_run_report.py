@@ -82,7 +82,7 @@ def test_a_missed_bound_is_an_event(repository, flow, until):
     [event] = until(events)
     assert event["event"] == "tapeline.gate-failed"
     assert event["payload"]["verdict"] == "no: accuracy is 0.975, below its minimum 0.99"
-    assert "$ python -m flows.training --pipeline tiny" in page
+    assert "$ tapeline run --pipeline tiny" in page
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ import psutil
 import pytest
 from serving import started
 
-from flows import serve
 from tapeline.config.project import Project
+from tapeline.orchestration import serve
 from tapeline.runtime.errors import RunError
 
 

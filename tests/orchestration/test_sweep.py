@@ -51,7 +51,7 @@ def test_the_winner_is_the_best_that_passed_the_gate():
     asked = request(over={**OVER, "dataset": ["a|b c", "d"]})
     assert winner(ranked).branch == "runs/x"
     assert command(asked, ranked) == (
-        "python -m flows.training --pipeline tiny --isolated --set train.epochs=5 --set 'dataset=\"a|b c\"'"
+        "tapeline run --pipeline tiny --isolated --set train.epochs=5 --set 'dataset=\"a|b c\"'"
     )
     assert summary(asked, ranked).splitlines()[:3] == [
         "rank  distance  train.epochs  dataset  gate          branch",
@@ -156,7 +156,7 @@ def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository,
         == sorted(float(r[1]) for r in found)
     )
     assert {row[4] for row in found} == set(branches(folder))
-    assert command == f"python -m flows.training --pipeline tiny --isolated --set train.epochs={found[0][2]}"
+    assert command == f"tapeline run --pipeline tiny --isolated --set train.epochs={found[0][2]}"
     name = re.search(r"Beginning flow run '([^']+)'", done.stderr)[1]
     left = {a["key"]: a for a in ask("artifacts", {"flow_runs": {"name": {"any_": [name]}}})}
     assert left.keys() == {"sweep-tiny", "sweep-tiny-table", "sweep-tiny-progress"}

@@ -9,6 +9,7 @@ from PIL import Image
 
 from tapeline.config import engine_lock
 from tapeline.config.params import Params
+from tapeline.orchestration.schedules.deployments import read
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.init import init
 
@@ -53,6 +54,16 @@ def test_again_it_changes_nothing(tmp_path):
     before, ignored = files_of(tmp_path), (tmp_path / ".dvcignore").read_text()
     assert init(tmp_path, say=lambda line: None) == []
     assert (files_of(tmp_path), (tmp_path / ".dvcignore").read_text()) == (before, ignored)
+
+
+def test_a_schedule_when_asked_also_later(tmp_path):
+    init(tmp_path, say=lambda line: None)
+    new = init(tmp_path, flows=True, say=lambda line: None)
+    assert [path.relative_to(tmp_path).as_posix() for path in new] == ["prefect.yaml", "flows/training.py"]
+    [deployment] = read(tmp_path / "prefect.yaml")
+    assert deployment.parameters["pipeline"] == "iris"
+    assert (tmp_path / deployment.entrypoint.partition(":")[0]).is_file()
+    assert init(tmp_path, flows=True, say=lambda line: None) == []
 
 
 def test_a_table_is_looked_at(tmp_path, table):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from tapeline.cli import prediction, registry, scaffold, stages, tuning, upkeep
+from tapeline.cli import flows, prediction, registry, scaffold, stages, tuning, upkeep
 from tapeline.cli.terminal import fail
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import Interrupted, TapelineError
@@ -20,9 +20,12 @@ from tapeline.runtime.interpreter import use_tree_code
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    options = _parser().parse_args(argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         use_tree_code(Path.cwd())
+    if arguments[:1] and arguments[0] in flows.COMMANDS:
+        return flows.call(arguments[0], arguments[1:])
+    options = _parser().parse_args(arguments)
     try:
         status: int = options.command(options)
         sys.stdout.flush()  # here, where a full disk can still be said
@@ -53,4 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for topic in (scaffold, upkeep, stages, tuning, registry, prediction):
         topic.add(commands)
+    for name, (_, what) in flows.COMMANDS.items():
+        commands.add_parser(name, help=what)
     return parser

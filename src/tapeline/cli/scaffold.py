@@ -14,6 +14,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     starting.add_argument(
         "--data", metavar="PATH", type=Path, help="a CSV or Parquet file or a folder of images to learn from (irises)"
     )
+    starting.add_argument("--flows", action="store_true", help="a prefect.yaml with a nightly run too")
     starting.set_defaults(command=_init)
     what = "show what is missing on this machine and in this repository, and how to get it; status 1 if anything is"
     examining = commands.add_parser("doctor", help=what, description=what)
@@ -44,7 +45,7 @@ def _schema(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     from tapeline.scaffold.init import init
 
-    new = init(options.folder, data=options.data)
+    new = init(options.folder, data=options.data, flows=options.flows)
     for path in new:
         print(f"new: {path.relative_to(options.folder.resolve())}")
     if new:

@@ -46,9 +46,9 @@ class Request(BaseModel):
         """Return the command line that asks for the same.
 
         >>> Request(pipeline="digits", isolated=True, ref="v1", overrides={"train.epochs": 3}).command()
-        'python -m flows.training --pipeline digits --isolated --ref v1 --set train.epochs=3'
+        'tapeline run --pipeline digits --isolated --ref v1 --set train.epochs=3'
         """
-        parts = ["python", "-m", "flows.training", "--pipeline", self.pipeline]
+        parts = ["tapeline", "run", "--pipeline", self.pipeline]
         parts += ["--isolated"] if self.isolated else []
         parts += ["--ref", self.ref] if self.ref else []
         parts += settings(self.overrides)

@@ -22,9 +22,7 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
         return live
     _check_order(registry, found, version, stage)
     if asked.approval and not approved_by:
-        raise InputError(
-            f"{stage} asks for a person's approval: give --approved-by NAME, or use python -m flows.promotion"
-        )
+        raise InputError(f"{stage} asks for a person's approval: give --approved-by NAME, or use `tapeline promote`")
     return None
 
 

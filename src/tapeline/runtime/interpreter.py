@@ -7,6 +7,7 @@ checkout that it was made in. Both would run the wrong thing without a word. Sta
 import importlib.util
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -34,6 +35,13 @@ def use_tree_code(folder: Path) -> None:
                 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
                 os.execv(sys.executable, [sys.executable, "-m", "tapeline", *sys.argv[1:]])
             return
+
+
+def with_this_code() -> dict[str, str]:
+    """Return the variables by which a Python process imports this very `tapeline`, whatever is installed."""
+    if Path(sysconfig.get_path("purelib")) == SOURCE:
+        return {}  # it is what is installed
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))}
 
 
 def _refuse(message: str) -> int:

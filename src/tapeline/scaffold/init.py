@@ -33,12 +33,14 @@ IGNORED = (".tapeline", "__pycache__", "*.pyc", ".*.partial")
 """What DVC shall not look at: other runs' worktrees, what Python compiles, what was cut while it was written."""
 
 
-def init(folder: Path, *, data: Path | None = None, say: Callable[[str], None] = print) -> list[Path]:
+def init(
+    folder: Path, *, data: Path | None = None, flows: bool = False, say: Callable[[str], None] = print
+) -> list[Path]:
     """Write what a project needs and lacks, and return the files that are new.
 
     data: a CSV or Parquet file, or a folder of images, for the first dataset; the irises of Fisher when absent. From
-    outside the folder it is copied to `data/raw/`. Raises `InputError` where the folder has a `dvc.yaml` or a
-    `params.yaml` of another kind, or the data cannot be used.
+    outside the folder it is copied to `data/raw/`. flows: a `prefect.yaml` with a nightly run too.
+    Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, or the data cannot be used.
     """
     folder = folder.resolve()
     repository = _top(folder)
@@ -47,10 +49,14 @@ def init(folder: Path, *, data: Path | None = None, say: Callable[[str], None] =
     if _is_project(folder):
         if data is not None:
             raise InputError(f"{folder} is a project already: add {data} to its {PARAMS} by hand")
+        if flows and not (folder / "prefect.yaml").exists():
+            texts = _flows(folder, next(iter(Params.sound(folder)[0].pipelines), "NAME"))
     else:
         place, copied = _placed(folder, data or _iris())
         proposal = _proposal(copied[0] if copied else place, place.relative_to(folder).as_posix())
         texts = _texts(folder, proposal)
+        if flows:
+            texts |= _flows(folder, proposal.name)
         for line in proposal.said:
             say(line)
     if taken := [path for path in texts if path.exists()]:
@@ -131,6 +137,14 @@ def _texts(folder: Path, proposal: Proposal) -> dict[Path, str]:
         ),
         folder / STAGES: template(STAGES) + artifact,
         folder / recipe: proposal.recipe,
+    }
+
+
+def _flows(folder: Path, name: str) -> dict[Path, str]:
+    """Return a schedule for a pipeline and the file that it runs."""
+    return {
+        folder / "prefect.yaml": template("prefect.yaml", name=name),
+        folder / "flows" / "training.py": template("training.py"),
     }
 
 

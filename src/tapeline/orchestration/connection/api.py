@@ -1,7 +1,7 @@
 """Which Prefect server a flow talks to: the configured one, else a temporary one.
 
 with prefect_api(project, say=print) as connect:
-    from flows.training import training     # takes half as long as the server's start: both go on at once
+    from tapeline.orchestration.flows.training import training     # while the server starts
     connect()                               # whatever was imported until here stays
     training("digits")
 """

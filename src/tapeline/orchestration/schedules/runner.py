@@ -1,4 +1,4 @@
-"""Run the deployments of `prefect.yaml` in this process' children, without a work pool; `flows.serve` keeps it going.
+"""Run the deployments of `prefect.yaml` in this process' children, without a work pool, for `tapeline serve`.
 
 python -m tapeline.orchestration.schedules.runner
 """

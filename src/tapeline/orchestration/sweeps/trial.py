@@ -1,6 +1,5 @@
 """One trial of a sweep: an isolated run of the training flow as a process of its own, and what came of it."""
 
-import os
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from tapeline.orchestration.sweeps.request import SweepRequest
 from tapeline.parsing import json_text
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.interpreter import with_this_code
 
 VALIDATION = "val"
 """The split that chooses: the tested one stays for the winner's own figure."""
@@ -50,8 +50,8 @@ class Trial:
 
 def command(request: SweepRequest, commit: str, values: Mapping[str, Any], report: Path) -> list[str]:
     """Return the command of the run that tries these values."""
-    training = [sys.executable, "-m", "flows.training", "--pipeline", request.pipeline, "--isolated", "--ref", commit]
-    return [*training, *settings({**request.overrides, **values}), "--report", str(report), "--tag", request.name]
+    run = [sys.executable, "-m", "tapeline", "run", "--pipeline", request.pipeline, "--isolated", "--ref", commit]
+    return [*run, *settings({**request.overrides, **values}), "--report", str(report), "--tag", request.name]
 
 
 def start(request: SweepRequest, commit: str, trial: optuna.Trial, *, folder: Path, checkout: Path) -> Trial:
@@ -63,8 +63,7 @@ def start(request: SweepRequest, commit: str, trial: optuna.Trial, *, folder: Pa
 
 
 def _child(arguments: list[str], checkout: Path, output: IO[bytes]) -> Child:
-    path = os.pathsep.join([*sys.path[:1], *filter(None, [os.environ.get("PYTHONPATH")])])
-    return Child(arguments, cwd=checkout, env={**environment(), "PYTHONPATH": path}, output=output)
+    return Child(arguments, cwd=checkout, env={**environment(), **with_this_code()}, output=output)
 
 
 def value(result: Mapping[str, Any], metric: str) -> float:

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from flows.commands.terminal import status, teller
+from tapeline.cli.flows.terminal import status, teller
 from tapeline.config.project import Project
 from tapeline.orchestration.connection.api import prefect_api
 from tapeline.registry.registry import Registry
@@ -11,15 +11,15 @@ from tapeline.registry.tags import names
 from tapeline.runtime.disk_errors import blamed
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, program: str = "tapeline promote") -> int:
     """Run the flow and return its exit status: 0 live, 1 refused by the gate or a person, 2 a mistake of the user's."""
-    options = _parser().parse_args(argv)
+    options = _parser(program).parse_args(argv)
     return status("promotion", lambda: _run(options))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m flows.promotion",
+        prog=program,
         description="Register a pipeline's model, judge it, ask a person where the stage wants one, and promote it.",
     )
     parser.add_argument("--pipeline", metavar="NAME", required=True)
@@ -37,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
     registry.stage(options.stage)
     number = names.check_version(options.version) if options.version else None
     with prefect_api(project, say=teller("promotion")) as connect, blamed(project.shared):
-        from flows.promotion import promotion
+        from tapeline.orchestration.flows.promotion import promotion
 
         connect()
         tag = promotion(options.pipeline, options.stage, number, options.bump, options.wait_seconds)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.commands.terminal import status, teller
+from tapeline.cli.flows.terminal import status, teller
 from tapeline.config.project import Project
 from tapeline.orchestration.connection.api import prefect_api
 from tapeline.prediction import inputs
@@ -13,15 +13,15 @@ from tapeline.registry.tags import names
 from tapeline.runtime.disk_errors import blamed
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, program: str = "tapeline infer") -> int:
     """Run the flow and return its exit status: 0 answered, 1 failed on the way, 2 a mistake of the user's."""
-    options = _parser().parse_args(argv)
+    options = _parser(program).parse_args(argv)
     return status("inference", lambda: _run(options))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m flows.inference",
+        prog=program,
         description="Answer files with a registered model: .npy, .npz, CSV, JSON lines, images.",
     )
     parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help="such as 'digits#prod'")
@@ -36,7 +36,7 @@ def _run(options: argparse.Namespace) -> int:
     Registry.for_model(project, options.model).version(names.parse(options.model))
     inputs.check([Path(file) for file in options.files])
     with prefect_api(project, say=teller("inference")) as connect, blamed(project.shared):
-        from flows.inference import inference
+        from tapeline.orchestration.flows.inference import inference
 
         connect()
         print(inference(options.model, options.files, options.out, options.batch_size))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.commands.terminal import status, teller
+from tapeline.cli.flows.terminal import status, teller
 from tapeline.config.project import Project
 from tapeline.orchestration.connection.api import prefect_api
 from tapeline.orchestration.request import Request
@@ -15,13 +15,13 @@ from tapeline.runtime.disk_errors import blamed
 from tapeline.runtime.errors import InputError
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, program: str = "tapeline run") -> int:
     """Run the flow on one pipeline and return the exit status that its stages deserve.
 
     0 when the pipeline is up to date, 2 for a mistake of the user's, 1 for a run that failed or a verdict "no",
     128 + n when signal n ended it.
     """
-    options = _parser().parse_args(argv)
+    options = _parser(program).parse_args(argv)
     return status("training", lambda: _run(options))
 
 
@@ -31,9 +31,9 @@ def _run(options: argparse.Namespace) -> int:
         return _train(request, connect, options)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m flows.training",
+        prog=program,
         description="Bring a pipeline up to date: one Prefect task per stage; what is not stale is not run.",
     )
     parser.add_argument("--pipeline", metavar="NAME", help="a pipeline of the working directory's params.yaml")
@@ -92,20 +92,16 @@ def _value(text: str) -> Any:
 
 
 def _train(request: Request, connect: Callable[[], None], options: argparse.Namespace) -> int:
-    from prefect import tags
-
-    from flows.training import training
+    from tapeline.orchestration.flows.training import tagged
     from tapeline.orchestration.reports.other_machine import advice
-    from tapeline.orchestration.reports.summary import PipelineFailed, Report, as_json, summary
+    from tapeline.orchestration.reports.summary import PipelineFailed, as_json, summary
 
     connect()
     failure = None
     try:
-        with tags(*options.tag):
-            report = training(**request.model_dump())
+        report = tagged(request, options.tag)
     except PipelineFailed as failed:
         failure, report = failed, failed.report
-    assert isinstance(report, Report), "the flow returns its report, or raises"
     if options.report:
         files.write_json(options.report, as_json(report))
     print(summary(report), flush=True)

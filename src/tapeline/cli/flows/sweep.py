@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from flows.commands.terminal import status, teller
-from flows.commands.training import pairs
+from tapeline.cli.flows.terminal import status, teller
+from tapeline.cli.flows.training import pairs
 from tapeline.config.project import Project
 from tapeline.orchestration.connection.api import prefect_api
 from tapeline.orchestration.sweeps.request import SweepRequest
@@ -12,15 +12,15 @@ from tapeline.repository.git import Git
 from tapeline.runtime.disk_errors import blamed
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, *, program: str = "tapeline sweep") -> int:
     """Run the sweep, print the ranked table and the winner's command, and return the exit status."""
-    options = _parser().parse_args(argv)
+    options = _parser(program).parse_args(argv)
     return status("sweep", lambda: _run(options))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m flows.sweep", description="Search over parameters by isolated runs of the training flow."
+        prog=program, description="Search over parameters by isolated runs of the training flow."
     )
     parser.add_argument("--pipeline", metavar="NAME", required=True)
     parser.add_argument(
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     git = Git(project.folder)
     git.commit_of(request.ref or git.main_branch())
     with prefect_api(project, say=teller("sweep")) as connect, blamed(project.shared):
-        from flows.sweep import sweep
+        from tapeline.orchestration.flows.sweep import sweep
         from tapeline.orchestration.sweeps.page import summary
 
         connect()

@@ -1,1 +1,0 @@
-"""The command lines: what can be answered before Prefect is imported."""

@@ -1,0 +1,19 @@
+"""The commands that run Prefect flows. Each is imported when it is called: they take a second, and Prefect seconds."""
+
+from importlib import import_module
+
+COMMANDS = {
+    "run": ("tapeline.cli.flows.training", "bring a pipeline up to date as a Prefect flow, here or in a worktree"),
+    "sweep": ("tapeline.cli.flows.sweep", "search over a pipeline's parameters by isolated runs"),
+    "promote": ("tapeline.cli.flows.promotion", "register, judge, ask a person, and promote, as a flow"),
+    "infer": ("tapeline.cli.flows.inference", "answer files with a registered model, as a flow"),
+    "serve": ("tapeline.orchestration.serve", "run what prefect.yaml says on this machine, until Ctrl-C"),
+    "deploy": ("tapeline.orchestration.deploy", "bring the server of PREFECT_API_URL to prefect.yaml"),
+}
+"""Name → the module whose `main` takes the arguments behind it, and what `tapeline --help` says."""
+
+
+def call(name: str, arguments: list[str]) -> int:
+    """Run one of `COMMANDS` and return its exit status."""
+    status: int = import_module(COMMANDS[name][0]).main(arguments)
+    return status

@@ -1,0 +1,86 @@
+"""Bring a Prefect server with workers to what `prefect.yaml` says, and print what that changed.
+
+    tapeline deploy
+
+As `prefect deploy --all`, and then what the file no longer has is removed on the server: deployments and schedules.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+from tapeline.config.project import Project
+from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
+from tapeline.runtime.errors import InputError, RunError, TapelineError
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+
+def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy") -> int:
+    """Deploy, and return the exit status."""
+    description = "Bring a Prefect server with workers to what prefect.yaml says, and print what that changed."
+    argparse.ArgumentParser(prog=program, description=description).parse_args(argv)
+    try:
+        deploy(Project.find().folder)
+    except TapelineError as error:
+        print(f"deploy: {error}", file=sys.stderr)
+        return error.status
+    except httpx.HTTPError as error:
+        print(f"deploy: the server does not answer as it should: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def deploy(checkout: Path) -> None:
+    """Bring the configured server to the checkout's file. Raises `InputError` and `RunError`."""
+    wanted = read(checkout / FILE)
+    pools = {str(d.work_pool.get("name", "")): d.name for d in wanted}
+    if "" in pools:
+        raise InputError(f"{FILE}: deployment {pools['']} has no work_pool.name: a worker finds its runs by it")
+
+    from prefect.client.orchestration import get_client
+    from prefect.settings import get_current_settings
+
+    from tapeline.orchestration.schedules.reconciliation import described, differences, remove_what_is_gone
+
+    if not get_current_settings().api.url:
+        raise InputError("no server is configured: set PREFECT_API_URL, or call `make serve`, which has its own")
+    with get_client(sync_client=True) as client:
+        before = described(client, checkout)
+        _make_pools(client, pools)
+        if wanted:
+            _prefect_deploy(checkout)
+        lines = [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+    print("\n".join(lines) or "nothing changed")
+
+
+def _make_pools(client: "SyncPrefectClient", names: Iterable[str]) -> None:
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectNotFound
+
+    for name in names:
+        try:
+            client.read_work_pool(name)
+        except ObjectNotFound:
+            client.create_work_pool(WorkPoolCreate(name=name, type="process"))
+            print(f"created work pool {name}")
+
+
+def _prefect_deploy(checkout: Path) -> None:
+    environment = {
+        **os.environ,
+        CHECKOUT: str(checkout),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")])),
+    }
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise RunError(f"prefect deploy: {lines[-1] if lines else f'status {done.returncode}'}")

@@ -1,0 +1,135 @@
+"""Register a trained model, let the gate judge it, ask a person where the stage wants one, promote.
+
+    tapeline promote --pipeline digits --stage prod
+
+The same functions as `tapeline registry …`: what the flow adds is that one can watch it, and say yes or no in Prefect's
+UI. While it waits for a person nothing is locked; a version that became live meanwhile makes the promotion say so.
+"""
+
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect import flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.exceptions import FlowPauseTimeout
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed
+
+from tapeline.config.project import Project
+from tapeline.orchestration.reports.events import tell_promoted, tell_refused
+from tapeline.orchestration.schedules.liveness import begin
+from tapeline.registry import promote as promoting
+from tapeline.registry.assess import assess
+from tapeline.registry.gate.verdict import Verdict
+from tapeline.registry.register import register
+from tapeline.registry.registry import Registry
+from tapeline.registry.tags.names import Reference
+from tapeline.registry.tags.state import Assignment, Version
+from tapeline.runtime.errors import InputError, TapelineError, VerdictNo
+
+begin()
+
+ASKED_LATER = "a person, in the form"
+"""Who approves, for what is checked before anyone is asked."""
+
+
+class Approval(RunInput):
+    """What a person is asked while the run is paused."""
+
+    approve: bool
+    name: str
+    """Who says so; it goes into the tag."""
+
+
+@flow(name="promotion")
+def promotion(
+    pipeline: str, stage: str, version: str | None = None, bump: str = "patch", wait_seconds: int = 86_400
+) -> str | State[Any]:
+    """Make a version of a pipeline's model live in a stage: a registered one, else HEAD's, registered first if need be.
+
+    Whoever calls it gets the tag of the assignment, or a `TapelineError`. wait_seconds: how long a person may take.
+    """
+    project = Project.find()
+    try:
+        registry = Registry.for_model(project, pipeline)
+        registry.stage(stage)
+        chosen = registered(registry, pipeline, version, bump)
+        if live := promoting.check(registry, chosen, stage, approved_by=ASKED_LATER):
+            with registry.alone():
+                promoting.settle(registry, chosen, stage)
+            return Completed(
+                message=f"{chosen.tag.name} is live in {stage} already ({live.tag.name})", data=live.tag.name
+            )
+        verdict = judged(registry, chosen, stage)
+        if not verdict.holds:
+            tell_refused(pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
+            raise VerdictNo(f"{chosen.tag.name} does not get into {stage}: {verdict.reason}")
+        approved_by = None
+        if registry.settings.stages[stage].approval:
+            approved_by = approved(verdict, wait_seconds)
+        made = promoted(registry, chosen, stage, verdict, approved_by)
+        if made.record.get("flow_run") == flow_run.get_id():  # else another process was first to promote this version
+            metrics = chosen.record.get("metrics", {})
+            tell_promoted(pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics)
+    except TapelineError as error:
+        return Failed(message=str(error), data=error)
+    return Completed(message=f"{chosen.tag.name} is live in {stage} ({made.tag.name})", data=made.tag.name)
+
+
+@task(cache_policy=NO_CACHE)
+def registered(registry: Registry, name: str, number: str | None, bump: str) -> Version:
+    """Return the version asked for; without one that of HEAD's model, registered where it is not yet."""
+    if number is not None:
+        return registry.version(Reference(name, version=number))
+    known = registry.version_of(name, registry.repository.head)  # a commit that left the model as it was is none anew
+    return known or register(registry, name, bump=bump, flow_run=flow_run.get_id())
+
+
+@task(cache_policy=NO_CACHE)
+def judged(registry: Registry, version: Version, stage: str) -> Verdict:
+    """Return the verdict; its table is the task's log and an artifact."""
+    verdict = assess(registry, version, stage)
+    for line in verdict.table().splitlines():
+        get_run_logger().info(line)
+    try:
+        key = f"promotion-{version.name}-{stage}"
+        create_markdown_artifact(
+            f"```text\n{verdict.table()}\n```", key=key, description=f"{version.tag.name} for {stage}"
+        )
+    except httpx.HTTPError as error:  # the file has it as well
+        get_run_logger().warning(f"the verdict is not on the server: {error!r}")
+    return verdict
+
+
+def approved(verdict: Verdict, seconds: int) -> str:
+    """Pause until a person has filled in the form that shows the comparison; return who said yes.
+
+    Raises `VerdictNo` for a no and for no answer in time.
+    """
+    model = f"{verdict.name}@{verdict.version}"
+    asked = f"Promote {model} to {verdict.stage}?\n\n```text\n{verdict.table()}\n```"
+    try:
+        answer = pause_flow_run(wait_for_input=Approval.with_initial_data(description=asked), timeout=seconds)
+    except FlowPauseTimeout:
+        said = f"nobody approved {model} for {verdict.stage} within {seconds} s"
+        with get_client(sync_client=True) as client:  # the server lets such a run fail by words of its own alone
+            client.set_flow_run_state(UUID(flow_run.get_id()), Failed(message=said), force=True)
+        raise VerdictNo(said) from None
+    name = answer.name.strip()
+    if not answer.approve:
+        raise VerdictNo(f"{name or 'a person'} did not approve {model} for {verdict.stage}")
+    if not name:
+        raise InputError("an approval needs the name of who gives it")
+    return name
+
+
+@task(cache_policy=NO_CACHE)
+def promoted(registry: Registry, version: Version, stage: str, verdict: Verdict, approved_by: str | None) -> Assignment:
+    """Make it live."""
+    return promoting.promote(registry, version, stage, verdict, approved_by=approved_by, flow_run=flow_run.get_id())

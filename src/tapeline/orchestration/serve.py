@@ -1,0 +1,230 @@
+"""Everything on one machine: a Prefect server on the loopback address if none is running, and what is due.
+
+    tapeline serve                      # runs the deployments of prefect.yaml here
+    tapeline serve --worker               # the same through a work pool, as workers elsewhere do it
+
+Whatever of it dies is started again. Runs whose process is gone are marked, so that they block nothing. Data that have
+changed on the main branch are told, for triggers. Ctrl-C ends everything in order; the schedules stay, and what is late
+then is made up by one run.
+"""
+
+import argparse
+import http.client
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import chain
+from types import FrameType
+
+import httpx
+
+from tapeline.config.project import Project
+from tapeline.orchestration.connection.api import API
+from tapeline.orchestration.connection.server import LOOPBACK, LocalServer
+from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
+from tapeline.orchestration.stages.child import Child
+from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.runtime.interpreter import with_this_code
+
+PORT = 4200
+EVERY = 10.0
+"""Seconds between two looks for dead runs and changed data."""
+
+POLL = 0.5
+PAUSE = 3.0
+"""Seconds until what died is started again."""
+
+TRIES = 3
+"""How often a runner may end within `SETTLED` seconds of its start, one after another, until that is given up."""
+
+SETTLED = 30.0
+
+
+class Supervisor:
+    """The server, if it is ours, and the process that runs what is due."""
+
+    def __init__(self, project: Project, *, port: int, worker: bool, stack: ExitStack) -> None:
+        self._project, self._port, self._worker, self._stack = project, port, worker, stack
+        self._server: LocalServer | None = None
+        self._runner: Child | None = None
+        self._began, self._failures, self._due, self._told = 0.0, 0, 0.0, ""
+
+    def start_server(self) -> None:
+        """Use the configured server, else the one on the port, else start one. Raises `RunError`."""
+        if not os.environ.get(API):
+            from prefect.context import refresh_global_settings_context
+            from prefect.settings import get_current_settings
+
+            os.environ[API] = get_current_settings().api.url or f"http://{LOOPBACK}:{self._port}/api"
+            for name in ("NO_PROXY", "no_proxy"):
+                os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+            refresh_global_settings_context()  # else this process' own calls would start a server for themselves
+        if os.environ[API] != f"http://{LOOPBACK}:{self._port}/api" or answers(self._port):
+            say(f"using the server at {os.environ[API]}")
+            return
+        self._server = self._stack.enter_context(LocalServer(self._project.shared, say=say, port=self._port))
+        self._server.ready()
+        say(f"server: http://{LOOPBACK}:{self._port}")
+
+    def start_runner(self) -> None:
+        """Start what runs the flows, or say once that the server does not answer: `look` tries again."""
+        checkout = self._project.folder
+        try:
+            away = unanswered()
+            command = [] if away else self._command()
+        except httpx.HTTPError as error:
+            away = type(error).__name__
+        if away:
+            self._due = time.monotonic() + PAUSE
+            if away != self._told:
+                say(f"waiting for the server at {os.environ[API]}, which does not answer: {away}")
+            self._told = away
+            return
+        self._told = ""
+        self._began = time.monotonic()
+        self._runner = Child(
+            [sys.executable, "-m", *command],
+            cwd=checkout,
+            env={
+                **os.environ,
+                CHECKOUT: str(checkout),
+                **with_this_code(),
+            },
+            output=sys.stderr.fileno(),
+        )
+
+    def _command(self) -> list[str]:
+        if not self._worker:
+            return ["tapeline.orchestration.schedules.runner"]
+        from tapeline.orchestration.deploy import deploy
+
+        deploy(self._project.folder)
+        pools = {str(deployment.work_pool["name"]) for deployment in read(self._project.folder / FILE)}
+        if len(pools) != 1:
+            raise InputError(f"{FILE} has the work pools {', '.join(sorted(pools))}: a worker serves one; start others")
+        return ["prefect", "worker", "start", "--type", "process", "--pool", *pools]
+
+    def look(self) -> None:
+        """Start again what has died. Raises `RunError` for a runner that does not stay."""
+        if self._server and not self._server.runs:
+            say("the server was killed: starting it again")
+            self._server = None
+            time.sleep(PAUSE)
+            self.start_server()
+        if self._runner and self._runner.returncode is not None:
+            if self._runner.returncode == InputError.status:
+                raise InputError(f"{FILE} cannot be served: what is wrong stands above")
+            if not unanswered():  # one without a server cannot stay
+                self._failures = self._failures + 1 if time.monotonic() - self._began < SETTLED else 1
+            if self._failures > TRIES:
+                raise RunError(f"the runner ended {self._failures} times at once: what it said is above")
+            say(f"the runner ended with status {self._runner.returncode}: starting it again")
+            self.end()
+            self._due = time.monotonic() + PAUSE
+        if self._runner is None and time.monotonic() >= self._due:
+            self.start_runner()
+
+    def end(self) -> None:
+        """End the runner and its runs in order, also where it died: nobody could cancel them. The next run goes on."""
+        if self._runner:
+            with self._runner:
+                self._runner.end(signal.SIGTERM)
+        self._runner = None
+
+
+def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") -> int:
+    """Serve until a signal comes, and return the exit status."""
+    parser = argparse.ArgumentParser(prog=program, description="Run what prefect.yaml says, here.")
+    parser.add_argument("--worker", action="store_true", help="through the file's work pool")
+    parser.add_argument("--port", type=int, default=PORT, help="of our own server (%(default)d)")
+    options = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        project = Project.find()
+        read(project.folder / FILE)
+        with ExitStack() as stack:
+            supervisor = Supervisor(project, port=options.port, worker=options.worker, stack=stack)
+            try:
+                supervisor.start_server()
+                supervisor.start_runner()
+                _watch(supervisor, project)
+            finally:  # before the stack ends the server: what runs tells it how it ended
+                supervisor.end()
+    except TapelineError as error:
+        say(str(error))
+        return error.status
+    except (KeyboardInterrupt, Interrupted):
+        say("stopped; the schedules stay")
+    return 0
+
+
+def _watch(supervisor: Supervisor, project: Project) -> None:
+    from prefect.client.orchestration import get_client
+
+    from tapeline.orchestration.data_changes import tell_changes
+    from tapeline.orchestration.schedules.dead_runs import DeadRuns
+
+    dead_runs = DeadRuns(project)
+    looked, told = 0.0, ""
+    while True:
+        time.sleep(POLL)
+        supervisor.look()
+        if time.monotonic() - looked < EVERY:
+            continue
+        looked, mistake = time.monotonic(), ""
+        try:
+            with get_client(sync_client=True) as client:
+                for line in chain(dead_runs.bury(client), tell_changes(client, project)):
+                    say(line)
+        except httpx.HTTPError as error:
+            mistake = f"the server does not answer: {type(error).__name__}"
+        except InputError as error:
+            mistake = f"changes of data are not seen: {error}"
+        if mistake and mistake != told:
+            say(mistake)
+        told = mistake
+
+
+def unanswered() -> str:
+    """Return why the configured server cannot be asked; nothing when it can."""
+    from prefect.client.orchestration import get_client
+
+    try:
+        with get_client(sync_client=True) as client:
+            error = client.api_healthcheck()
+    except httpx.HTTPError as failure:
+        error = failure
+    return type(error).__name__ if error else ""
+
+
+def answers(port: int) -> bool:
+    """Return whether a Prefect server is on a port of the loopback address. Raises `RunError` for something else."""
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=10)
+    try:
+        connection.request("GET", "/api/health")
+        answer = connection.getresponse()
+    except ConnectionRefusedError:
+        return False
+    except OSError as error:
+        raise RunError(f"port {port} is taken and does not answer ({error}): give --port") from None
+    finally:
+        connection.close()
+    if answer.status != http.client.OK:
+        raise RunError(f"port {port} is taken by something that is no Prefect server: give --port")
+    return True
+
+
+def say(message: str) -> None:
+    """Tell the terminal."""
+    print(f"serve: {message}", file=sys.stderr, flush=True)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise Interrupted("stopped", signum=signum)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
