@@ -49,7 +49,7 @@ serve: $(READY)
 deploy: $(READY)
 	$(BIN)/tapeline deploy
 
-# Rebuild HEAD in a temporary clone and compare every out with dvc.lock.
+# Rebuild HEAD in a temporary clone and compare every output with dvc.lock.
 verify: $(READY)
 	$(BIN)/tapeline verify
 
