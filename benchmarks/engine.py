@@ -37,6 +37,7 @@ from tapeline.recipe import Context, loading
 from tapeline.recipe.autograph import convert
 from tapeline.runtime.progress import Progress
 from tapeline.train.engine.records import LoopEnded
+from tapeline.train.job import Job
 from tapeline.train.stage import train
 
 MLP = """
@@ -190,15 +191,17 @@ def engine(folder, recipe, data, mode, batch, turns):
     try:
         with Progress(folder / "progress.jsonl") as report, suppress(Enough):
             train(
-                recipe=recipe,
-                params={},
-                settings=TrainSettings.model_validate(settings),
-                data=data.folder,
-                out=folder / "out",
-                checkpoints=folder / "checkpoints",
-                traces=folder / "traces",
-                report=report,
-                hooks=[turns],
+                Job(
+                    recipe=recipe,
+                    params={},
+                    settings=TrainSettings.model_validate(settings),
+                    data=data.folder,
+                    out=folder / "out",
+                    checkpoints=folder / "checkpoints",
+                    traces=folder / "traces",
+                    report=report,
+                    hooks=[turns],
+                )
             )
     finally:
         sys.stderr = held

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks.catalogue import workload
 from tapeline.train.engine.records import LoopEnded, Record
+from tapeline.train.job import Job
 from tapeline.train.stage import train
 
 
@@ -27,14 +28,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         own = Path(made)
         train(
-            recipe=recipe.path,
-            params=recipe.params,
-            settings=recipe.settings(),
-            data=Path(folder) / "data",
-            out=own / "out",
-            checkpoints=own / "checkpoints",
-            traces=own / "traces",
-            hooks=[stop],
+            Job(
+                recipe=recipe.path,
+                params=recipe.params,
+                settings=recipe.settings(),
+                data=Path(folder) / "data",
+                out=own / "out",
+                checkpoints=own / "checkpoints",
+                traces=own / "traces",
+                hooks=[stop],
+            )
         )
 
 

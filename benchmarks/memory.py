@@ -22,6 +22,7 @@ from benchmarks.process import Process
 from benchmarks.workload import OWN_RECIPES, ROOT, Recipe
 from tapeline.runtime import files
 from tapeline.train.engine.records import LoopEnded, Record
+from tapeline.train.job import Job
 from tapeline.train.stage import train
 
 SHAPE, BATCH = (256, 256, 3), 64
@@ -85,14 +86,16 @@ def stream(folder: Path, seconds: float) -> None:
             os._exit(0)
 
     train(
-        recipe=RECIPE.path,
-        params=RECIPE.params,
-        settings=RECIPE.settings(),
-        data=folder / "data",
-        out=folder / "out",
-        checkpoints=folder / "checkpoints",
-        traces=folder / "traces",
-        hooks=[look],
+        Job(
+            recipe=RECIPE.path,
+            params=RECIPE.params,
+            settings=RECIPE.settings(),
+            data=folder / "data",
+            out=folder / "out",
+            checkpoints=folder / "checkpoints",
+            traces=folder / "traces",
+            hooks=[look],
+        )
     )
 
 

@@ -7,6 +7,7 @@ from benchmarks.workload import Contender, Inputs, Recipe
 from tapeline.runtime.progress import Progress
 from tapeline.train.engine.pace import Pace
 from tapeline.train.engine.records import LoopEnded, Record
+from tapeline.train.job import Job
 from tapeline.train.stage import train
 
 FAMILY = "tapeline"
@@ -19,16 +20,18 @@ def contender(recipe: Recipe, setting: str | None = None) -> Contender:
         steps = len(inputs.indices)
         with Progress(inputs.folder / "progress.jsonl") as report:
             train(
-                recipe=recipe.path,
-                params=recipe.params,
-                settings=recipe.settings(),
-                data=inputs.folder / "data",
-                out=inputs.folder / "out",
-                checkpoints=inputs.folder / "checkpoints",
-                traces=inputs.folder / "traces",
-                report=report,
-                hooks=[_Hook(turn, steps)],
-                pace=_Pace(steps),
+                Job(
+                    recipe=recipe.path,
+                    params=recipe.params,
+                    settings=recipe.settings(),
+                    data=inputs.folder / "data",
+                    out=inputs.folder / "out",
+                    checkpoints=inputs.folder / "checkpoints",
+                    traces=inputs.folder / "traces",
+                    report=report,
+                    hooks=[_Hook(turn, steps)],
+                    pace=_Pace(steps),
+                )
             )
 
     train_settings = recipe.settings()

@@ -9,6 +9,7 @@ from pathlib import Path
 from tapeline.config.train import TrainSettings
 from tapeline.train.engine.pace import Pace
 from tapeline.train.engine.records import LoopEnded, Note, Saved
+from tapeline.train.job import Job
 from tapeline.train.options import Options
 from tapeline.train.stage import train
 
@@ -78,20 +79,22 @@ class Run:
         self.notes = []
         listen = [lambda record: self.notes.append(record.text) if isinstance(record, Note) else None]
         train(
-            recipe=self.recipe,
-            params=self.params,
-            settings=self.settings,
-            data=self.dataset,
-            out=self.out,
-            checkpoints=self.checkpoints,
-            traces=self.folder / "traces",
-            options=Options(**options),
-            weights=self.weights,
-            weights_classes=self.weights_classes,
-            needs=self.needs,
-            expect=self.expect,
-            hooks=[*listen, *hooks],
-            pace=pace,
+            Job(
+                recipe=self.recipe,
+                params=self.params,
+                settings=self.settings,
+                data=self.dataset,
+                out=self.out,
+                checkpoints=self.checkpoints,
+                traces=self.folder / "traces",
+                options=Options(**options),
+                weights=self.weights,
+                weights_classes=self.weights_classes,
+                needs=self.needs,
+                expect=self.expect,
+                hooks=[*listen, *hooks],
+                pace=pace or Pace(),
+            )
         )
         return self
 

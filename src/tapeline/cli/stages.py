@@ -116,6 +116,7 @@ def _ingest(call: Call, report: Report) -> None:
 def _train(call: Call, report: Report) -> None:
     pipeline = call.pipeline()
     from tapeline.dataset.columns import Dataset
+    from tapeline.train.job import Job
     from tapeline.train.options import Options, steps
     from tapeline.train.stage import train
     from tapeline.validate import expected
@@ -137,20 +138,22 @@ def _train(call: Call, report: Report) -> None:
     check_source(needs)
     check_split(Dataset.open(data), pipeline.validate_)
     train(
-        recipe=call.project.folder / pipeline.recipe,
-        params=pipeline.params,
-        settings=pipeline.train,
-        data=data,
-        out=call.project.run(call.name, "train"),
-        checkpoints=call.project.checkpoints(call.name),
-        traces=call.project.local / "train" / call.name,
-        options=options,
-        weights=weights,
-        weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
-        needs=None if needs.resolve() == data.resolve() else needs,
-        expect=expect,
-        report=report,
-        leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
+        Job(
+            recipe=call.project.folder / pipeline.recipe,
+            params=pipeline.params,
+            settings=pipeline.train,
+            data=data,
+            out=call.project.run(call.name, "train"),
+            checkpoints=call.project.checkpoints(call.name),
+            traces=call.project.local / "train" / call.name,
+            options=options,
+            weights=weights,
+            weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
+            needs=None if needs.resolve() == data.resolve() else needs,
+            expect=expect,
+            report=report,
+            leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
+        )
     )
     described = {"machine": machine(), "libraries": library_versions()}
     files.write_json(call.project.folder / "runs" / call.name / "environment.json", described)

@@ -6,7 +6,7 @@ What happens then (validation, checkpoints, limits, progress) are hooks: callabl
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,13 @@ from tapeline.train.data.feed import Chunk, Feed
 from tapeline.train.engine import guard
 from tapeline.train.engine.loop import Loop
 from tapeline.train.engine.pace import Pace
-from tapeline.train.engine.records import Hook, LoopEnded, Record, Skipped, Started
+from tapeline.train.engine.records import Hook, LoopEnded, Record, Skipped, Started, Stopping
 from tapeline.train.engine.state import Snapshot, State
 from tapeline.train.engine.stopping import Stopper
 
-Stops = Callable[[int], int]
-"""A step → the next step at which a loop must end, because something is due there."""
+
+def _stopping(hooks: Iterable[object]) -> Iterator[Stopping]:
+    return (hook for hook in hooks if isinstance(hook, Stopping))
 
 
 class Engine:
@@ -40,7 +41,6 @@ class Engine:
         loop: Loop,
         feed: Feed,
         steps_per_epoch: int,
-        stops: Sequence[Stops],
         hooks: Sequence[Hook],
         save: Callable[[Snapshot], None],
         pace: Pace,
@@ -49,7 +49,8 @@ class Engine:
     ) -> None:
         self.settings, self.state, self.loop, self.feed = settings, state, loop, feed
         self.steps_per_epoch, self.total = steps_per_epoch, settings.epochs * steps_per_epoch
-        self.stops, self.hooks, self.save, self.pace, self.clock = stops, hooks, save, pace, clock
+        self.hooks, self.save, self.pace, self.clock = hooks, save, pace, clock
+        self._stops = [loop.next_stop, *(hook.next_stop for hook in _stopping(hooks))]
         self.watch = watch or (lambda: None)
         self.snapshot = state.snapshot()
         self._saving = threading.Lock()
@@ -106,7 +107,7 @@ class Engine:
     def _prove(self, chunk: Chunk) -> None:
         """Run the next steps twice from the same state. Raises `NotRepeatable` where the bits differ."""
         start = self.state.step
-        end = min(start + 2, chunk.end, *(stop(start) for stop in self.stops))
+        end = min(start + 2, chunk.end, *(stop(start) for stop in self._stops))
         found = []
         for _ in range(2):
             try:
@@ -136,7 +137,7 @@ class Engine:
         if start in self.settings.skip:
             return self._skip("train.skip names it")
         told = (step for step in self.settings.skip if step > start)
-        end = self.pace.end(start, (chunk.end, *told, *(stop(start) for stop in self.stops)))
+        end = self.pace.end(start, (chunk.end, *told, *(stop(start) for stop in self._stops)))
         began = self.clock()
         reached, table, finite = self.loop(chunk, start, end, tf.constant(self.state.sums))
         seconds, sums = self.clock() - began, table.numpy()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,3 +74,13 @@ class Note:
 
 Record = Started | LoopEnded | Skipped | Validated | Saved | Note
 Hook = Callable[[Record], None]
+"""Any callable that takes a record; one that also is `Stopping` says where it wants to be called."""
+
+
+@runtime_checkable
+class Stopping(Protocol):
+    """What makes loops end where it has something to do."""
+
+    def next_stop(self, step: int) -> int:
+        """Return the next step above `step` at which a loop must end."""
+        ...

@@ -24,8 +24,9 @@ class Observer:
         self._tolerating(lambda: self._take(record))
 
     def next_stop(self, step: int) -> int:
-        """Return the next step at which the hook wants to look."""
-        return step + (1 << 62) if self._is_over else int(self._made().next_stop(step))
+        """Return the next step at which the hook wants to look, if it ever does."""
+        wanted = None if self._is_over else getattr(self._made(), "next_stop", None)
+        return int(wanted(step)) if wanted else step + (1 << 62)
 
     def close(self) -> None:
         """Write what is buffered."""

@@ -1,0 +1,49 @@
+"""One training as it is asked for: what is trained, on what, into which folders."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tapeline.config.train import TrainSettings
+from tapeline.runtime.progress import Report, silent
+from tapeline.train.engine.pace import Pace
+from tapeline.train.engine.records import Hook
+from tapeline.train.engine.stopping import Leave, leave_at_once
+from tapeline.train.options import Options
+
+if TYPE_CHECKING:
+    from tapeline.train.checks.rehearsal import Expect
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """The arguments of `train`. The first seven are needed."""
+
+    recipe: Path
+    params: Mapping[str, Any]
+    """The recipe's hyperparameters, as `params.yaml` has them."""
+    settings: TrainSettings
+    data: Path
+    """The folder that ingest wrote."""
+    out: Path
+    """Where weights, history and metrics are replaced at the end."""
+    checkpoints: Path
+    traces: Path
+    """A folder for what TensorBoard and the profiler write."""
+    options: Options = field(default_factory=Options)
+    weights: Path | None = None
+    """The folder that `train.init_from` names."""
+    weights_classes: Mapping[str, tuple[str, ...]] | None = None
+    """Label → the class names that these weights know; None when that is not known."""
+    needs: Path | None = None
+    """One more file or folder that the recipe reads; a checkpoint is not used when its content differs."""
+    expect: "Expect | None" = None
+    """Called once with what will be answered and measured, before the first step of a run that begins."""
+    report: Report = silent
+    hooks: Sequence[Hook] = ()
+    """Called with each record, after the engine's own; one with a `next_stop` has loops end where it wants to look."""
+    pace: Pace = field(default_factory=Pace)
+    """Chooses how many steps a loop has."""
+    leave: Leave = leave_at_once
+    """Called when a signal could not be obeyed in time; must not return."""
