@@ -1,1 +1,1 @@
-"""What `tapeline` can do, by topic. Each module adds its commands; what takes seconds to import waits for a call."""
+"""The `tapeline` commands, by topic. Each module adds its commands; slow imports are deferred until a command runs."""

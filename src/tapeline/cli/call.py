@@ -1,4 +1,4 @@
-"""A command about one dataset or pipeline of a project."""
+"""A command for one dataset or pipeline of a project."""
 
 import argparse
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tapeline.runtime.environment import check_versions
 
 @dataclass(frozen=True)
 class Call:
-    """One stage or tool called on one name."""
+    """One stage or tool invoked for one dataset or pipeline."""
 
     project: Project
     params: Params
@@ -18,7 +18,7 @@ class Call:
     options: argparse.Namespace
 
     def pipeline(self) -> Pipeline:
-        """Return the pipeline of that name. Raises `InputError` where it or its recipe is wrong."""
+        """Return the pipeline called `name`. Raises `InputError` if the pipeline or its recipe is invalid."""
         pipeline = self.params.pipeline(self.name)
         check_versions(self.params.environment.model_dump())
         check_recipe(self.project.folder, self.name, pipeline)

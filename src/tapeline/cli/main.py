@@ -1,6 +1,6 @@
-"""The command line: what the stages in `dvc.yaml` and people call.
+"""The command line, called by the stages in `dvc.yaml` and by people.
 
-Nothing here imports TensorFlow, so that `--help` and a mistake in `params.yaml` answer at once.
+Nothing here imports TensorFlow, so that `--help` and errors in `params.yaml` appear at once.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         status: int = options.command(options)
-        sys.stdout.flush()  # here, where a full disk can still be said
+        sys.stdout.flush()  # here, where a full disk can still be reported
     except (TapelineError, Interrupted) as error:
         return fail(error)
     except OSError as error:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Let the interpreter's last flush succeed: what could not be written has been dealt with."""
+    """Redirect stdout to /dev/null so that the interpreter's final flush succeeds: the error is already handled."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""`tapeline predict`: its part of the command line."""
+"""The `tapeline predict` command."""
 
 import argparse
 import sys
@@ -17,7 +17,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def _note(text: str) -> None:
-    print(f"note: {text}", file=sys.stderr)  # the standard output may have the answers
+    print(f"note: {text}", file=sys.stderr)  # the predictions may go to stdout
 
 
 def _predict(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`tapeline registry …`: the registry's part of the command line. Imports nothing of it before a command runs."""
+"""The `tapeline registry …` commands. The registry is imported only when a command runs."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ Command = Callable[["Registry", argparse.Namespace], int]
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `registry` and what it can do."""
+    """Add `registry` and its subcommands."""
     what = "versions of models, what is live, and how it got there"
     parser = commands.add_parser("registry", help=what, description=what)
     inner = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -154,7 +154,7 @@ def _lineage(registry: "Registry", options: argparse.Namespace) -> int:
 
 
 def _sharing(registry: "Registry", tag: str) -> str:
-    """Return how a tag gets to others, where there is somewhere to push it."""
+    """Return a hint on how to push a tag, or nothing without a remote."""
     remote = registry.repository.remote()
     return f"; for others: git push {remote} '{tag}'" if remote else ""
 

@@ -1,4 +1,4 @@
-"""`tapeline ingest`, `train`, `validate`, `export`: what `dvc.yaml` calls, each a process of its own."""
+"""`tapeline ingest`, `train`, `validate`, `export`: called by `dvc.yaml`, each in its own process."""
 
 import argparse
 import contextlib
@@ -48,7 +48,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def _stage(options: argparse.Namespace) -> int:
-    """Run a stage as a process of its own: dies with DVC, tells its progress, leaves its outcome."""
+    """Run a stage in this process: it dies with DVC, reports its progress and writes its outcome."""
     if "DVC_STAGE" in os.environ:
         processes.die_with_parent()
     project = Project.find()
@@ -82,12 +82,12 @@ def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:
 
 
 def _leave(outcome: Path, interrupted: Interrupted) -> None:
-    """End this process and what it has started, from any thread."""
+    """Kill this process and its descendants, from any thread."""
     import psutil
 
     try:
         for child in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.Error):  # it has ended by itself
+            with contextlib.suppress(psutil.Error):  # it has already exited
                 child.kill()
         _failed(outcome, interrupted)
         sys.stderr.flush()
@@ -122,7 +122,7 @@ def _train(call: Call, report: Report) -> None:
     from tapeline.validate import expected
     from tapeline.validate.stage import check_split
 
-    def expect(rehearsed: "Rehearsed") -> None:  # before the hours of training, not after
+    def expect(rehearsed: "Rehearsed") -> None:  # fail before hours of training, not after
         expected.check_answers(rehearsed.target, rehearsed.classes, rehearsed.answers)
         if rehearsed.measured is not None:
             expected.check_thresholds(pipeline.validate_, rehearsed.target, rehearsed.classes, rehearsed.measured)

@@ -1,4 +1,4 @@
-"""What commands say to people besides their results: a failure, and for whom they wait."""
+"""What commands print to stderr besides their results: errors, and what they wait for."""
 
 import sys
 
@@ -6,11 +6,11 @@ from tapeline.runtime.errors import Interrupted, TapelineError
 
 
 def fail(error: TapelineError | Interrupted) -> int:
-    """Say what was wrong, and return its exit status."""
+    """Print an error, and return its exit status."""
     print(f"tapeline: {error}", file=sys.stderr)
     return error.status
 
 
 def wait(text: str) -> None:
-    """Say for whom a command waits."""
+    """Print what a command waits for."""
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`tapeline lr-find`, `tune` and `metric-names`: learn something of a pipeline, and change nothing of the project."""
+"""`tapeline lr-find`, `tune` and `metric-names`: measure a pipeline without changing the project."""
 
 import argparse
 import signal
@@ -14,7 +14,7 @@ from tapeline.runtime.interruption import SIGNALS, interrupt
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the three."""
+    """Add the three commands."""
     for tool, what in (
         ("lr-find", "find a learning rate by a range test, with a picture"),
         ("tune", "measure what a pipeline can train in on this machine: modes, precisions, fused kernels, replicas"),
@@ -37,7 +37,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def _tuning(options: argparse.Namespace) -> int:
-    """Measure something of a pipeline, and print lines as they come."""
+    """Run a tool, and print its lines as they come."""
     for number in SIGNALS:
         signal.signal(number, interrupt)
     project = Project.find()
@@ -75,7 +75,7 @@ def _metric_names(call: Call) -> Iterator[str]:
 
 
 def _trained(call: Call) -> dict[str, Any]:
-    """Return what training and tuning have in common."""
+    """Return the arguments that all tools share."""
     pipeline = call.pipeline()
     return {
         "recipe": call.project.folder / pipeline.recipe,

@@ -1,4 +1,4 @@
-"""`tapeline list`, `metrics`, `lock`, `verify`, `repair`, `prune`: a project seen as a whole."""
+"""`tapeline list`, `metrics`, `lock`, `verify`, `repair`, `prune`: commands for a whole project."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from tapeline.runtime.errors import InputError
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add them."""
+    """Add the commands."""
     what = "show each pipeline: its data, whether it needs a network, whether it is up to date, what it teaches"
     listing = commands.add_parser("list", help=what, description=what)
     listing.add_argument("--offline", action="store_true", help="only those that need no network")

@@ -1,1 +1,1 @@
-"""Prefect schedules and watches what DVC repeats. The only package that imports Prefect; never TensorFlow."""
+"""Prefect schedules and monitors what DVC reproduces. The only package that imports Prefect; never TensorFlow."""

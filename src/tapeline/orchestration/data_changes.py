@@ -1,11 +1,11 @@
-"""Tell a Prefect server when the data of a dataset have changed on the branch that scheduled runs train.
+"""Notify a Prefect server when a dataset has changed on the branch that scheduled runs train.
 
     python -m tapeline.orchestration.data_changes [--ref BRANCH]    # one look, for cron or a Git hook
 
-`make serve` looks by itself.
+`make serve` checks by itself.
 
-The event is `tapeline.data-changed` of the resource `tapeline.dataset.NAME`; `prefect.yaml` has a trigger for it. What
-counts is the branch: raw data by Git's id of their `.dvc` file (or of themselves), and the dataset's own settings.
+The event is `tapeline.data-changed` of the resource `tapeline.dataset.NAME`; `prefect.yaml` has a trigger for it.
+Only the branch is compared: the Git id of the raw data's `.dvc` file (or of the data), and the dataset's settings.
 """
 
 import argparse
@@ -32,10 +32,10 @@ FOLDER = "data-seen"
 
 
 def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = "") -> Iterator[str]:
-    """Send an event for each dataset that is not as at the last look, and yield a line for each.
+    """Send an event for each dataset that has changed since the last check, and yield a line for each.
 
-    The first look remembers and tells nothing. What the server did not take is told at the next look. Raises
-    `InputError` for a ref that is not there or has no readable `params.yaml`, and httpx's errors.
+    The first check only records the state. An event that the server did not accept is sent at the next check. Raises
+    `InputError` for a ref that does not exist or has no readable `params.yaml`, and httpx's errors.
     """
     from tapeline.orchestration.reports.events import DATA_CHANGED, send
 
@@ -54,7 +54,7 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
 
 
 def versions(git: Git, commit: str) -> dict[str, str]:
-    """Return for each dataset of a commit what stands for its data: the same as long as ingest would make the same."""
+    """Return a version hash for each dataset of a commit: equal as long as ingest would produce the same output."""
     text = git.ask("show", f"{commit}:./{PARAMS}")
     try:
         datasets = dict((yaml_text.parsed(text or "") or {}).get("datasets", {}))
@@ -66,21 +66,21 @@ def versions(git: Git, commit: str) -> dict[str, str]:
 
 
 def _version(git: Git, commit: str, entry: Mapping[str, Any]) -> str:
-    """Return a hash of a dataset's settings and of what Git knows about the path that it needs, and links in it."""
+    """Return a hash of a dataset's settings and of Git's ids of its source path and of the links in it."""
     needs = PurePosixPath(str(entry.get("needs", "")))
     known = [found for path in (needs, *_linked(git, commit, needs)) for found in _ids(git, commit, path)]
-    plain = json.loads(json.dumps([entry, known], default=str))  # whose keys are all text, which has an order
+    plain = json.loads(json.dumps([entry, known], default=str))  # makes all keys strings, so that they sort
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _ids(git: Git, commit: str, path: PurePosixPath) -> list[str]:
-    """Return Git's ids of a path and of the `.dvc` files that may bring it."""
+    """Return Git's ids of a path and of the `.dvc` files that may track it."""
     places = [str(path), *(f"{above}.dvc" for above in (path, *path.parents) if above.name)]
     return [found for place in places if (found := git.ask("rev-parse", "--verify", "-q", f"{commit}:./{place}"))]
 
 
 def _linked(git: Git, commit: str, folder: PurePosixPath) -> Iterator[PurePosixPath]:
-    """Yield what the links in a folder name, relative to the project: Git's id of a link is that of its text."""
+    """Yield the targets of a folder's links, relative to the project: Git's id of a link covers only its text."""
     listed = git.ask("ls-tree", "-r", "-z", commit, "--", f"./{folder}") or ""
     for entry in filter(None, listed.split("\0")):
         about, _, name = entry.partition("\t")
@@ -90,7 +90,7 @@ def _linked(git: Git, commit: str, folder: PurePosixPath) -> Iterator[PurePosixP
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Look once, and return the exit status."""
+    """Check once, and return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tapeline.orchestration.data_changes", description="Tell when data have changed."
     )

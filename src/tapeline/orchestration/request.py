@@ -1,4 +1,4 @@
-"""What a training run is asked for: its parameters, typed, with their bounds.
+"""The request for a training run: its parameters, typed, with their bounds.
 
 request = Request.of(pipeline="digits", isolated=True, overrides={"train.epochs": 3})
 """
@@ -24,7 +24,7 @@ Timeouts = Annotated[dict[Stage, Seconds], Field(examples=[{"train": 3600}])]
 
 
 class Request(BaseModel):
-    """One call of the training flow. What cannot be honoured is refused, nothing is ignored."""
+    """One call of the training flow. A parameter that cannot be honoured is refused, never ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +43,7 @@ class Request(BaseModel):
         return checked(cls, parameters, where="parameters")
 
     def command(self) -> str:
-        """Return the command line that asks for the same.
+        """Return the equivalent command line.
 
         >>> Request(pipeline="digits", isolated=True, ref="v1", overrides={"train.epochs": 3}).command()
         'tapeline run --pipeline digits --isolated --ref v1 --set train.epochs=3'

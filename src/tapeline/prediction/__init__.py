@@ -1,1 +1,1 @@
-"""A registered model's answers to files: brought and checked by the registry, run by TensorFlow, written as a table."""
+"""Predictions of a registered model for files: fetched and checked by the registry, run by TensorFlow, tabulated."""

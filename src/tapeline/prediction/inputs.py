@@ -1,6 +1,7 @@
 """Files as batches of a model's inputs: `.npy`, `.npz`, CSV, JSON lines and images.
 
-Nothing is guessed: values that do not fit the signature's shape and dtype are refused with their place. Pickle is off.
+Nothing is guessed: values that do not fit the signature's shape and dtype are refused, naming their position. Pickle
+is disabled.
 """
 
 import contextlib
@@ -25,11 +26,11 @@ IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 KINDS = (".npy", ".npz", ".csv", ".jsonl", *IMAGES)
 
 MOST_COLUMNS = 100_000
-"""Of a table that holds examples."""
+"""Maximum number of columns of a table."""
 SHOWN = 8
-"""Names in a message."""
+"""Maximum number of names in a message."""
 LONGEST = 2**26
-"""Characters of a line of text."""
+"""Maximum number of characters in a line of text."""
 
 Batch = dict[str, NDArray[Any]]
 
@@ -40,7 +41,7 @@ class Piece:
 
     file: Path
     first: int
-    """The number of its first example in the file, from 0."""
+    """The index of its first example in the file, from 0."""
     inputs: Batch
     """Input → values of shape (examples, ...)."""
 
@@ -50,18 +51,18 @@ class Piece:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a model takes: its inputs' shapes (of one example; None for any length) and dtypes."""
+    """A model's inputs: their shapes (of one example; None for any length) and dtypes."""
 
     shapes: dict[str, tuple[int | None, ...]]
     dtypes: dict[str, str]
     columns: dict[str, list[str]]
-    """Input → the columns of a table that hold it."""
+    """Input → its columns in a table."""
 
     @classmethod
     def of(cls, inputs: Mapping[str, Any], tables: Mapping[str, str | Sequence[str]]) -> "Signature":
-        """Return a signature as `model.json` has it. tables: the columns that a table's features were made of.
+        """Return a signature of `model.json`. tables: the columns from which each feature of a table was made.
 
-        Raises `InputError` for one that takes no batches.
+        Raises `InputError` for a signature without a batch dimension.
         """
         if any((spec["shape"] or [])[:1] != [None] for spec in inputs.values()):
             raise InputError("this model takes one fixed number of examples: call its SavedModel yourself")
@@ -75,7 +76,7 @@ class Signature:
         return cls(shapes, {name: spec["dtype"] for name, spec in inputs.items()}, columns)
 
     def only(self, file: Path) -> str:
-        """Return the one input. Raises `InputError` when there are several."""
+        """Return the only input. Raises `InputError` if there are several."""
         if len(self.shapes) != 1:
             raise InputError(
                 f"{file} holds one input and the model takes {', '.join(self.shapes)}: give .npz, CSV or JSON lines"
@@ -83,13 +84,13 @@ class Signature:
         return next(iter(self.shapes))
 
     def fitted(self, name: str, values: Any, where: str) -> NDArray[Any]:
-        """Return values as an input, shape (examples, ...). Raises `InputError` for what does not fit."""
+        """Return values as an input, shape (examples, ...). Raises `InputError` for values that do not fit."""
         wanted = self.shapes[name]
         try:
             array = np.asarray(values)
             if not _is_convertible(array, self.dtypes[name]):
                 raise ValueError(name)
-            with np.errstate(over="ignore", invalid="ignore"):  # what that leaves is looked at below
+            with np.errstate(over="ignore", invalid="ignore"):  # the results are checked below
                 cast = array.astype(object if self.dtypes[name] == "string" else self.dtypes[name])
         except (ValueError, TypeError, OverflowError):
             rule = "text" if self.dtypes[name] == "string" else f"{self.dtypes[name]} values"
@@ -107,7 +108,7 @@ class Signature:
 
 
 def check(given: Sequence[Path]) -> None:
-    """Raise `InputError` for a file that is not there, for what is none, and for one of no known kind."""
+    """Raise `InputError` for a path that does not exist or is not a file, and for a file of unknown kind."""
     for file in given:
         try:
             files.opened(file).close()
@@ -120,7 +121,7 @@ def check(given: Sequence[Path]) -> None:
 
 
 def pieces(given: Sequence[Path], signature: Signature, batch_size: int) -> Iterator[Piece]:
-    """Yield the files' examples in order, at most `batch_size` at once and never of two files."""
+    """Yield the files' examples in order, at most `batch_size` at once and never from two files."""
     for file in given:
         kind = file.suffix.lower()
         if kind in IMAGES:
@@ -171,7 +172,7 @@ def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece
     except (arrays.NotArrays, OSError) as error:
         raise InputError(f"{file} is no NumPy file without pickles: {error}") from None
     given = {}
-    for name, shape in signature.shapes.items():  # an array of one example may leave out the first axis
+    for name, shape in signature.shapes.items():  # an array of one example may omit the first axis
         given[name] = found[name][None] if found[name].ndim == len(shape) else np.atleast_1d(found[name])
     if len({len(values) for values in given.values()}) > 1:
         raise InputError(f"{file} has inputs of different lengths")
@@ -187,7 +188,7 @@ def _check_names(file: Path, known: Sequence[str], signature: Signature) -> None
 
 def _image(file: Path, signature: Signature) -> NDArray[Any]:
     from tapeline.ingest import jpeg
-    from tapeline.ingest.pixels import MODES, decoded, upright  # Pillow, which no other kind of file needs
+    from tapeline.ingest.pixels import MODES, decoded, upright  # imports Pillow, which no other kind of file needs
 
     name = signature.only(file)
     shape = signature.shapes[name]
@@ -242,7 +243,7 @@ def _cell(text: str, dtype: str, column: str, where: str) -> float | int | str:
 
 
 def _shaped(cells: Sequence[float | int | str], shape: Sequence[int | None]) -> NDArray[Any]:
-    """Return cells as one example, shape (1, ...); flat, as they are, where their number does not fit `shape`."""
+    """Return cells as one example, shape (1, ...); left flat if their number does not fit `shape`."""
     lengths = [1 if size is None else size for size in shape]
     if None in shape and 0 not in lengths:
         lengths[shape.index(None)] = len(cells) // (math.prod(lengths) or 1)
@@ -251,7 +252,7 @@ def _shaped(cells: Sequence[float | int | str], shape: Sequence[int | None]) -> 
 
 
 def _lines(opened: TextIO, file: Path) -> Iterator[str]:
-    """Yield the lines of a file. Raises `InputError` for one that would fill the memory."""
+    """Yield the lines of a file. Raises `InputError` for a line that would fill the memory."""
     for number in itertools.count(1):
         line = opened.readline(LONGEST + 1)
         if not line:
@@ -282,7 +283,7 @@ def _json_rows(file: Path, signature: Signature) -> Iterator[Batch]:
 
 
 def _is_convertible(array: NDArray[Any], dtype: str) -> bool:
-    """Return whether values can be of a dtype without a guess. Raises `ValueError` for text that is none in UTF-8."""
+    """Return whether values convert to a dtype without guessing. Raises `ValueError` for text invalid in UTF-8."""
     text = array.dtype.kind in "SU" or (
         array.dtype == object and all(isinstance(one, str | bytes) for one in array.flat)
     )
@@ -298,7 +299,7 @@ def _is_convertible(array: NDArray[Any], dtype: str) -> bool:
 
 
 def _few(names: Sequence[str]) -> str:
-    """Return names in a row: a picture has thousands of columns."""
+    """Return names as a list, shortened: an image has thousands of columns."""
     return (
         ", ".join(names) or "nothing"
         if len(names) <= SHOWN
@@ -307,9 +308,9 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _shown(values: Any) -> str:
-    """Return what was given for one example, or of which kind the values of many are."""
+    """Return a single value, or the dtype and shape of several."""
     array = np.asarray(values)
-    with contextlib.suppress(ValueError, SystemError):  # a text of code points that there are not
+    with contextlib.suppress(ValueError, SystemError):  # text with invalid code points
         if array.size == 1:
             return f"{array.item()!r:.60}"
     return f"{array.dtype} of shape {_shape(array.shape[1:])}"

@@ -1,4 +1,4 @@
-"""Answers as CSV or JSON lines: one line an example, the file and the number that it has in it in front."""
+"""Answers as CSV or JSON lines: one line per example, starting with its file and its index in that file."""
 
 import csv
 import json
@@ -14,9 +14,9 @@ Format = Literal["csv", "jsonl"]
 
 
 def named(answers: Mapping[str, NDArray[Any]], classes: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """Return the answers with a further one, `class_name`, where `class` numbers known classes.
+    """Return the answers with an added `class_name` if `class` indexes known classes.
 
-    classes: their names, in the order of the numbers; a number beyond them has an empty name.
+    classes: their names, in index order; an index out of range has an empty name.
     """
     chosen = answers.get("class")
     if chosen is None or not classes or "class_name" in answers or not np.issubdtype(chosen.dtype, np.integer):
@@ -26,7 +26,7 @@ def named(answers: Mapping[str, NDArray[Any]], classes: Sequence[str]) -> dict[s
 
 
 def not_finite(columns: Mapping[str, NDArray[Any]]) -> list[int]:
-    """Return the numbers of the examples with a NaN or an infinity. columns: values, shape (examples, ...), by name."""
+    """Return the indices of the examples with a NaN or infinity. columns: values, shape (examples, ...), by name."""
     rows: set[int] = set()
     for values in columns.values():
         if values.dtype.kind in "fc" and not (finite := np.isfinite(values)).all():
@@ -41,7 +41,7 @@ class Writer:
         self._file, self._form, self._named = file, form, False
 
     def __call__(self, piece: Piece, answers: Mapping[str, NDArray[Any]]) -> None:
-        """Write the answers to one piece. answers: output → values of shape (examples, ...)."""
+        """Write the answers for one piece. answers: output → values of shape (examples, ...)."""
         if self._form == "jsonl":
             for number in range(len(piece)):
                 row = {name: _plain(values[number]) for name, values in answers.items()}

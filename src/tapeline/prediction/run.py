@@ -1,4 +1,4 @@
-"""Load a version's SavedModel, whose bytes were checked, and answer files with it."""
+"""Load a version's SavedModel, whose bytes were checked, and predict for files."""
 
 import contextlib
 import sys
@@ -30,10 +30,10 @@ def predict(
     progress: Callable[[int], object] = lambda count: None,
     note: Callable[[str], object] = lambda text: None,
 ) -> int:
-    """Answer the examples in `files` and return how many there were; None for the standard output.
+    """Predict for the examples in `files`, and return how many there were.
 
-    note: called at the end where some examples or their answers are not finite.
-    Raises `InputError` for a file that is missing or does not fit the model; `out` is then left as it was.
+    out: the file to write; None for stdout. note: called at the end if some examples or answers are not finite.
+    Raises `InputError` for a file that is missing or does not fit the model; `out` is then left unchanged.
     """
     inputs.check(files)
     model = Model.of(registry, version)
@@ -65,7 +65,7 @@ def predict(
 
 
 class _Loaded:
-    """A loaded SavedModel; kept as a whole, because TensorFlow frees a model's variables with the model."""
+    """A loaded SavedModel; holds the whole model, because TensorFlow frees the variables together with it."""
 
     def __init__(self, folder: Path) -> None:
         startup.tensorflow()
@@ -85,7 +85,7 @@ class _Loaded:
 
 
 def _columns(registry: Registry, version: Version, model: Model) -> dict[str, Any]:
-    """Return the columns of the table that the model's dataset was made of; none for another kind of source."""
+    """Return the table columns that the model's dataset was made from; empty for another kind of source."""
     parameters = registry.recorded(version).parameters()
     settings = parameters.get(f"datasets.{model.dataset}")
     found: dict[str, Any] = settings.get("features", {}) if isinstance(settings, Mapping) else {}
@@ -94,7 +94,7 @@ def _columns(registry: Registry, version: Version, model: Model) -> dict[str, An
 
 @contextlib.contextmanager
 def _opened(out: Path | None) -> Iterator[TextIO]:
-    """Yield the standard output, or a file that takes the place of `out` when all is written."""
+    """Yield stdout, or a temporary file that replaces `out` once everything is written."""
     if out is None:
         yield sys.stdout
         return

@@ -1,4 +1,4 @@
-"""After the pipeline: versions, promotion, rollback and lineage, all of it Git tags and files.
+"""After the pipeline: versions, promotion, rollback and lineage, all as Git tags and files.
 
-What is live is what the tags say; the serving folder is made from them.
+The tags define what is live; the serving folder is derived from them.
 """

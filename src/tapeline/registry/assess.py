@@ -1,4 +1,4 @@
-"""Ask whether a version may go into a stage: both models answer, each in a fresh process, and the gate judges."""
+"""Decide whether a version may go into a stage: both models predict, each in a fresh process, and the gate judges."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ DEFAULT = "serving_default"
 
 
 def assess(registry: Registry, version: Version, stage: str) -> Verdict:
-    """Return the verdict, and leave it as a file. Changes nothing that is live.
+    """Return the verdict, and write it to a file. Changes nothing that is live.
 
-    Raises `InputError` for bytes that are missing or altered, and for a gate that asks what cannot be measured.
+    Raises `InputError` for missing or altered bytes, and for a gate that requires what cannot be measured.
     """
     wanted = registry.settings.stages[registry.stage(stage)]
     asked = registry.settings.model(version.name)
@@ -35,7 +35,7 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
     champion = registry.version_numbered(version.name, live.version) if live else None
     if champion and champion.number == version.number:
         champion = None
-    Model.of(registry, version)  # every byte of it is there, whether anything is asked of it or not
+    Model.of(registry, version)  # checks that every byte is there, even without a gate or a check
     data: dict[str, Any] = {}
     checks: list[dict[str, Any]] = []
     figures: dict[str, Any] = {}
@@ -93,11 +93,11 @@ class _Trial:
         return {**self.answer.figures, "size_mb": self._model.bytes / 2**20}
 
     def failures(self) -> list[dict[str, Any]]:
-        """Return what the model did wrong."""
+        """Return a failed check for each of the model's failures."""
         return [{"kind": "infra", "said": line, "holds": False} for line in self.answer.failures]
 
     def infra(self) -> list[dict[str, Any]]:
-        """Return that the model did nothing wrong, if so, and the bounds on its figures."""
+        """Return a check that the model loads and answers, unless it failed, and the checks of its figures."""
         sizes = ", ".join(str(size) for size in self.answer.figures.get("batch_sizes", ()))
         said = f"loads, and answers batches of {sizes} as recorded"
         checks = [] if self.answer.failures else [{"kind": "infra", "said": said, "holds": True}]
@@ -116,7 +116,7 @@ class _Trial:
         return Contender(version.number, model.metrics, answers, tested_on)
 
     def _opponent(self, target: Target | None) -> tuple[Contender | None, list[dict[str, Any]]]:
-        """Return the champion with its answers on the same examples, or a check that says why it gave none."""
+        """Return the champion with its answers on the same examples, or a failed check that says why there are none."""
         if self._champion is None:
             return None, []
         model = Model.of(self._registry, self._champion)
@@ -137,9 +137,9 @@ class _Trial:
     def _by_name(
         self, version: Version, model: Model, answer: Answer, target: Target | None
     ) -> tuple[Mapping[str, NDArray[Any]], list[dict[str, Any]]]:
-        """Return a version's answers with the test data's class ids, and checks that say how the classes differ.
+        """Return a version's answers with the test data's class ids, and checks that describe how the classes differ.
 
-        The ids that it answers are those of the data that it was trained on.
+        The model itself answers with the class ids of its training data.
         """
         md5 = self._registry.recorded(version).trained_on(model.dataset)
         if target is None or not target.classifier or md5 == self._examples.md5:
@@ -152,7 +152,7 @@ class _Trial:
         return answers, [{"kind": "classes", "said": line, "holds": True} for line in lines]
 
     def _target(self) -> Target | None:
-        """Return what both foretell; None for a model of which only recorded metrics can be judged."""
+        """Return what both models predict; None for a model of which only recorded metrics can be judged."""
         if self._inputs is None or self.answer.failures:
             return None
         name = self._examples.target(self._model.signatures[DEFAULT], self._gate.target)
@@ -177,12 +177,12 @@ class _Trial:
 
 
 def within(asked: CheckSettings, figures: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a check for each figure that has a bound; what was not measured has none."""
+    """Yield a check for each figure that has a bound and was measured."""
     latency = figures.get("latency_ms", {})
     for metric, value, most in (
         ("latency_p50_ms", latency.get("p50"), asked.latency_p50_ms),
         ("latency_p99_ms", latency.get("p99"), asked.latency_p99_ms),
-        ("memory_mb", figures.get("memory_mb"), asked.memory_mb),  # the peak, which the looks at it can miss
+        ("memory_mb", figures.get("memory_mb"), asked.memory_mb),  # the peak, which polling can miss
         ("size_mb", figures.get("size_mb"), asked.size_mb),
     ):
         if most is not None and value is not None:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from tapeline.registry.lock_file import Recorded
 
 REGISTERED = re.compile(r"(?:(?P<folder>[\w./-]+)=)?(?P<name>[a-z0-9-]+)@v\d+\.\d+\.\d+")
-"""GTO's tag of a version; an artifact of a folder below the repository's root has that folder in front."""
+"""GTO's tag of a version; an artifact below the repository's root has its folder as a prefix."""
 
 
 def initial_weights(project: Project, source: str) -> Path:
-    """Return the folder with the weights, brought from DVC's cache or remote for a registered model.
+    """Return the folder with the weights, fetched from DVC's cache or remote for a registered model.
 
-    Raises `InputError` for a folder or a tag that is not there.
+    Raises `InputError` for a folder or a tag that does not exist.
     """
     if match := REGISTERED.fullmatch(source):
         return _registered(project, source, match["folder"] or "", match["name"])
@@ -35,7 +35,7 @@ def initial_weights(project: Project, source: str) -> Path:
 
 
 def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
-    """Bring what the tag's `dvc.lock` records; nothing whose bytes are others."""
+    """Fetch the weights that the tag's `dvc.lock` records, with their bytes checked."""
     from tapeline.registry.store import Store
 
     try:
@@ -57,10 +57,10 @@ def _tagged(project: Project, tag: str, folder: str, name: str) -> "Recorded":
 
 
 def initial_classes(project: Project, source: str, weights: Path) -> dict[str, tuple[str, ...]] | None:
-    """Return label → class names of the data that the weights were trained on; None when nothing says which it was.
+    """Return label → class names of the data that the weights were trained on; None if that data is unknown.
 
-    weights: what `initial_weights` returned. Weights have no class names of their own. Those of a folder have the
-    SHA-256 of their data's index beside them, in `run.json`; a version has the MD5 of its data in the commit's lock.
+    weights: the result of `initial_weights`. Weights store no class names. For a folder, `run.json` next to it has the
+    SHA-256 of the data's index; for a version, the commit's lock has the data's MD5.
     """
     try:
         if match := REGISTERED.fullmatch(source):
@@ -74,7 +74,7 @@ def initial_classes(project: Project, source: str, weights: Path) -> dict[str, t
 
 
 def _index_beside(weights: Path) -> bytes | None:
-    """Return the index that `run.json` beside the weights has the SHA-256 of: of `data/`, else of the lock there."""
+    """Return the index whose SHA-256 is in the `run.json` next to the weights: from `data/`, else from that lock."""
     from tapeline.registry import lock_file
 
     folder = weights.resolve().parents[2].parent  # of `runs/NAME/train/weights`
@@ -88,7 +88,7 @@ def _index_beside(weights: Path) -> bytes | None:
 
 
 def _index(folder: Path, recorded: "Recorded") -> bytes:
-    """Return the index of the dataset that a lock says the weights were trained on."""
+    """Return the index of the dataset that the weights were trained on, according to a lock."""
     from tapeline.registry.store import Store
 
     parameters = recorded.stages[f"train@{recorded.name}"]["params"]["params.yaml"]

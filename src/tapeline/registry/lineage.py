@@ -1,4 +1,4 @@
-"""Where a version comes from and where it went: from its tag, its commit and the stages' tags; nothing is guessed."""
+"""Where a version comes from and where it was promoted to, read from tags and its commit; nothing is guessed."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,8 +14,8 @@ from tapeline.runtime.errors import plain
 def lineage(registry: Registry, version: Version) -> dict[str, Any]:
     """Return model, run, parameters, data, code, environment and assignments of a version.
 
-    What the tag does not say (plain GTO made it) is read from the commit's `dvc.lock`. Raises `InputError` when the
-    commit has none.
+    What the tag lacks (if plain GTO made it) is read from the commit's `dvc.lock`. Raises `InputError` if the commit
+    has none.
     """
     recorded, said = registry.recorded(version), version.record
     found = registry.state(version.name)

@@ -1,4 +1,4 @@
-"""What a commit's `dvc.lock` records of one model: the authority on which bytes a version has."""
+"""What a commit's `dvc.lock` records about one model: the authority on which bytes a version has."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,14 +22,14 @@ class Recorded:
 
     @classmethod
     def of(cls, text: bytes | str, name: str, *, of: str) -> "Recorded":
-        """Read a lock of a commit. Raises `InputError` for a cut or altered one."""
+        """Read a commit's lock. Raises `InputError` for a truncated or altered one."""
         try:
             return cls(name, dvc_lock.stages(text))
         except ValueError as error:
             raise InputError(f"{LOCK} of {of} was cut or altered ({error}): `tapeline repair` mends it") from None
 
     def out(self, stage: str, path: str) -> str:
-        """Return an out's MD5 (`.dir` for a folder). Raises `InputError` when the lock has none."""
+        """Return an output's MD5 (with `.dir` for a folder). Raises `InputError` if the lock has none."""
         for out in self.stages.get(stage, {}).get("outs", ()):
             if out["path"] == path and "md5" in out:
                 return str(out["md5"])
@@ -42,7 +42,7 @@ class Recorded:
 
     @property
     def predictions(self) -> str:
-        """The MD5 of what validate recorded."""
+        """The MD5 of the predictions that validate recorded."""
         return self.out(f"validate@{self.name}", f"runs/{self.name}/validate/predictions.npz")
 
     def data(self, dataset: str) -> str:
@@ -57,16 +57,16 @@ class Recorded:
         ) or self.data(dataset)
 
     def datasets(self) -> dict[str, str]:
-        """Return the MD5 of every out of the ingest stages that the model comes from, by its path."""
+        """Return the MD5 of every output of the model's ingest stages, by path."""
         stages = [stage for stage in self.chain() if stage.startswith("ingest@")]
         return {out["path"]: str(out.get("md5")) for stage in stages for out in self.stages[stage].get("outs", ())}
 
     def parameters(self) -> dict[str, Any]:
-        """Return every parameter that the pipeline's stages read, by its key in `params.yaml`."""
+        """Return every parameter that the pipeline's stages read, by key in `params.yaml`."""
         return self._read_from(PARAMS)
 
     def engine(self) -> dict[str, Any]:
-        """Return the hash of the library's code that made each stage, as `engine.lock` had it."""
+        """Return the hash of the library code that each stage ran with, as in `engine.lock`."""
         return self._read_from(engine_lock.LOCK)
 
     def _read_from(self, file: str) -> dict[str, Any]:
@@ -76,18 +76,18 @@ class Recorded:
         return dict(sorted(found.items()))
 
     def code(self) -> dict[str, str]:
-        """Return the MD5 of every dependency that no stage of the chain makes, by its path in the project."""
+        """Return the MD5 of every dependency that no stage of the chain produces, by path in the project."""
         made = {out["path"] for stage in self.chain() for out in self.stages[stage].get("outs", ())}
         deps = [dep for stage in self.chain() for dep in self.stages[stage].get("deps", ())]
         return {dep["path"]: dep["md5"] for dep in deps if dep["path"] not in made and "md5" in dep}
 
     def chain(self) -> list[str]:
-        """Return the stages that make the model, the export last."""
+        """Return the stages that produce the model, export last."""
         makers = {out["path"]: stage for stage, entry in self.stages.items() for out in entry.get("outs", ())}
         found: list[str] = []
         opened: set[str] = set()
         waiting = [(f"export@{self.name}", False)]
-        while waiting:  # no recursion: in an altered lock, stages may depend on each other in a circle or in thousands
+        while waiting:  # no recursion: an altered lock may have cyclic stages, or chains of thousands
             stage, is_made = waiting.pop()
             if is_made:
                 found.append(stage)
@@ -100,7 +100,7 @@ class Recorded:
 
 
 def recorded(repository: Repository, commit: str, name: str) -> Recorded:
-    """Return what a commit's `dvc.lock` has. Raises `InputError` when there is none, or a cut one."""
+    """Return the content of a commit's `dvc.lock`. Raises `InputError` if it is missing or truncated."""
     text = repository.read(commit, LOCK)
     if text is None:
         raise InputError(f"commit {commit[:10]} has no {LOCK}: run `dvc repro export@{name}` and commit it")

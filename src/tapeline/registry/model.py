@@ -1,4 +1,4 @@
-"""What a version's `model.json` says, read from the bytes that its commit's `dvc.lock` records."""
+"""A version's `model.json`, read from the bytes that its commit's `dvc.lock` records."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,14 +27,14 @@ class Model:
 
     @classmethod
     def of(cls, registry: "Registry", version: "Version") -> "Model":
-        """Read a version's. Raises `InputError` for what is missing or altered."""
+        """Read a version's description. Raises `InputError` for missing or altered files."""
         return cls.at(registry.store, registry.recorded(version).model, version.tag.name)
 
     @classmethod
     def at(cls, store: "Store", md5: str, name: str) -> "Model":
-        """Read one by the MD5 of its folder, from the remote when the cache lacks it; every file of it is checked.
+        """Read a description by the MD5 of the model's folder, from the cache or the remote; every file is checked.
 
-        name: how errors name it.
+        name: the model's name in errors.
         """
         listing = store.listing(md5)
         if DESCRIPTION not in listing:
@@ -60,18 +60,18 @@ class Model:
 
     @property
     def classes(self) -> list[str]:
-        """The names of the classes that its output `class` numbers; none where it foretells none."""
+        """The names of the classes that the output `class` indexes; empty if the model predicts no class."""
         confusion = self.content["metrics"].get("confusion")
         return list(confusion.get("classes", ())) if isinstance(confusion, dict) else []
 
     @property
     def own_inputs(self) -> list[str]:
-        """The inputs that its recipe serves something else than the feature of that name."""
+        """The inputs for which the recipe serves something other than the feature of the same name."""
         return list(self.content.get("own_inputs", ()))
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What validate measured, the single numbers."""
+        """The scalar metrics that validate measured."""
         return {key: float(v) for key, v in self.content["metrics"].items() if isinstance(v, int | float)}
 
 
@@ -118,7 +118,7 @@ class _Confusion(_Part):
 
 
 def described(text: bytes, where: str) -> dict[str, Any]:
-    """Return a description that has what every model's has. Raises `InputError` for another."""
+    """Return a description with all required fields. Raises `InputError` for any other."""
     try:
         content = json_text.mapping(text)
         found = _Description.model_validate(content)

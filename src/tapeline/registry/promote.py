@@ -1,7 +1,7 @@
-"""Promote: what a verdict has allowed becomes live in a stage.
+"""Promote a version: make it live in a stage, if its verdict allows it.
 
-The serving folder comes first and the tag second, and both are safe to repeat: a process that was killed on the way
-left either the old version or the new one in each, and running again brings them together.
+The serving folder is written first and the tag second, and both are safe to repeat: a process that was killed in
+between left either the old or the new version in each, and running again makes them consistent.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from tapeline.runtime.errors import InputError, RunError, VerdictNo
 
 
 def check(registry: Registry, version: Version, stage: str, *, approved_by: str | None) -> Assignment | None:
-    """Raise `InputError` for what no verdict could allow; return the assignment when the version is live already."""
+    """Raise `InputError` for what no verdict could allow; return the assignment if the version is already live."""
     asked = registry.settings.stages[registry.stage(stage)]
     registry.repository.identity()
     found = registry.state(version.name)
@@ -27,7 +27,7 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
 
 
 def settle(registry: Registry, version: Version, stage: str) -> None:
-    """Put what is live already in place again, where it is served from and is missing; be `alone`."""
+    """Restore the serving folder of a version that is already live; hold the registry's lock (`alone`)."""
     registry.align(version.name, make=stage == registry.settings.served)
 
 
@@ -42,8 +42,8 @@ def promote(
 ) -> Assignment:
     """Make a version live in a stage; the verdict goes into the tag.
 
-    Raises `VerdictNo` with the numbers for a verdict of no, `InputError` for an approval that is asked for and missing
-    and for a version that skips a stage, `RunError` when another version became live since the verdict was given.
+    Raises `VerdictNo` with the numbers for a negative verdict, `InputError` for a required approval that is missing
+    and for a version that skips a stage, `RunError` if another version became live since the verdict.
     """
     with registry.alone():
         if live := check(registry, version, stage, approved_by=approved_by):

@@ -1,4 +1,4 @@
-"""Register: the commit whose `dvc.lock` holds the model gets the tag `NAME@vX.Y.Z`."""
+"""Register a model: tag the commit whose `dvc.lock` records it with `NAME@vX.Y.Z`."""
 
 import hashlib
 import json
@@ -29,11 +29,10 @@ def register(
 ) -> Version:
     """Tag a commit as the next version of a model, and return it.
 
-    bump: which of the three numbers grows; version: the very number instead. revision: a commit that need not be
-    checked out, such as the branch of an isolated run; else HEAD. Raises `InputError`, and makes no tag, when HEAD is
-    on no branch or dirty, when outs or code are not those of the commit's `dvc.lock`, when the commit lacks the
-    artifact or the machine's description, or when the bytes are not in the cache and (where one is set) in the default
-    remote.
+    bump: which of the three numbers to increment; version: an explicit number instead. revision: a commit that need
+    not be checked out, such as the branch of an isolated run; else HEAD. Raises `InputError`, and makes no tag, if HEAD
+    is detached or dirty, if outputs or code differ from the commit's `dvc.lock`, if the commit lacks the artifact or
+    the machine's description, or if the bytes are not in the cache and (where one is set) in the default remote.
     """
     names.check_name(name)
     registry.params.pipeline(name)
@@ -75,7 +74,7 @@ def _check_branch(registry: Registry) -> None:
 
 
 def _check_tree(registry: Registry, recorded: Recorded) -> None:
-    """Check that what the model is made of, and what says so, is committed; nothing else need be."""
+    """Check that the model's dependencies, and the files that record them, are committed; nothing else need be."""
     repository, folder = registry.repository, registry.project.folder
     said = (
         PARAMS,
@@ -108,10 +107,10 @@ def _check_version(found: state.State, wanted: str, head: str) -> None:
 
 
 def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> None:
-    """Check that what made the model can be had again: each dependency is in the commit as it was, or DVC's own."""
+    """Check that the model is reproducible: each dependency is unchanged in the commit, or tracked by DVC."""
     tracked = registry.repository.tracked(commit)
     top, folder = registry.repository.top, registry.project.folder
-    # What a folder's MD5 leaves out is asked of the rules that are checked out.
+    # Which files a folder's MD5 leaves out is decided by the checked-out `.dvcignore`.
     rules = folder / ".dvcignore"
     same_rules = (registry.repository.read(commit, rules.name) or "") == (
         rules.read_text().removesuffix("\n") if rules.is_file() else ""
@@ -139,12 +138,12 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
 
 
 def _of_git_alone(within: list[str]) -> bool:
-    """Return whether a folder with these files has nothing that Git ignores there and DVC keeps."""
+    """Return whether Git alone tracks a folder with these files: none is ignored by Git or tracked by DVC."""
     return bool(within) and not any(PurePosixPath(name).suffix == ".dvc" or ".gitignore" in name for name in within)
 
 
 def _folder_digest(registry: Registry, commit: str, folder: str, within: list[str]) -> str:
-    """Return a folder's MD5 as DVC has it: that of the list of its files, without those of `.dvcignore`."""
+    """Return a folder's MD5 as DVC computes it: of the list of its files, without those in `.dvcignore`."""
     repository = registry.repository
     entries = [
         {"md5": repository.digest(commit, name), "relpath": name.removeprefix(f"{folder}/")}
@@ -156,7 +155,7 @@ def _folder_digest(registry: Registry, commit: str, folder: str, within: list[st
 
 
 def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> None:
-    """Check that the commit's `params.yaml` has each parameter as the lock has it."""
+    """Check that the commit's `params.yaml` and `engine.lock` have the values that its `dvc.lock` records."""
     try:
         params = yaml_text.parsed(registry.repository.read(commit, PARAMS) or "")
     except yaml_text.NotYaml:
@@ -173,7 +172,7 @@ def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> No
 
 
 def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
-    """Return whether a committed lock of another folder of the repository has it among its outs, or inside of one."""
+    """Return whether a committed lock of another folder in the repository has `path` as an output, or inside one."""
     top = registry.repository.top
     for lock in registry.repository.tracked(commit):
         if PurePosixPath(lock).name != lock_file.LOCK:
@@ -181,7 +180,7 @@ def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
         try:
             stages = dvc_lock.stages(registry.repository.git("show", f"{commit}:{lock}"))
         except ValueError:
-            continue  # cut or altered, so it records nothing
+            continue  # truncated or altered, so it records nothing
         outs = (out["path"] for stage in stages.values() for out in stage.get("outs", ()))
         if any(path.is_relative_to((top / lock).parent / out) for out in outs):
             return True
@@ -196,7 +195,7 @@ def _check_kept(registry: Registry, md5: str) -> None:
 
 
 def _check_artifact(registry: Registry, commit: str, name: str) -> None:
-    """Check that GTO and DVC would find the model: `dvc artifacts get` reads the commit's `dvc.yaml`."""
+    """Check that GTO and DVC can find the model: `dvc artifacts get` reads the commit's `dvc.yaml`."""
     text = registry.repository.read(commit, "dvc.yaml") or ""
     try:
         path = yaml_text.parsed(text)["artifacts"][name]["path"]
@@ -209,7 +208,7 @@ def _check_artifact(registry: Registry, commit: str, name: str) -> None:
 
 
 def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
-    """Return on which machine and with which libraries the model was made."""
+    """Return the machine and the libraries with which the model was made."""
     path = f"runs/{name}/environment.json"
     text = registry.repository.read(commit, path)
     if text is None:
@@ -230,7 +229,7 @@ def _record(
     environment: dict[str, Any],
     flow_run: str | None,
 ) -> dict[str, Any]:
-    """Return what the tag says: enough to trace the version with Git alone."""
+    """Return the tag's record: enough to trace the version with Git alone."""
     return {
         "commit": commit,
         "model": {"path": f"models/{recorded.name}", "md5": recorded.model},

@@ -1,4 +1,4 @@
-"""The registry of one project: where its tags, its lock and its serving folder are.
+"""The registry of one project: its tags, its lock and its serving folders.
 
 registry = Registry.open(Project.find(), params)
 with registry.alone():
@@ -29,26 +29,26 @@ from tapeline.runtime.errors import InputError, TapelineError, plain
 
 @dataclass(frozen=True)
 class Registry:
-    """A project with its repository and its bytes."""
+    """A project with its Git repository and its DVC store."""
 
     project: Project
     params: Params
     repository: Repository
     store: Store
     warned: set[str] = field(default_factory=set)
-    """The tags that were said to be left out: once a command."""
+    """The quarantined tags that were already reported: once per command."""
 
     @classmethod
     def for_model(cls, project: Project, model: str) -> "Registry":
-        """Open the registry for one model (`NAME`, `NAME@V` or `NAME#STAGE`); mistakes of others do not matter to it.
+        """Open the registry for one model (`NAME`, `NAME@V` or `NAME#STAGE`); other pipelines' errors do not matter.
 
-        Raises `InputError` for the mistakes in `params.yaml` of the model's own pipeline.
+        Raises `InputError` for errors in `params.yaml` that concern the model's own pipeline.
         """
         return cls.open(project, Params.load_for(project.folder, pipeline=re.split("[@#]", model)[0]))
 
     @classmethod
     def open(cls, project: Project, params: Params) -> "Registry":
-        """Raises `InputError` outside a Git repository with a commit."""
+        """Open the registry of a project. Raises `InputError` outside a Git repository with a commit."""
         return cls(project, params, Repository(project.folder), Store(project.folder))
 
     @property
@@ -62,11 +62,11 @@ class Registry:
         return self.project.shared / "registry"
 
     def artifact(self, name: str) -> Artifact:
-        """Return a model as GTO names it."""
+        """Return a model with its GTO name."""
         return Artifact(name, self.repository.inside)
 
     def state(self, name: str) -> State:
-        """Return what the tags say of one model."""
+        """Return one model's state according to the tags."""
         found = state.read(self.repository.tags(), self.artifact(name))
         self._warn(found)
         return found
@@ -78,7 +78,7 @@ class Registry:
                 _say(f"the tag {one.tag.name} is left out: {one.why}; `git tag --delete '{one.tag.name}'` removes it")
 
     def version_of(self, name: str, commit: str) -> Version | None:
-        """Return the version that has a commit, else the newest whose model has the very bytes of the commit's."""
+        """Return the version of a commit, else the newest whose model has the same bytes as the commit's."""
         versions = list(reversed(self.state(name).versions.values()))
         of_commit = next((version for version in versions if version.commit == commit), None)
         if of_commit or not versions:
@@ -87,7 +87,7 @@ class Registry:
         return next((version for version in versions if self.recorded(version).model == model), None)
 
     def states(self) -> dict[str, State]:
-        """Return what the tags say of this project's models, by name."""
+        """Return the states of this project's models according to the tags, by name."""
         inside = self.repository.inside
         found = (s for s in state.read_all(self.repository.tags()).values() if s.artifact.folder == inside)
         states = {state.artifact.name: state for state in found}
@@ -96,12 +96,12 @@ class Registry:
         return states
 
     def serving(self, name: str) -> Serving:
-        """Return a model's serving folder, which is the main checkout's whatever worktree this is."""
+        """Return a model's serving folder, which is in the main checkout even for a worktree."""
         main = self.repository.common.parent if self.repository.common.name == ".git" else self.repository.top
         return Serving(main / self.repository.inside / "serving" / name)
 
     def recorded(self, version: Version) -> lock_file.Recorded:
-        """Return what the lock of a version's commit says."""
+        """Return what the lock of a version's commit records."""
         return lock_file.recorded(self.repository, version.commit, version.name)
 
     def stage(self, name: str) -> str:
@@ -112,7 +112,7 @@ class Registry:
         return name
 
     def version(self, reference: Reference) -> Version:
-        """Return the version meant: by number, live in a stage, or the highest. Raises `InputError` for none."""
+        """Return the referenced version: by number, live in a stage, or the highest. Raises `InputError` if none."""
         found = self.state(reference.name)
         if not found.versions:
             raise InputError(
@@ -130,20 +130,20 @@ class Registry:
         return found.versions[reference.version]
 
     def version_numbered(self, name: str, number: str) -> Version:
-        """Return a version by its number. Raises `InputError` when there is none."""
+        """Return a version by its number. Raises `InputError` if there is none."""
         return self.version(Reference(name, version=number))
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Be the only command that changes this registry; wait for another one, and say once for whom."""
+        """Hold the registry's lock; wait for another command that holds it, and report once which one."""
         with processes.exclusive(self.work / "lock", waiting=_say):
             yield
 
     def align(self, name: str, *, make: bool = False) -> None:
-        """Bring the serving folder in line with the tags: what is live by them is its highest integer.
+        """Align the serving folder with the tags: the live version becomes its highest integer.
 
-        Does nothing where there is no folder, because not every machine serves, unless it is to `make` it. Empties the
-        folder only where what was live was taken back by a tag.
+        Does nothing without a folder, because not every machine serves, unless `make` is set. Empties the folder only
+        if a tag has unassigned what was live.
         """
         serving = self.serving(name)
         if not (serving.exists or make):
@@ -151,7 +151,7 @@ class Registry:
         found = self.state(name)
         live = found.live(self.settings.served)
         if live is None:
-            # A stage that nothing was ever in may be a new one of params.yaml, whose folder is still the last one's.
+            # A stage that never had a version may be new in params.yaml; the folder is still the former stage's.
             if any(event.stage == self.settings.served for event in found.assignments):
                 serving.clear()
         else:
@@ -159,7 +159,7 @@ class Registry:
         serving.tidy()
 
     def align_quietly(self, name: str) -> None:
-        """Align for a command that only shows; say what is in the way, and go on."""
+        """Align for a command that only shows; warn on failure, and continue."""
         if not self.serving(name).exists:
             return
         if any(self.state(name).quarantined):
@@ -178,14 +178,14 @@ class Registry:
             _say(f"the serving folder of {name} is not in line with the tags: {error}")
 
     def next_tag(self, name: str, stage: str) -> str:
-        """Return the tag that the next assignment makes; be `alone`."""
+        """Return the tag of the next assignment; hold the lock (`alone`)."""
         artifact = self.artifact(name)
         return f"{artifact.tag}#{stage}#{state.counter(self.repository.tag_names(), artifact) + 1}"
 
     def assign(self, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
-        """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; be `alone`.
+        """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; hold the lock.
 
-        Needs the bytes of this version only, so that one goes back from what cannot be had any more.
+        Needs only this version's bytes, so that a rollback works even if the current version's bytes are lost.
         """
         if stage == self.settings.served:
             tagging.wait_for_next_second(self.repository)  # here, so that folder and tag change close together

@@ -1,4 +1,4 @@
-"""Git as the registry reads it: commits, their files, and annotated tags."""
+"""The registry's view of Git: commits, their files, and annotated tags."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ FIELDS = ("refname:strip=2", "objecttype", "*objectname", "taggerdate:unix", "ta
 
 @dataclass(frozen=True)
 class Tag:
-    """One annotated tag: what it is on, who made it when (seconds since 1970), and its message."""
+    """One annotated tag: its commit, who made it when (seconds since 1970), and its message."""
 
     name: str
     commit: str
@@ -31,7 +31,7 @@ class Repository:
         lines = self.git("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir").splitlines()
         self.top, self.common = (Path(line).resolve() for line in lines)
         self.inside = folder.resolve().relative_to(self.top).as_posix().removeprefix(".")
-        """The project's folder as seen from the repository's root; empty for the root itself."""
+        """The project's folder relative to the repository's root; empty for the root itself."""
         head = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if head is None:
             raise InputError(f"{self.top} has no commit yet: a version is a tag on one")
@@ -42,44 +42,44 @@ class Repository:
         return self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
 
     def remote(self) -> str | None:
-        """Return the first Git remote's name; None where there is none."""
+        """Return the first Git remote's name; None if there is none."""
         return next(iter(self.git("remote").split()), None)
 
     def changed(self) -> list[str]:
-        """Return the tracked files that differ from HEAD, by their path from the root."""
+        """Return the tracked files that differ from HEAD, as paths from the root."""
         return [
             entry[3:] for entry in self.git("status", "--porcelain", "-z", "-uno", "--no-renames").split("\0") if entry
         ]
 
     def tracked(self, commit: str) -> set[str]:
-        """Return every file of a commit by its path from the root."""
+        """Return all files of a commit, as paths from the root."""
         return set(self.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).split("\0"))
 
     def read(self, commit: str, path: str) -> str | None:
-        """Return a file of the project's folder as it is in a commit; None where it is not there."""
+        """Return the content of a file of the project's folder in a commit; None if it does not exist there."""
         inner = f"{self.inside}/{path}" if self.inside else path
         return self.git.ask("show", f"{commit}:{inner}")
 
     def digest(self, commit: str, path: str) -> str | None:
-        """Return the MD5 of a file of a commit, by its path from the root, as DVC has it; None for another thing."""
+        """Return the MD5 that DVC has for a file of a commit, by path from the root; None if it is not a file."""
         content = self.git.blob(commit, path)
         return None if content is None else hashlib.md5(content, usedforsecurity=False).hexdigest()
 
     def run(self, commit: str, path: str) -> dict[str, str]:
-        """Return the flow run that wrote a file of the project's folder, as its commit's trailers say; else nothing."""
+        """Return the flow run that wrote a file of the project's folder, from its commit's trailers; else empty."""
         form = "%(trailers:key=Flow-run,valueonly)%x00%(trailers:key=Flow-run-id,valueonly)"
         name, _, identifier = self.git("log", "-1", f"--format={form}", commit, "--", path).partition("\0")
         return {"name": name.strip(), "id": identifier.strip()} if name.strip() else {}
 
     def identity(self) -> str:
-        """Return who would be the author of a tag. Raises `InputError` when Git does not know."""
+        """Return the identity that would author a tag. Raises `InputError` if Git has none."""
         who = self.git.ask("var", "GIT_COMMITTER_IDENT")
         if who is None:
             raise InputError("Git does not know who you are: set `git config user.name` and `user.email`")
         return who.rsplit(" ", 2)[0]
 
     def tag_names(self) -> list[str]:
-        """Return every tag's name, of lightweight tags too."""
+        """Return the names of all tags, lightweight ones included."""
         return self.git("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").splitlines()
 
     def tags(self) -> list[Tag]:

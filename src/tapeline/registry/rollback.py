@@ -1,7 +1,7 @@
-"""Roll back: what was live before becomes so again, without a gate and without TensorFlow; history is kept.
+"""Roll back: make the previous version live again, without a gate and without TensorFlow; history is kept.
 
-Going one step back is not safe to repeat, so what is under way is noted first, with the tag that it makes: a rollback
-that was killed after that tag is finished by the next one, which does not go a step further.
+Going back one step is not safe to repeat, so a rollback first writes a note with the tag that it will make: one that
+was killed after making the tag is finished by the next rollback, which then does not go back another step.
 """
 
 import sys
@@ -16,9 +16,9 @@ from tapeline.runtime.errors import InputError
 
 
 def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None) -> tuple[str, Assignment]:
-    """Make the version live that was so before (or `to`); return what was live, and the assignment.
+    """Make the previous version (or `to`) live; return what was live, and the assignment.
 
-    Raises `InputError` when nothing is live, when there is none before, and for a version that was never there.
+    Raises `InputError` if nothing is live, if there is no previous version, or if `to` was never in the stage.
     """
     registry.stage(stage)
     registry.repository.identity()
@@ -52,7 +52,7 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
 
 
 def _say_passed(found: State, stage: str, number: str) -> None:
-    """Say which tags a step back has gone over: they are left out, so nobody can say what they made live."""
+    """Print which quarantined tags a step back may have skipped: what they made live is unknown."""
     passed = [one.tag.name for one in found.quarantined if one.version or f"#{stage}" in one.tag.name]
     if passed:
         print(f"tapeline: stepping over {', '.join(passed)}, to {number}", file=sys.stderr, flush=True)
@@ -69,9 +69,9 @@ def _before(found: State, live: Assignment) -> str:
 
 
 def _cut(note: Path, live: Assignment) -> tuple[str, str]:
-    """Return from where and to where a rollback went that was killed before it could say so; nothing if none was.
+    """Return the source and target of a rollback that was killed after making its tag, else the live version and "".
 
-    It was killed after its tag when that is live; the same tag by another command is none of a rollback.
+    That is so if the noted tag is live and was made by a rollback, not by another command.
     """
     try:
         noted = json_text.parsed(files.read_bytes(note))

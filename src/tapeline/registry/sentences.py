@@ -1,4 +1,4 @@
-"""A check of a verdict as a sentence for people, with its numbers."""
+"""Render a verdict's check as a sentence with its numbers."""
 
 import math
 from collections.abc import Mapping
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def sentence(check: Mapping[str, Any]) -> str:
-    """Return a check as a sentence. Raises `KeyError`, `TypeError` or `ValueError` for one that no gate makes."""
+    """Return a check as a sentence. Raises `KeyError`, `TypeError` or `ValueError` for a malformed check."""
     if "said" in check:
         return str(check["said"])
-    # What JSON has as null was not finite; a bound that was not asked for is null as well.
+    # In JSON, null stands for a non-finite number; only in a bound does it mean that there is none.
     check = {key: math.nan if value is None and key not in ("min", "max") else value for key, value in check.items()}
     if check["kind"] == "paired":
         return _paired_sentence(check)

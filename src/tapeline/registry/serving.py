@@ -1,7 +1,7 @@
-"""The serving folder in TensorFlow Serving's layout: `serving/<name>/<integer>/`, the highest integer is live.
+"""The serving folder in TensorFlow Serving's layout: `serving/<name>/<integer>/`; the highest integer is live.
 
-It is a projection of the tags: made from them, and brought in line with them by every later command. Integers only
-grow, and the folder before the highest stays, so that whoever is reading it can finish.
+The folder is derived from the tags and aligned with them by every later command. Integers only grow, and the
+second-highest stays, so that a process that is still reading it can finish.
 """
 
 import os
@@ -17,7 +17,7 @@ from tapeline.runtime.errors import InputError
 INDEX = "version.json"
 SAVED_MODEL = "saved_model/"
 KEPT = 2
-"""How many integers stay: the live one and the one before."""
+"""How many integers are kept: the live one and the previous one."""
 
 
 class Serving:
@@ -39,14 +39,14 @@ class Serving:
         return sorted(int(name) for name in found if name.isascii() and name.isdecimal())
 
     def live(self) -> dict[str, Any] | None:
-        """Return what the highest integer says it is, if every one of its files has the recorded bytes."""
+        """Return the index of the highest integer, if all its files have the recorded bytes."""
         numbers = self.integers()
         return intact(self.folder / str(numbers[-1])) if numbers else None
 
     def put(self, version: str, md5: str, store: Store) -> None:
-        """Make a version the highest integer; nothing to do when it is. The bytes are checked against `md5`.
+        """Make a version the highest integer, unless it already is. The bytes are checked against `md5`.
 
-        Written aside, flushed and renamed: at no moment is there a half.
+        Written to a temporary folder, flushed and renamed: no partial version is ever visible.
         """
         live = self.live()
         if live and (live["version"], live["model"]) == (version, md5):
@@ -69,7 +69,7 @@ class Serving:
         files.sync(self.folder)
 
     def tidy(self) -> None:
-        """Remove what is no longer read: all but the last integers, and what a killed process left aside."""
+        """Remove what is no longer read: all but the last integers, and a killed process's temporary folders."""
         for number in self.integers()[:-KEPT]:
             self._remove(number)
         for left in self.folder.glob(f".*{files.PARTIAL}"):
@@ -94,7 +94,7 @@ class Serving:
 
 
 def intact(folder: Path) -> dict[str, Any] | None:
-    """Return the index of a served version when exactly its files are there with their recorded bytes."""
+    """Return the index of a served version if exactly its files are there, with their recorded bytes."""
     try:
         index: dict[str, Any] = json_text.mapping(files.read_bytes(folder / INDEX))
     except (OSError, InputError, ValueError):

@@ -1,4 +1,4 @@
-"""The bytes of a version: out of DVC's cache, brought from the remote where they are not there, and always checked."""
+"""The bytes of a version: from DVC's cache, else fetched from the remote, and always checked."""
 
 import hashlib
 import os
@@ -16,17 +16,17 @@ from tapeline.runtime.errors import InputError, RunError
 
 
 class Store:
-    """DVC's cache and default remote of a project, opened when they are first needed (half a second)."""
+    """DVC's cache and default remote of a project, opened on first use (half a second)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._opened: Any = None
 
     def listing(self, md5: str) -> dict[str, str]:
-        """Return the MD5 of each file in a recorded folder, by its path in it; those of a file under the empty path.
+        """Return the MD5 of each file in a recorded folder, by relative path; for a single file, under the empty path.
 
-        Brings the listing itself from the remote. Raises `InputError` for what is nowhere, for altered bytes, and
-        for a path that leaves the folder.
+        Fetches the listing from the remote if needed. Raises `InputError` for missing or altered bytes, and for a path
+        that leaves the folder.
         """
         if not md5.endswith(".dir"):
             return {"": md5}
@@ -37,9 +37,9 @@ class Store:
             raise InputError(f"{md5} is no list of a folder's files: {LOCK} was altered") from None
 
     def bring(self, md5: str) -> Path:
-        """Return the cached file of one object, from the remote when the cache lacks it. Its bytes are checked.
+        """Return the cached file of one object, fetched from the remote if the cache lacks it. Its bytes are checked.
 
-        Raises `InputError` when neither has it, or when what the cache has was altered.
+        Raises `InputError` if neither has it, or if the cached file was altered.
         """
         path = self.path(md5)
         if not path.is_file():
@@ -49,19 +49,19 @@ class Store:
         return path
 
     def path(self, md5: str) -> Path:
-        """Return where the cache keeps an object, there or not."""
+        """Return an object's path in the cache, whether it exists or not."""
         if not MD5.fullmatch(md5):
             raise InputError(f"{md5!r} is no MD5: dvc.lock was altered")
         return Path(self._repo.cache.local.path) / md5[:2] / md5[2:]
 
     def missing(self, md5: str) -> list[str]:
-        """Return the objects of an out that the cache lacks."""
+        """Return the objects of an output that the cache lacks."""
         if not self.path(md5).is_file():
             return [md5]
         return [part for part in self.listing(md5).values() if not self.path(part).is_file()]
 
     def missing_in_remote(self, md5: str) -> list[str]:
-        """Return the objects of a cached out that the default remote lacks; none where no remote is set."""
+        """Return the objects of a cached output that the default remote lacks; empty if no remote is set."""
         remote = self._remote()
         if remote is None:
             return []
@@ -69,9 +69,9 @@ class Store:
             return [part for part in (md5, *self.listing(md5).values()) if not remote.exists(part)]
 
     def write(self, md5: str, folder: Path, *, below: str = "") -> None:
-        """Copy the files of a recorded folder that are below a path in it, checking each copy.
+        """Copy a recorded folder's files whose paths start with `below`, checking each copy.
 
-        folder: an empty one. Raises `InputError` as `listing` and `bring` do.
+        folder: must be empty. Raises `InputError` as `listing` and `bring` do.
         """
         for name, part in self.listing(md5).items():
             if not name.startswith(below):
@@ -84,9 +84,9 @@ class Store:
                 raise RunError(f"{target} is not what was copied into it: the disk or its memory is faulty")
 
     def kept(self, md5: str, folder: Path) -> Path:
-        """Return `folder` with exactly the files of a recorded folder, which are copied when they are not there.
+        """Return `folder` with exactly the files of a recorded folder, copying them if needed.
 
-        Two at once copy once. The time of the folder is that of its last use, by which `tapeline prune` goes.
+        Concurrent callers copy once. The folder's mtime is its last use, which `tapeline prune` reads.
         """
         with processes.exclusive(folder.with_name(f"{folder.name}.lock"), waiting=_nothing):
             if not self._holds(folder, md5):
@@ -115,7 +115,7 @@ class Store:
                 partial.unlink(missing_ok=True)
 
     def _remote(self) -> Any:
-        """Return the default remote's objects; None where no remote is set. Raises `InputError` for a wrong setting."""
+        """Return the default remote's objects; None if no remote is set. Raises `InputError` for an invalid setting."""
         from dvc.config import NoRemoteError
         from dvc.exceptions import DvcException
 
@@ -137,11 +137,11 @@ class Store:
         return self._opened
 
     def ignores(self, path: Path) -> bool:
-        """Return whether `.dvcignore` keeps a file out of the folders that DVC records."""
+        """Return whether `.dvcignore` excludes a file from the folders that DVC records."""
         return bool(self._repo.dvcignore.is_ignored_file(str(path)))
 
     def stale(self, name: str) -> str:
-        """Return the first stage of the model's chain that `dvc repro` would run and why; empty when none."""
+        """Return the first stage of the model's chain that `dvc repro` would run, and why; empty if none."""
         check_files(self._folder)
         with in_one_line(InputError):
             check_dependencies(self._repo.index.stages)
@@ -158,11 +158,11 @@ class Store:
 
 
 def _nothing(_line: str) -> None:
-    """Nobody is told: a copy takes moments."""
+    """Report nothing: a copy takes only moments."""
 
 
 def safe(path: str) -> str:
-    """Return a relative path that stays in its folder. Raises `InputError` for another."""
+    """Return a relative path that stays in its folder. Raises `InputError` for any other."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or not path or ".." in parts.parts or "\\" in path or "\0" in path:
         raise InputError(f"{path!r} would leave its folder: the record was altered")
@@ -170,7 +170,7 @@ def safe(path: str) -> str:
 
 
 def md5_of(path: Path) -> str:
-    """Return the MD5 of a file's bytes, as DVC has it."""
+    """Return the MD5 of a file's bytes, as DVC computes it."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
@@ -183,5 +183,5 @@ def _one_line(what: str) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise InputError(what) from None
-    except Exception as error:  # whatever the remote's own library raises
+    except Exception as error:  # the remote's library may raise anything
         raise RunError(f"{what} ({type(error).__name__}: {' '.join(str(error).split())})") from None

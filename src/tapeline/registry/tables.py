@@ -10,7 +10,7 @@ from tapeline.runtime.errors import plain
 
 
 def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, str]]:
-    """Return a row for each version, the highest of each model first: where it is live, when it was registered."""
+    """Return a row for each version, highest first per model: where it is live, when it was registered."""
     rows = []
     for state in states:
         live = {stage: event.version for stage in stages if (event := state.live(stage))}
@@ -45,7 +45,7 @@ def history(state: State) -> list[dict[str, str]]:
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
-    """Return rows as aligned columns under their names."""
+    """Return rows as aligned columns with a header."""
     if not rows:
         return ""
     cells = [list(rows[0]), *([plain(cell) for cell in row.values()] for row in rows)]

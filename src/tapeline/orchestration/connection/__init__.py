@@ -1,1 +1,1 @@
-"""The Prefect server that a flow talks to: the configured one, or one of its own."""
+"""The Prefect server that a flow talks to: the configured one, or a temporary one."""

@@ -1,4 +1,4 @@
-"""Which Prefect server a flow talks to: the configured one, else a temporary one.
+"""Connect a flow to a Prefect server: the configured one, else a temporary one.
 
 with prefect_api(project, say=print) as connect:
     from tapeline.orchestration.flows.training import training     # while the server starts
@@ -20,11 +20,11 @@ API = "PREFECT_API_URL"
 
 @contextmanager
 def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Callable[[], None]]:
-    """Yield a function that lets Prefect talk to a server, and end the server afterwards if it is a temporary one.
+    """Yield a function that connects Prefect to a server, and stop the server afterwards if it is a temporary one.
 
-    A server can be configured in the environment, a profile or one of Prefect's files, which only Prefect can
-    tell; so one that nobody has named in the environment is started before Prefect is asked. The function raises
-    `RunError` when it did not start.
+    A server can be configured in the environment, a profile or one of Prefect's files, and only Prefect can read
+    all of these. So unless the environment names a server, a temporary one is started before Prefect is asked.
+    The function raises `RunError` if the server did not start.
     """
     with ExitStack() as importing:
         importing.enter_context(imports.lasting())
@@ -59,7 +59,7 @@ def _connect(server: LocalServer) -> None:
 
 
 def _send_the_rest() -> None:
-    """Wait for the threads that send states and lines: they would end later than the server."""
+    """Wait for the threads that send states and log lines: they would outlive the server."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 

@@ -1,4 +1,4 @@
-"""Prefect's server as uvicorn starts it, in three quarters of its own time and gone in half a second."""
+"""Prefect's server as uvicorn starts it: starts in three quarters of the usual time and stops in half a second."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def create() -> "FastAPI":
-    """Return the ASGI application of the environment's settings."""
+    """Return the ASGI application configured by the environment."""
     with imports.lasting():
         from prefect.server.api.server import create_app
 

@@ -1,20 +1,20 @@
-"""What Prefect says in a flow's log and nobody needs."""
+"""Filters for noise in a flow's log."""
 
 import logging
 
 
 def drop_address() -> None:
-    """Leave out `View at http://…`: a temporary server has no user interface there."""
+    """Drop `View at http://…`: a temporary server has no user interface there."""
     logging.getLogger("prefect.flow_runs").addFilter(_is_no_address)
 
 
 def drop_repetition() -> None:
-    """Leave out `Task run failed with state: …` and a traceback of nothing; `Finished in state …` says it as well."""
+    """Drop `Task run failed with state: …` and its empty traceback; `Finished in state …` says the same."""
     logging.getLogger("prefect.task_runs").addFilter(_is_no_empty_traceback)
 
 
 def drop_remaining() -> None:
-    """Leave out `Still processing items: …` of the worker that sends events, for which a flow's end waits anyway."""
+    """Drop `Still processing items: …` of the event worker; a flow's end waits for that worker anyway."""
     logging.getLogger("EventsWorker").addFilter(_is_no_rest)
 
 

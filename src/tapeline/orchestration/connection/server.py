@@ -1,16 +1,16 @@
-"""A Prefect server where none is configured: up in 2.5 s, gone when its user is, however that one ended.
+"""A Prefect server for when none is configured: up in 2.5 s, and gone with its user, however that one ended.
 
     with LocalServer(project.shared, say=print) as server:
-        url = server.ready()     # what takes time is better done before: the server is starting already
+        url = server.ready()     # do slow work before this line: the server is already starting
 
-Prefect's own temporary server takes several times as long, and outlives a flow that was killed. This one gets a
-listening socket, so that no port can be lost and nobody has to ask whether it is up: the first request waits.
+Prefect's own temporary server takes several times as long, and outlives a flow that was killed. This one inherits a
+listening socket, so that no other process can take its port and nobody has to poll: the first request waits.
 
-Its database stays in `.tapeline/prefect/<version>/`, where later runs find it made (making one takes 5 s) and people
-find their history: `PREFECT_HOME=.tapeline/prefect/3.8.8 prefect server start`. Several flows at once have a server
-each over the one file: SQLite's write-ahead log is made for that, and Prefect waits for a minute at its lock. Only
-the making of the database is not safe against another or against being cut off, so a lock is held meanwhile, and a
-database without the mark of completion is made anew.
+Its database stays in `.tapeline/prefect/<version>/`, where later runs reuse it (creating one takes 5 s) and people
+find their history: `PREFECT_HOME=.tapeline/prefect/3.8.8 prefect server start`. Concurrent flows have a server each
+on the same file: SQLite's write-ahead log allows that, and Prefect waits up to a minute for its lock. Only creating
+the database is not safe against a second process or an interruption, so it happens under a lock, and a database
+without the completion marker is created again.
 """
 
 import http.client
@@ -38,14 +38,14 @@ CODE = str(Path(__file__).resolve().parents[3])
 """Where this package is imported from."""
 
 PATIENCE = 120.0
-"""Seconds until a server that does not answer is given up."""
+"""Seconds to wait for a server that does not answer."""
 
 
 class LocalServer:
-    """A server process; `state` is the project's folder for what is not an out, `say` hears for whom it waits.
+    """A server process; `state` is the project's folder for non-outputs, `say` is told what it waits for.
 
-    Without a `port` it takes a free one and serves one flow. With one it has the user interface and the scheduler too,
-    and its end does not end this process.
+    Without a `port`, the server takes a free one and serves one flow. With a `port`, it runs the user interface and
+    the scheduler too, and its end does not end this process.
     """
 
     def __init__(self, state: Path, *, say: Callable[[str], None], port: int = 0) -> None:
@@ -98,13 +98,13 @@ class LocalServer:
 
     @property
     def runs(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._child.returncode is None
 
     def _watch(self) -> None:
-        """End the flow when its server is killed: Prefect would go on asking it for minutes.
+        """End the flow when its server is killed: Prefect would keep retrying for minutes.
 
-        The kernel then ends the stage in order, as when the flow is killed.
+        The kernel then signals the stage to stop cleanly, as when the flow is killed.
         """
         while not self._leaving.wait(0.5):
             if self._child.returncode is not None:
@@ -127,7 +127,7 @@ class LocalServer:
             )
 
     def _environment(self) -> dict[str, str]:
-        """Return an environment in which no setting of the user's own servers counts."""
+        """Return an environment without the settings of the user's own servers."""
         kept = ("PREFECT_SERVER_", "PREFECT_UI_") if self._wanted_port else ()
         inherited = {
             name: value
@@ -136,10 +136,10 @@ class LocalServer:
         }
         own = {"DO_NOT_TRACK": "1", "PREFECT_HOME": str(self._home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
         if self._wanted_port:
-            # The user interface tells the browser this address.
+            # The user interface gives the browser this address.
             own |= {"PREFECT_SERVER_API_HOST": LOOPBACK, "PREFECT_SERVER_API_PORT": str(self._wanted_port)}
         else:
-            # What Prefect sets for its own: no user interface, no scheduler and no other service for later.
+            # As Prefect sets for its own temporary server: no user interface, scheduler or other background service.
             own |= {"PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
         return inherited | own
 

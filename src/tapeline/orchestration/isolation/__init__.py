@@ -1,1 +1,1 @@
-"""A run in a Git worktree of its own that ends as one commit on a branch `runs/<flow run>`."""
+"""A run in its own Git worktree that ends as one commit on a branch `runs/<flow run>`."""

@@ -1,4 +1,4 @@
-"""Find the finished run that has the data, parameters, code and environment of a run that is about to begin."""
+"""Find a finished run with the data, parameters, code and environment of a run that is about to begin."""
 
 import hashlib
 import json
@@ -17,26 +17,26 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, TapelineError
 
 TRAILER = "Parameters"
-"""The line of a run's commit message by which its branch is found without reading its files."""
+"""The trailer of a run's commit message by which its branch is found without reading its files."""
 
 
 def parameters(project: Project, pipeline: str) -> str:
-    """Return a hash of all that `params.yaml` says about a pipeline, right or wrong."""
+    """Return a hash of everything in `params.yaml` about a pipeline, valid or not."""
     try:
         content = yaml_text.parsed(files.read_bytes(project.folder / PARAMS))
         entry = content["pipelines"][pipeline]
         concerned = [pipeline, entry, content["datasets"].get(entry["dataset"]), content["environment"]]
         text = json.dumps(concerned, sort_keys=True, default=str)
-    except (InputError, ValueError, KeyError, TypeError, AttributeError):  # the check that follows says what is wrong
+    except (InputError, ValueError, KeyError, TypeError, AttributeError):  # the check that follows reports it
         text = json.dumps([pipeline])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
-    """Return the record that is what the worktree would make: the ref's own (`main at 8607dbd`), or that of a branch.
+    """Return the record of what the worktree would produce: the ref's own (`main at 8607dbd`), or a branch's.
 
     DVC decides, by its own comparison of commands, parameters, code and data. Branches of other machines count when
-    they have been fetched. `dvc.lock` in the worktree is as it was afterwards.
+    they have been fetched. The worktree's `dvc.lock` is restored afterwards.
     """
     lock = tree.project.folder / LOCK
     if cache := _recorded(tree, pipeline):
@@ -59,7 +59,7 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
 
 
 def branches(git: Git, parameters: str) -> Iterator[str]:
-    """Yield the branches of runs with these parameters, the newest first, local ones and fetched ones."""
+    """Yield the branches of runs with these parameters, local and fetched ones, newest first."""
     form = f"--format=%(trailers:key={TRAILER},valueonly,separator=%2C) %(refname:short)"
     patterns = (f"refs/heads/{RUN_BRANCHES}", f"refs/remotes/*/{RUN_BRANCHES}*")
     for line in git("for-each-ref", "--sort=-committerdate", form, *patterns).splitlines():
@@ -69,9 +69,9 @@ def branches(git: Git, parameters: str) -> Iterator[str]:
 
 
 def _recorded(tree: Worktree, pipeline: str) -> Path | None:
-    """Return DVC's cache if the worktree's `dvc.lock` records what would be made there."""
+    """Return DVC's cache if the worktree's `dvc.lock` is up to date."""
     try:
         with closing(DvcProject(tree.project.folder)) as dvc:
             return dvc.cache if dvc.is_recorded(f"export@{pipeline}") else None
-    except TapelineError:  # what is wrong there is said by the run that follows
+    except TapelineError:  # the run that follows reports it
         return None

@@ -1,14 +1,14 @@
 """An isolated run: a ref in a Git worktree of its own, ending as one commit on `runs/<flow run>`.
 
 with isolated(request, project, flow_run={"name": "brave-otter", "id": "…"}, say=print) as run:
-    if not run.finished:          # else the record of the run that has made the same
+    if not run.finished:          # else the record of an identical earlier run
         ...                       # bring run.project up to date
         run.commit()
-    run.push()                    # both where that is asked for, and also what an earlier run has made
+    run.push()                    # both only on request, and for an earlier run's results too
     run.register()
 
-The checkout in front, its index and its HEAD are not touched. What runs is the ref's own code; what is orchestrated is
-this code's.
+The main checkout, its index and its HEAD are not touched. The stages run the ref's own code; the orchestration is
+this code.
 """
 
 import subprocess
@@ -39,7 +39,7 @@ from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.locks import is_held
 
 SAME = ".same-"
-"""What the locks of runs that would make the same begin with."""
+"""Prefix of the locks that serialize identical runs."""
 
 DAY = 86400.0
 Say = Callable[[str], None]
@@ -47,7 +47,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class IsolatedRun:
-    """A run in its worktree; `finished` is what an earlier run that made the same has left, if there is one."""
+    """A run in its worktree; `finished` is the record of an identical earlier run, if there is one."""
 
     request: Request
     tree: Worktree
@@ -62,7 +62,7 @@ class IsolatedRun:
         return self.tree.project
 
     def commit(self) -> str:
-        """Commit what was made, and return the branch. Raises `RunError`."""
+        """Commit the results, and return the branch. Raises `RunError`."""
         with closing(DvcProject(self.project.folder)) as dvc:
             record = Record.of(_lock(self.project), name=self.tree.branch, cache=dvc.cache)
         commit = commit_run(self.tree, self.request, record, ref=self.ref, flow_run=self.flow_run)
@@ -70,9 +70,9 @@ class IsolatedRun:
         return self.tree.branch
 
     def push(self) -> None:
-        """Push the run's files and branch where that is asked for: an earlier run's too, whose push may have failed.
+        """Push the run's files and branch on request: an earlier run's too, whose push may have failed.
 
-        A commit that is on no branch of a run here is left alone, which is said. Raises `RunError`.
+        A commit that is on no local run branch is not pushed, which is reported. Raises `RunError`.
         """
         if not self.request.push:
             return
@@ -80,12 +80,12 @@ class IsolatedRun:
         if git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{branch}") is None:
             self.say(f"nothing is pushed: {branch} is no run's branch here; `git push` and `dvc push` share it")
             return
-        if self.finished:  # DVC pushes what stands in the worktree's dvc.lock
+        if self.finished:  # DVC pushes what the worktree's dvc.lock lists
             git("checkout", "--quiet", "--force", "--detach", branch)
         push(replace(self.tree, name=branch.removeprefix(RUN_BRANCHES)), self.request.pipeline, say=self.say)
 
     def register(self) -> str | None:
-        """Register the committed model where that is asked for, and return its tag: the one it has, if it has one.
+        """Register the committed model on request, and return its tag: the existing one, if there is one.
 
         Raises `InputError` and `RunError`.
         """
@@ -106,9 +106,9 @@ class IsolatedRun:
 
 @contextmanager
 def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str], say: Say) -> Iterator[IsolatedRun]:
-    """Yield the run, ready to begin, once no other process is making the same.
+    """Yield the run, ready to begin, once no other process does an identical run.
 
-    Raises `InputError` for a ref, a pipeline or an override that is wrong, before anything has run.
+    Raises `InputError` for an invalid ref, pipeline or override, before anything has run.
     """
     git = Git(project.folder)
     ref = request.ref or git.main_branch()
@@ -125,7 +125,7 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
 
 
 def check(project: Project, pipeline: str) -> None:
-    """Check a pipeline of a worktree with the code that stands there. Raises `InputError` with its one line."""
+    """Check a pipeline of a worktree with the worktree's own code. Raises `InputError` with the check's one line."""
     code = code_of(project)
     if code is None:
         pipeline_check.checked(pipeline, start=project.folder)
@@ -144,14 +144,14 @@ def check(project: Project, pipeline: str) -> None:
 
 
 def code_of(project: Project) -> Path | None:
-    """Return the folder with the `tapeline` that a worktree brings; None where the installed one runs."""
+    """Return the folder with the worktree's own `tapeline` package; None where the installed one runs."""
     top = Path(Git(project.folder)("rev-parse", "--path-format=absolute", "--show-toplevel"))
     return next((f / "src" for f in (project.folder, top) if (f / "src" / "tapeline").is_dir()), None)
 
 
 @contextmanager
 def _alone(tree: Worktree, pipeline: str, say: Say) -> Iterator[None]:
-    """Wait for a run that is making the same: it will have been made then."""
+    """Wait for an identical run: its result can then be reused."""
     folder = tree.project.worktrees
     mine = folder / f"{SAME}{tree.commit[:12]}-{parameters(tree.project, pipeline)}"
     with processes.exclusive(mine, waiting=say):
@@ -160,7 +160,7 @@ def _alone(tree: Worktree, pipeline: str, say: Say) -> Iterator[None]:
 
 
 def tidy(folder: Path) -> None:
-    """Take away the locks of old runs that nobody holds; another run may do the same at once."""
+    """Remove the unheld locks of old runs; another run may do the same concurrently."""
     for lock in folder.glob(f"{SAME}*"):
         with suppress(FileNotFoundError):
             if time.time() - lock.stat().st_mtime > DAY and not is_held(lock):
@@ -168,7 +168,7 @@ def tidy(folder: Path) -> None:
 
 
 def bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
-    """Bring what came in with `dvc add` into the worktree: from the cache, else from DVC's remote."""
+    """Check out what was added with `dvc add` into the worktree: from the cache, else from DVC's remote."""
     with closing(DvcProject(project.folder)) as dvc:
         files = [str(path) for path in dvc.raw_data(f"export@{pipeline}")]
     if not files:

@@ -1,4 +1,4 @@
-"""What a pipeline measures in validation, asked of a worktree's own code before anything is trained."""
+"""The names of a pipeline's validation metrics, from a worktree's own code, before anything is trained."""
 
 import subprocess
 import sys
@@ -14,10 +14,10 @@ TOOL = "tapeline/tuning/metric_names.py"
 
 
 def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
-    """Return the metrics' names; None where the code that stands there cannot tell.
+    """Return the metrics' names; None where the worktree's code cannot tell.
 
-    What training depends on is made first; DVC's cache has it for the run that follows. Raises `InputError` for a
-    mistake that would end every training before its first step, `RunError` for a stage that fails.
+    Training's dependencies are built first; DVC's cache has them for the run that follows. Raises `InputError` for
+    invalid input that would end every training before its first step, `RunError` for a stage that fails.
     """
     code = code_of(project)
     if code is None or not (code / TOOL).is_file():

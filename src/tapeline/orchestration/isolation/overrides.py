@@ -1,4 +1,4 @@
-"""Write a run's overrides into a `params.yaml`, whose comments and order stay."""
+"""Write a run's overrides into a `params.yaml`, keeping its comments and order."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from tapeline.runtime.errors import InputError
 
 
 def override(folder: Path, pipeline: str, overrides: Mapping[str, Any]) -> None:
-    """Set each `section.key` of a pipeline in `folder/params.yaml`; no override leaves the file's bytes as they are.
+    """Set each `section.key` of a pipeline in `folder/params.yaml`; without overrides, the file is not touched.
 
-    Raises `InputError` where there is no such pipeline, or where a key leads through something that is no mapping.
+    Raises `InputError` if there is no such pipeline, or if a key leads through something that is not a mapping.
     The values are not checked here.
     """
     if not overrides:
@@ -25,7 +25,7 @@ def override(folder: Path, pipeline: str, overrides: Mapping[str, Any]) -> None:
     text = files.read_bytes(path)
     wanted = _applied(yaml_text.parsed, text, pipeline, overrides, apart=True)
     written = _with_comments(text, pipeline, overrides)
-    if not _says(written, wanted):  # the pipeline shares a part with another one by an anchor, or text needs quotes
+    if not _says(written, wanted):  # an anchor shares a part with another pipeline, or text needs quotes
         written = _dumped(YAML(typ="safe"), wanted)
     if not _says(written, wanted):
         raise InputError(f"overrides {', '.join(overrides)}: a value cannot be written into {PARAMS}")
@@ -33,18 +33,18 @@ def override(folder: Path, pipeline: str, overrides: Mapping[str, Any]) -> None:
 
 
 def _with_comments(text: bytes, pipeline: str, overrides: Mapping[str, Any]) -> str:
-    """Return the file with the overrides and its comments; nothing for one that ruamel's own reader does not take."""
+    """Return the file with the overrides and its comments; an empty string if ruamel cannot read the file."""
     readable = YAML()
     readable.preserve_quotes = True
     readable.width = 4096
     try:
         return _dumped(readable, _applied(readable.load, text, pipeline, overrides))
-    except Exception:  # it is another reader than libyaml, and fails at some comments as any code
+    except Exception:  # not libyaml's parser: some comments make it fail with arbitrary exceptions
         return ""
 
 
 def _says(text: str, wanted: Any) -> bool:
-    """Return whether a YAML text has this value; NaN is NaN here."""
+    """Return whether a YAML text has this value; NaN equals NaN here."""
     try:
         return bool(_comparable(yaml_text.parsed(text)) == _comparable(wanted))
     except yaml_text.NotYaml:
@@ -52,7 +52,7 @@ def _says(text: str, wanted: Any) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    """Return a value that equals itself: no NaN does."""
+    """Return a value with NaN replaced, which does not equal itself."""
     if isinstance(value, dict):
         return {key: _comparable(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -63,7 +63,7 @@ def _comparable(value: Any) -> Any:
 def _applied(
     load: Callable[[bytes], Any], text: bytes, pipeline: str, overrides: Mapping[str, Any], *, apart: bool = False
 ) -> Any:
-    """Return the content with the overrides; apart: whether the pipeline is made to share nothing with another one."""
+    """Return the content with the overrides; `apart` makes the pipeline share nothing with another one."""
     try:
         content = load(text)
         entry = content["pipelines"][pipeline]

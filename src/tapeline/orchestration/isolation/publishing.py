@@ -1,4 +1,4 @@
-"""Push a finished run: its files to DVC's remote and its branch to Git's, where there are any."""
+"""Push a finished run: its files to DVC's remote and its branch to Git's, as far as these exist."""
 
 import subprocess
 import sys
@@ -15,13 +15,13 @@ from tapeline.repository.git import Git
 from tapeline.runtime.errors import RunError
 
 PATIENCE = 3600.0
-"""Seconds until a push that does not end is given up."""
+"""Timeout of a push, in seconds."""
 
 
 def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
-    """Push the outs, then the branch, and say where to; or that there is no remote.
+    """Push the outputs, then the branch, and report where to, or that there is no remote.
 
-    Raises `RunError` with the command that tries it again: the commit is there already.
+    Raises `RunError` with the command to retry: the commit already exists.
     """
     git, folder = Git(tree.project.folder), tree.project.folder
     storage = Config(str(Path(Repo.find_root(str(folder)), ".dvc")), validate=False)["core"].get("remote")
@@ -49,7 +49,7 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
 
 
 def git_remote(git: Git) -> str | None:
-    """Return the remote that Git pushes to: the configured one, else `origin`, else the first."""
+    """Return the remote to push to: the configured one, else `origin`, else the first."""
     remotes = git("remote").splitlines()
     wanted = git.ask("config", "remote.pushDefault") or "origin"
     return wanted if wanted in remotes else next(iter(remotes), None)

@@ -1,4 +1,4 @@
-"""Register what an isolated run has made, or an earlier one: the tag `NAME@vX.Y.Z` on its commit."""
+"""Register the model of an isolated run, or of an earlier one, with the tag `NAME@vX.Y.Z` on its commit."""
 
 import subprocess
 import sys
@@ -23,8 +23,8 @@ def register_run(
 ) -> str:
     """Tag a commit as the next version, push the tag where `push_to` is a remote, and return the tag.
 
-    name: what the commit is called (`runs/brave-otter`). A commit whose model is a version already keeps its tag.
-    Raises `InputError` and `RunError`; the run is committed already.
+    name: the commit's name in messages (`runs/brave-otter`). A commit whose model is already a version keeps its tag.
+    Raises `InputError` and `RunError`; the run is already committed.
     """
     known = Registry.for_model(tree.project, pipeline).version_of(pipeline, revision)
     if known:
@@ -40,7 +40,7 @@ def register_run(
 
 
 def _registered(tree: Worktree, pipeline: str, name: str, revision: str, flow_run: str) -> str:
-    # As a command in the worktree: DVC looks for the stages of the folder that it is called in.
+    # A command in the worktree, because DVC finds stages relative to the working directory.
     answer = subprocess.run(
         [sys.executable, "-P", "-m", "tapeline", "registry", "register", pipeline, "--rev", revision],
         cwd=tree.project.folder,

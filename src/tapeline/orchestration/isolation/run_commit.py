@@ -1,4 +1,4 @@
-"""A finished isolated run as one commit on a branch of its own, made without any checkout."""
+"""Commit a finished isolated run on its own branch, without any checkout."""
 
 from collections.abc import Mapping
 
@@ -11,13 +11,13 @@ from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 
 NO_BRANCH = "0" * 40
-"""What Git calls the old value of a branch that must not exist yet."""
+"""Git's notation for the old value of a branch that must not exist yet."""
 
 
 def commit_run(tree: Worktree, request: Request, record: Record, *, ref: str, flow_run: Mapping[str, str]) -> str:
     """Commit `params.yaml`, `dvc.lock` and the machine's description on the run's branch, and return the commit.
 
-    Everything else is as in the ref. Raises `RunError` when the branch has come into being meanwhile.
+    Everything else is as in the ref. Raises `RunError` if the branch has been created in the meantime.
     """
     git = Git(tree.project.folder)
     locks = git("ls-files", "--modified", "--others", "--exclude-standard", "--", f":(top,glob)**/{LOCK}").splitlines()

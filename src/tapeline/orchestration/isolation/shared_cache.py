@@ -7,14 +7,14 @@ from typing import Any
 from dvc.config import Config, merge
 
 LINKS = "reflink,hardlink,symlink,copy"
-"""Outs of a worktree take no room where the file system can share it."""
+"""A worktree's outputs take no extra space where the file system can share it."""
 
 
 def share_cache(checkout: Path, worktree: Path) -> None:
-    """Write the `config.local` of a worktree's `.dvc` folder: `checkout` is that of the main one.
+    """Write the `config.local` of the `.dvc` folder `worktree`; `checkout` is the main checkout's `.dvc` folder.
 
-    What the checkout's own `config.local` says (a remote's password) holds in the worktree too. A remote that is a
-    folder beside the checkout stays where it is, and what DVC keeps outside its repositories ends with the worktree.
+    The main checkout's `config.local` (a remote's password) holds in the worktree too. A remote with a relative path
+    still resolves to the same folder, and what DVC keeps outside its repositories is removed with the worktree.
     """
     main = Config(str(checkout), validate=False)
     own = Config(str(worktree), validate=False)
@@ -30,8 +30,8 @@ def share_cache(checkout: Path, worktree: Path) -> None:
 
 
 def _beside(checkout: Path, worktree: Path, remote: dict[str, Any]) -> str:
-    """Return where a remote is whose address is relative to the `.dvc` folder, or nothing."""
+    """Return the path of a remote whose URL is relative to the `.dvc` folder, else an empty string."""
     url = remote.get("url", "")
-    if type(url) is str or not url:  # DVC marks a path that it has resolved by a type of its own
+    if type(url) is str or not url:  # DVC gives a relative path that it has resolved its own string type
         return ""
     return os.path.normpath(checkout / os.path.relpath(url, worktree))

@@ -3,8 +3,8 @@
 with worktree(project, commit, name="brave-otter", say=print) as tree:
     tree.project       # this project, as it is at the commit
 
-A run that fails leaves its worktree (see `tapeline.repository.worktrees`), a mistake in what was asked for does not.
-The newest few are kept. What was left by a crash the next run takes away.
+A failed run leaves its worktree (see `tapeline.repository.worktrees`), an invalid request does not. The newest few
+are kept. The next run removes what a crash left.
 """
 
 import fcntl
@@ -22,14 +22,14 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 KEPT = 3
-"""How many worktrees of failed runs are kept to be looked at."""
+"""How many worktrees of failed runs are kept for inspection."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Worktree:
-    """One run's worktree: the flow run's name as a branch may have it, the commit, and the project in it."""
+    """One run's worktree: the flow run's name made valid for a branch, the commit, and the project in it."""
 
     name: str
     commit: str
@@ -43,11 +43,11 @@ class Worktree:
 
 @contextmanager
 def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[Worktree]:
-    """Yield a worktree at `commit`, after taking away what crashed runs have left.
+    """Yield a worktree at `commit`, after removing what crashed runs have left.
 
-    It is kept when an `Exception` leaves the block, which is said. A mistake of the user's leaves nothing to be looked
-    at, and a signal's exception takes it away as well, since the checkpoint is in the main checkout. Raises `RunError`
-    where Git cannot make one.
+    The worktree is kept, and this reported, when the block raises an `Exception`. Invalid input leaves nothing to
+    inspect, so it is removed then; so it is on a signal, since the checkpoint is in the main checkout. Raises
+    `RunError` if Git cannot create one.
     """
     git = Git(project.folder)
     folder = project.worktrees
@@ -78,7 +78,7 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
 
 
 def clean(project: Project, *, say: Say) -> None:
-    """Take away the worktrees that crashed runs have left, and those of failed ones beyond the newest `KEPT`."""
+    """Remove the worktrees of crashed runs, and of failed ones beyond the newest `KEPT`."""
     git, there = Git(project.folder), leftovers(project.worktrees)
     kept = {left.name for left in [left for left in there if left.failed][-KEPT:]}
     for left in there:
@@ -90,9 +90,9 @@ def clean(project: Project, *, say: Say) -> None:
 
 
 def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
-    """Make the worktree and return the project's folder in it; leave nothing where that fails.
+    """Create the worktree and return the project's folder in it; leave nothing behind on failure.
 
-    A worktree stands inside the checkout: what it lacks would be found there, so nothing may be lacking.
+    A worktree is inside the checkout, so files that it lacks would be found there: none may be missing.
     """
     top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
     dvc = next((f for f in (project.folder, *project.folder.parents) if (f / ".dvc").is_dir()), top) / ".dvc"
@@ -110,7 +110,7 @@ def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
 
 
 def _free_name(git: Git, folder: Path, wanted: str) -> str:
-    """Return the flow run's name as a branch may have it, with a number when that one exists."""
+    """Return the flow run's name made valid for a branch, with a number if that branch exists."""
     plain = re.sub(r"\.(?=\.|$)|\.lock$", "-", re.sub(r"[^A-Za-z0-9._-]+", "-", wanted)).strip("-.") or "run"
     name, number = plain, 1
     while (folder / name).exists() or git.ask(

@@ -1,1 +1,1 @@
-"""What people and automations are told of a run: progress, the report with pictures, the comparison, events."""
+"""What a run reports to people and automations: progress, the report with pictures, the comparison, events."""

@@ -1,4 +1,4 @@
-"""The metrics that a run is compared with: those of the last run, and of what is in production."""
+"""The metrics that a run is compared with: the last run's, and the production model's."""
 
 import re
 import sys
@@ -12,11 +12,11 @@ from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError
 
 MOST = 5
-"""How many branches are looked at for the last run of a pipeline."""
+"""How many branches are searched for the last run of a pipeline."""
 
 
 def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str, float]]:
-    """Return the metrics of the last run and of production by their names; nothing for what there is not.
+    """Return the metrics of the last run and of production by title; a missing one has no entry.
 
     The last run is the newest branch with a record of the pipeline, else what HEAD records. Metrics whose files the
     cache has lost are left out.
@@ -31,7 +31,7 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
             try:
                 record = Record.at(git, commit, name=commit, cache=cache)
                 metrics = record.metrics(pipeline) if record else {}
-            except InputError as error:  # of another run's branch: no fault of the one that is reported
+            except InputError as error:  # another run's branch is damaged: not a fault of the reported run
                 print(f"tapeline: left out of the comparison: {error}", file=sys.stderr)
                 continue
             if metrics:
@@ -48,11 +48,12 @@ def _last(git: Git, pipeline: str) -> Iterator[str]:
 
 
 def _production(git: Git, pipeline: str, stage: str) -> Iterator[str]:
-    """Yield the newest assignment to the last stage, which is the one that is served; none when its newest tag takes
-    the model out of it. It is a Git tag `NAME#prod#5` in GTO's format.
+    """Yield the newest assignment to the served stage, a Git tag `NAME#prod#5` in GTO's format.
+
+    Yields nothing when the stage's newest tag unassigns the model.
     """
     folder = (git.ask("rev-parse", "--show-prefix") or "").strip("/")
-    model = f"{folder}={pipeline}" if folder else pipeline  # so GTO names what is not at the repository's root
+    model = f"{folder}={pipeline}" if folder else pipeline  # GTO's name for an artifact below the repository's root
     assignment = re.compile(rf"{re.escape(model)}#{re.escape(stage)}(!?)#(\d+)")
     matches = map(assignment.fullmatch, (git.ask("tag", "--list", f"{model}#{stage}*") or "").splitlines())
     newest = max(filter(None, matches), key=lambda match: int(match[2]), default=None)

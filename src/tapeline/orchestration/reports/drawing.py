@@ -1,4 +1,4 @@
-"""Figures of Matplotlib as SVG in `data:` addresses, which both of Prefect's user interfaces show, offline too.
+"""Matplotlib figures as SVG in `data:` URLs, which both of Prefect's user interfaces show, offline too.
 
 A figure has no background, and its ink follows the theme of the page. Matplotlib is imported by the first figure.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 Given = ParamSpec("Given")
 
 INK = "#7c7c7d"
-"""Of all text and lines of the frame; it stands for what `_THEMES` says, so nothing else has this colour."""
+"""Colour of all text and frame lines; a placeholder for the colours of `_THEMES`, so nothing else may use it."""
 COLOURS = ("#2f80d0", "#d9700f", "#2e9c5c", "#9467bd")
-"""At least 2.5:1 against the light page and the dark one."""
+"""Contrast of at least 2.5:1 against both the light and the dark page."""
 _THEMES = (
-    # 4.5:1 against the page. A browser that asks the system instead of the page may take the other one: still 2.6:1.
+    # 4.5:1 against the page. A browser that follows the system's theme may take the other colour: still 2.6:1.
     f"<style>svg{{color:{INK}}}@media(prefers-color-scheme:light){{svg{{color:#676767}}}}"
     "@media(prefers-color-scheme:dark){svg{color:#929292}}</style>"
 )
@@ -41,14 +41,14 @@ _SETTINGS: dict[Any, Any] = {
     "grid.alpha": 0.25,
     "legend.frameon": False,
     "legend.fontsize": 9,
-    "text.parse_math": False,  # a `$` in a name is no formula
+    "text.parse_math": False,  # a `$` in a name is not a formula
     "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "tapeline",  # the same bytes every time
+    "svg.hashsalt": "tapeline",  # reproducible bytes
 }
 
 
 def grid(width: float, height: float, *, rows: int = 1, columns: int = 1) -> "tuple[Figure, list[Axes]]":
-    """Return a figure of width × height pixels and its axes, row by row; for a function that is `drawn`."""
+    """Return a figure of width × height pixels and its axes, row by row; for functions decorated with `drawn`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width / 96, height / 96), layout="constrained")  # CSS has 96 pixels an inch
@@ -56,7 +56,7 @@ def grid(width: float, height: float, *, rows: int = 1, columns: int = 1) -> "tu
 
 
 def drawn(draw: "Callable[Given, Figure]") -> Callable[Given, str]:
-    """Make a function that draws a figure one that returns its address, which can stand where a picture's does."""
+    """Decorate a function that draws a figure to return the figure's `data:` URL instead, usable as an image URL."""
 
     @functools.wraps(draw)
     def address(*args: Given.args, **kwargs: Given.kwargs) -> str:
@@ -72,16 +72,16 @@ def drawn(draw: "Callable[Given, Figure]") -> Callable[Given, str]:
 def _svg(figure: "Figure") -> str:
     text = io.StringIO()
     with warnings.catch_warnings():
-        # Of a letter that Matplotlib's font has not. The text is drawn by the browser, with its own fonts.
+        # The browser draws the text with its own fonts, so glyphs missing from Matplotlib's do not matter.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
     svg = re.sub(r"<metadata>.*?</metadata>", _THEMES, text.getvalue(), count=1, flags=re.DOTALL)
     svg = svg.replace(f": {INK}", ": currentColor")
-    # Of the six decimals of a point's place, one is seen.
+    # Only one of a coordinate's six decimals is visible.
     return re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
 
 
 def label(name: str, *, most: int = 48) -> str:
-    """Return a name as it can stand in a figure: cut in the middle when it is long."""
+    """Return a name fit for a figure: printable, and shortened in the middle when it is long."""
     name = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most - most // 2 - 1) :]}"

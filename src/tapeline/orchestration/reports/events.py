@@ -1,8 +1,8 @@
-"""What automations can react to: a pipeline was trained, missed its bounds or was promoted, or data have changed.
+"""Events for automations: a pipeline was trained or missed its bounds, a model was promoted, or data have changed.
 
-A run's event has the resource `tapeline.pipeline.NAME` and the metrics, the verdict and the branch; a promotion's, and
-that of its gate's no, `tapeline.model.NAME` with the version and the stage; `data_changes` tells of
-`tapeline.dataset.NAME`.
+A run's event has the resource `tapeline.pipeline.NAME` with the metrics, the verdict and the branch. The event of a
+promotion, or of a promotion that its gate refused, has `tapeline.model.NAME` with the version and the stage.
+`data_changes` uses `tapeline.dataset.NAME`.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ Kind = Literal["pipeline", "model", "dataset"]
 
 
 def tell(report: Report) -> None:
-    """Emit what a run has come to: nothing for one that changed nothing, or failed before the gate."""
+    """Emit a run's result: nothing for a run that changed nothing, or failed before the gate."""
     words = {name: result.outcome.word for name, result in report.stages.items()}
     payload: dict[str, Any] = {
         "metrics": {figure.name: figure.values for figure in report.figures()},
@@ -43,12 +43,12 @@ def tell_promoted(model: str, *, version: str, stage: str, replaced: str | None,
 
 
 def tell_refused(model: str, *, version: str, stage: str, reason: str) -> None:
-    """Emit that the gate of a stage has said no to a version of a model, and why."""
+    """Emit that the gate of a stage has refused a version of a model, and why."""
     emit(GATE_FAILED, kind="model", name=model, payload={"version": version, "stage": stage, "reason": reason})
 
 
 def emit(event: str, *, kind: Kind, name: str, payload: Mapping[str, Any]) -> None:
-    """Emit an event in the background: what is done must not fail because a server does not listen."""
+    """Emit an event in the background: finished work must not fail because the server is unreachable."""
     emit_event(event, resource=resource(kind, name), payload=dict(payload))
 
 
@@ -59,5 +59,5 @@ def send(client: SyncPrefectClient, event: str, *, kind: Kind, name: str, payloa
 
 
 def resource(kind: Kind, name: str) -> dict[str, str]:
-    """Return what an event is about, as triggers match it."""
+    """Return an event's resource, as triggers match it."""
     return {"prefect.resource.id": f"tapeline.{kind}.{name}", "prefect.resource.name": name}

@@ -1,4 +1,4 @@
-"""What to do with a `dvc.lock` that a run has changed because it was recorded on another machine type."""
+"""Advice for a `dvc.lock` that a run has changed because it was recorded on another machine type."""
 
 from tapeline.config.project import Project
 from tapeline.repository.git import Git
@@ -7,9 +7,9 @@ from tapeline.runtime.environment import machine
 
 
 def advice(project: Project, pipeline: str) -> str:
-    """Return two lines where HEAD's `dvc.lock` is another machine type's and the one that stands here differs.
+    """Return two lines if HEAD's `dvc.lock` is from another machine type and the working tree's differs.
 
-    Empty where nothing is committed, or nothing differs. Raises `InputError` outside Git.
+    Empty if nothing is committed, or nothing differs. Raises `InputError` outside Git.
     """
     recorded = recorded_machine(project.folder, pipeline)
     if recorded is None or not (found := compare(recorded, machine())).differing:

@@ -8,27 +8,27 @@ from tapeline.orchestration.reports.summary import Report, word
 from tapeline.orchestration.request import Request
 
 NAME = 24
-"""Letters after which a metric's name is broken: Prefect cuts off, or lets run out, what is wider than its page."""
+"""Characters per line of a metric's name: Prefect clips or overflows what is wider than its page."""
 
 
 def markdown(report: Report) -> str:
-    """Return the report as a page. Its pictures are drawn from the stages' files, which have to be there still."""
+    """Return the report as Markdown. Its pictures are drawn from the stages' files, which must still exist."""
     return "\n".join(_page(report)) + "\n"
 
 
 def escaped(text: str) -> str:
-    """Return words as Markdown that reads as they do, in one line: nothing in them is markup, HTML or a cell's end."""
+    """Return a text escaped for Markdown, in one line: nothing in it is markup, HTML or the end of a table cell."""
     return re.sub(r"([\\`*_\[\]<>|~&#!$])", r"\\\1", " ".join(text.split()))
 
 
 def broken(name: str) -> str:
-    """Return a name for a cell in lines, broken after an underscore or the like where there is one."""
+    """Return a name wrapped for a table cell, after an underscore or the like where there is one."""
     lines = re.findall(rf".{{1,{NAME - 1}}}(?:[ _/.-]|$)|.{{1,{NAME}}}", " ".join(name.split()))
     return "<br>".join(map(escaped, lines))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int]) -> Iterator[str]:
-    """Yield a table; `numbers` are the columns that are aligned at the right."""
+    """Yield the lines of a Markdown table; `numbers` are the right-aligned columns."""
     yield ""
     yield f"| {' | '.join(head)} |"
     yield f"|{'|'.join('---:' if column in numbers else '---' for column in range(len(head)))}|"
@@ -37,7 +37,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequen
 
 
 def pictures(found: Iterable[Picture]) -> Iterator[str]:
-    """Yield pictures, each in a paragraph of its own."""
+    """Yield pictures, each in its own paragraph."""
     for title, address in found:
         yield from ("", f"![{escaped(title)}]({address})")
 
@@ -62,7 +62,7 @@ def _page(report: Report) -> Iterator[str]:
 def _stages(report: Report) -> Iterator[str]:
     rows = ([name, word(result), f"{result.seconds:.1f}"] for name, result in report.stages.items())
     yield from table(["stage", "result", "seconds"], rows, numbers=[2])
-    # Below the table and not in it: cells are not wrapped.
+    # Below the table, because cells are not wrapped.
     said = {name: result.outcome.message for name, result in report.stages.items() if result.outcome.message}
     if said:
         yield ""
@@ -85,7 +85,7 @@ def _metrics(report: Report) -> Iterator[str]:
 
 
 def _compared(report: Report) -> Iterator[str]:
-    """Yield what other runs have, in a table of its own: one of all columns is wider than the page."""
+    """Yield the other runs' metrics in a separate table: one with all columns is wider than the page."""
     figures = report.figures()
     if not figures or not report.compared:
         return
@@ -101,7 +101,7 @@ def _compared(report: Report) -> Iterator[str]:
 
 
 def _against(tested: float, other: float | None) -> str:
-    """Return another run's figure and how far the tested one is from it."""
+    """Return another run's value and the tested value's difference from it."""
     return "" if other is None else f"{other:.4g} ({tested - other:+.2g})"
 
 

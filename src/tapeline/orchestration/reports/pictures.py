@@ -1,4 +1,4 @@
-"""Pictures of a report, drawn from the files that the stages leave."""
+"""A report's pictures, drawn from the files that the stages write."""
 
 import csv
 import math
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Picture = tuple[str, str]
-"""What stands in its place where it cannot be shown, and its address."""
+"""The alternative text, and the URL."""
 Points = list[tuple[float, float]]
 
 WIDTH, HEIGHT, LOW = 320, 190, 140
-"""Pixels of one curve, two of which stand side by side; `LOW` where every line has at most `FEW` points."""
+"""Pixels of one plot, two of which are side by side; height `LOW` where every line has at most `FEW` points."""
 FEW = 10
 MOST_POINTS = 240
 MOST_CLASSES = 20
 CELL = 26
 """Pixels."""
 _GREY, _RIGHT, _WRONG = (122, 126, 134), (24, 111, 208), (207, 74, 18)
-"""White on any mixture of the first with one of the others has a contrast of 4:1 or more."""
+"""White text on any mixture of the first with one of the others has a contrast of 4:1 or more."""
 Colour = tuple[float, float, float, float]
 _NOTHING: Colour = (0.0, 0.0, 0.0, 0.0)
 
 
 def learning_curves(history: Path) -> Iterator[Picture]:
-    """Yield one picture of each metric of a `history.csv` over the steps: training and, where there is any, validation.
+    """Yield a picture of each metric of a `history.csv` over the steps: training and, where present, validation.
 
-    Nothing for a file that is not there or has fewer than two rows.
+    Yields nothing if the file does not exist or no metric has two points.
     """
     rows = _rows(history)
     curves = {name: lines for name in _metrics(rows) if (lines := _lines(rows, name))}
@@ -46,7 +46,7 @@ def learning_curves(history: Path) -> Iterator[Picture]:
 def confusion_matrix(predictions: Path) -> Iterator[Picture]:
     """Yield the matrix of a `confusion.csv` with the columns actual and predicted.
 
-    Of more than `MOST_CLASSES` classes, those with the most mistakes are shown, and the picture says so.
+    With more than `MOST_CLASSES` classes, only those with the most errors are shown, and the title says so.
     """
     rows = _rows(predictions)
     counts = Counter((row.get("actual", ""), row.get("predicted", "")) for row in rows)
@@ -66,7 +66,7 @@ def confusion_matrix(predictions: Path) -> Iterator[Picture]:
 
 
 def scatter(predictions: Path) -> Iterator[Picture]:
-    """Yield what was predicted over what was, of a `predicted.csv` with the columns actual and predicted."""
+    """Yield a plot of predicted over actual values, from a `predicted.csv` with the columns actual and predicted."""
     pairs = [(float(row["actual"]), float(row["predicted"])) for row in _rows(predictions)]
     pairs = [pair for pair in pairs if all(map(math.isfinite, pair))]
     if not pairs:
@@ -82,7 +82,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _metrics(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the names of the metrics, which may be measured in training, in validation or in both."""
+    """Return the names of the metrics, measured in training, in validation or in both."""
     names = [name.removeprefix("val_") for name in (rows[0] if rows else ()) if name not in ("step", "epoch")]
     return list(dict.fromkeys(names))
 
@@ -99,7 +99,7 @@ def _lines(rows: Sequence[Mapping[str, str]], name: str) -> dict[str, Points]:
 
 
 def _thinned(points: Points) -> Points:
-    """Return at most `MOST_POINTS` points: of each stretch the lowest and the highest, so that no peak is lost."""
+    """Return at most `MOST_POINTS` points: the lowest and the highest of each chunk, so that no peak is lost."""
     if len(points) <= MOST_POINTS:
         return points
     size = math.ceil(2 * len(points) / MOST_POINTS)
@@ -177,7 +177,7 @@ def _matrix(title: str, classes: Sequence[str], counts: Mapping[tuple[str, str],
 
 
 def _colour(share: float, *, right: bool) -> Colour:
-    """Return more colour for more of the row; a rare mistake still has some."""
+    """Return a colour that is stronger for a larger share of the row; a rare error is still visible."""
     full, strength = _RIGHT if right else _WRONG, 0.3 + 0.7 * math.sqrt(share)
     red, green, blue = ((grey + strength * (other - grey)) / 255 for grey, other in zip(_GREY, full, strict=True))
     return red, green, blue, 1.0

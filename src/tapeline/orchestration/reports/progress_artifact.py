@@ -18,7 +18,7 @@ INTERVAL = 1.0
 
 
 class ProgressArtifact:
-    """One bar, made at the first record that says how much there is to do; `key` is its name in the UI."""
+    """One bar, created at the first record with a total; `key` is its name in the UI."""
 
     def __init__(self, key: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._key, self._clock = key, clock
@@ -28,7 +28,7 @@ class ProgressArtifact:
         self._last: Mapping[str, Any] | None = None
 
     def follow(self, record: Mapping[str, Any]) -> None:
-        """Take one progress record; most of them are not shown, but the last one is."""
+        """Take one progress record; most are not shown, but the last one is."""
         if record["event"] != "progress" or not record.get("total"):
             return
         self._waiting = self._last = record
@@ -36,14 +36,14 @@ class ProgressArtifact:
             self.show()
 
     def complete(self) -> None:
-        """Bring the bar to its end: the stage ended well, whether it told its last step or stopped early."""
+        """Set the bar to 100%: the stage succeeded, whether it reported its last step or stopped early."""
         if self._last and self._last["done"] < self._last["total"]:
             done = self._last["done"] or self._last["total"]
             self._waiting = {**self._last, "done": done, "percent": 100.0}
         self.show()
 
     def show(self) -> None:
-        """Bring the bar to the newest record. A server that does not answer must not end a training."""
+        """Update the bar to the newest record. An unreachable server must not end a training."""
         if self._waiting is None:
             return
         record, self._waiting, self._shown = self._waiting, None, self._clock()

@@ -1,4 +1,4 @@
-"""What a flow run has come to, and a few lines of it for the terminal; `page` makes a page of it."""
+"""The result of a flow run, and a summary for the terminal; `page` renders it as a page."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric: its value on each split, the tested one first, and what the verdict asks of it."""
+    """One metric: its value on each split, the tested split first, and the verdict's bound on it."""
 
     name: str
     values: dict[str, float]
@@ -40,24 +40,24 @@ class Report:
     pipeline: str
     project: Project
     request: Request | None = None
-    """What was asked for, where that is known."""
+    """The request, if known."""
     stages: dict[str, StageResult] = field(default_factory=dict)
     branch: str | None = None
     """Where an isolated run was committed."""
     version: str | None = None
-    """The tag of the version that it was registered as."""
+    """The tag of the registered version."""
     finished: Record | None = None
-    """What an earlier run that has made the same has left, so that nothing was to do."""
+    """The record of an identical earlier run, so that there was nothing to do."""
     compared: dict[str, dict[str, float]] = field(default_factory=dict)
-    """The metrics of other runs, by their names."""
+    """The metrics of other runs, by the run's title."""
     _read_files: dict[Path, dict[str, Any]] = field(default_factory=dict, repr=False)
 
     def keep(self) -> None:
-        """Read what the stages left, which may be gone when the report is asked for it."""
+        """Read the stages' files now: they may be gone when the report is rendered."""
         self.verdict(), self.figures()
 
     def current(self, kind: str) -> bool:
-        """Return whether the pipeline's stage is up to date, so that its outs are what this run is about."""
+        """Return whether the pipeline's stage is up to date, so that its outputs belong to this run."""
         result = self.stages.get(f"{kind}@{self.pipeline}")
         return bool(result and result.outcome.ok)
 
@@ -85,7 +85,7 @@ class Report:
         )
 
     def model(self) -> str | None:
-        """Return where the exported model is, as seen from the project's folder."""
+        """Return the exported model's path, relative to the project's folder."""
         folder = self.project.model(self.pipeline)
         return str(folder.relative_to(self.project.folder)) if self.current("export") else None
 
@@ -95,7 +95,7 @@ class Report:
         return f"{verdict.get('verdict')}: {verdict.get('reason')}".removesuffix(": ") if verdict else None
 
     def figures(self) -> list[Figure]:
-        """Return every metric of the stages that are up to date, or of the finished run."""
+        """Return all metrics of the stages that are up to date, or of the finished run."""
         verdict, tested = self._read("validate", "verdict.json"), self._read("validate", "metrics.json")
         trained = self._read("train", "metrics.json")
         checks = {check["metric"]: check for check in _checks(verdict)}
@@ -114,7 +114,7 @@ class Report:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """Return an out that is one JSON file. Raises `InputError` for one that was altered, although DVC took it."""
+    """Return the content of a JSON output. Raises `InputError` if it was altered, although DVC accepted it."""
     try:
         return json_text.mapping(files.read_bytes(path))
     except json_text.NotJson as error:
@@ -122,7 +122,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _checks(verdict: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a verdict's checks, those that say what was measured and what was asked."""
+    """Return a verdict's well-formed checks: those with a metric, its bounds and the result."""
     checks = verdict.get("checks")
     found = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
     return [
@@ -150,7 +150,7 @@ def _check(check: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """Return the report for a program that has started the run."""
+    """Return the report for a program that started the run."""
     return {
         "pipeline": report.pipeline,
         "branch": report.branch,
@@ -187,11 +187,11 @@ def _how(result: StageResult) -> str:
 
 
 def word(result: StageResult) -> str:
-    """Return how a stage went, and at which attempt."""
+    """Return how a stage went, and the attempt if it was not the first."""
     return result.outcome.word + (f", attempt {result.attempts}" if result.attempts > 1 else "")
 
 
 def _tested(report: Report) -> list[Figure]:
-    """Return the figures that the verdict is about, or else the first few."""
+    """Return the metrics with bounds in the verdict, else the first few."""
     figures = report.figures()
     return [figure for figure in figures if figure.bound] or figures[:3]

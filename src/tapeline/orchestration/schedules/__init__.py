@@ -1,1 +1,1 @@
-"""What runs by itself: deployments, the process that runs what is due, and runs that died or came late."""
+"""Scheduled runs: deployments, the process that starts due runs, and runs that died or are late."""

@@ -1,4 +1,4 @@
-"""Mark runs whose process is gone as crashed, which frees their slot, so that they do not block the next ones."""
+"""Mark runs whose process is gone as crashed, which frees their concurrency slots for the next runs."""
 
 import time
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ from tapeline.orchestration.schedules.liveness import forget, locks
 from tapeline.orchestration.schedules.reconciliation import deployed
 
 STARTING = 45.0
-"""How many seconds a run may take from being given to a process until the process says that it runs."""
+"""Seconds that a run may take from being submitted to a process until the process reports it as running."""
 
 PAGE = 200
 
 
 class DeadRuns:
-    """The runs of a checkout that nobody will end; it remembers for how long it has seen a run that does not begin."""
+    """Finds a checkout's dead runs; remembers since when it has seen a run pending."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -39,18 +39,18 @@ class DeadRuns:
     def bury(self, client: SyncPrefectClient) -> Iterator[str]:
         """Mark the dead runs, and yield a line for each.
 
-        A run that was started and holds no lock any more is dead. So is one that was to be started and has not begun
-        for `STARTING`. Runs of other machines are not known here and are left alone, but for such that never began.
+        A run that was started and no longer holds its lock is dead. So is a run that has been pending for `STARTING`
+        seconds. Runs of other machines are unknown here and left alone, except those that never began.
         """
         living = set()
         for flow_run, held in locks(self._project):
             if held:
                 living.add(flow_run)
                 continue
-            with suppress(ObjectNotFound, ValueError):  # the run of a server that is gone too
+            with suppress(ObjectNotFound, ValueError):  # a run of a server that is gone too
                 yield from _crashed(client, client.read_flow_run(UUID(flow_run)), "its process is gone")
             forget(self._project, flow_run)
-        # By our own clock: a server that hung answers late, and whoever was to start the run was told late as well.
+        # By our own clock: if the server hung, the process that was to start the run learned of it late as well.
         now = time.monotonic()
         pending = {run.id: run for run in _pending(client, self._project.folder) if str(run.id) not in living}
         self._waiting = {waiting: self._waiting.get(waiting, now) for waiting in pending}
@@ -71,7 +71,7 @@ def _pending(client: SyncPrefectClient, checkout: Path) -> list[FlowRun]:
 
 
 def _crashed(client: SyncPrefectClient, run: FlowRun, why: str) -> Iterator[str]:
-    """Bring a run that has not ended to its end: cancelled when that was asked for, else crashed."""
+    """Mark an unfinished run as cancelled if that was requested, else as crashed."""
     if run.state_type not in (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING):
         return
     asked = run.state_type == StateType.CANCELLING

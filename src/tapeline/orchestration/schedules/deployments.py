@@ -1,4 +1,4 @@
-"""What `prefect.yaml` says, as `make serve` and the deploy command read it; `prefect deploy` reads the same file.
+"""The content of `prefect.yaml` for `make serve` and the deploy command; `prefect deploy` reads the same file.
 
 for wanted in read(Path("prefect.yaml")):
     wanted.flow, wanted.name, wanted.schedules
@@ -18,11 +18,11 @@ from tapeline.runtime.errors import InputError
 
 FILE = "prefect.yaml"
 CHECKOUT = "TAPELINE_CHECKOUT"
-"""The variable by which the file names the folder that holds it."""
+"""The variable with which the file refers to its own folder."""
 
 
 class Limit(BaseModel):
-    """How many runs of a deployment there may be at once, and what becomes of one more."""
+    """How many runs of a deployment may be active at once, and what happens to one more."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,7 +55,7 @@ class Schedule(BaseModel):
 
 
 class Deployment(BaseModel):
-    """One entry of the file. A key that Prefect does not know is refused, and so is one that would be of no effect."""
+    """One entry of the file. A key that Prefect does not know, or that would have no effect, is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,7 +68,7 @@ class Deployment(BaseModel):
     concurrency_limit: Limit | int | None = None
     schedules: tuple[Schedule, ...] = ()
     triggers: tuple[dict[str, Any], ...] = ()
-    """Events that start a run, in Prefect's form of automations."""
+    """Events that start a run, in the format of Prefect's automations."""
     paused: bool = False
     version: str | None = None
     enforce_parameter_schema: bool = True
@@ -80,7 +80,7 @@ class Deployment(BaseModel):
     push: Any = None
     pull: Any = None
     sla: Any = None
-    """What only `prefect deploy` and workers make use of, and check."""
+    """These are used, and checked, only by `prefect deploy` and workers."""
 
     @model_validator(mode="after")
     def _one_list_of_schedules(self) -> "Deployment":
@@ -90,7 +90,7 @@ class Deployment(BaseModel):
 
     @property
     def flow(self) -> str:
-        """The flow's name: that of its function, with hyphens."""
+        """The flow's name: its function's name with hyphens."""
         return self.entrypoint.rpartition(":")[2].replace("_", "-")
 
     @property
@@ -106,7 +106,7 @@ class _File(BaseModel):
 
 
 def read(path: Path) -> list[Deployment]:
-    """Return the file's deployments. Raises `InputError` with the first mistake."""
+    """Return the file's deployments. Raises `InputError` with the first error."""
     try:
         content = yaml_text.parsed(files.read_bytes(path))
     except FileNotFoundError:

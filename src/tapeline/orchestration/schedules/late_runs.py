@@ -1,4 +1,4 @@
-"""After downtime every run that was missed is late, and one is enough: the first that begins takes the others along."""
+"""Collapse late runs: after downtime every missed run is late, and one is enough, so the first cancels the others."""
 
 from uuid import UUID
 
@@ -19,9 +19,9 @@ PAGE = 200
 
 
 def collapse(client: SyncPrefectClient, flow_run: UUID) -> int:
-    """Cancel the scheduled runs of this run's deployment whose time has come, and return how many they were.
+    """Cancel the overdue scheduled runs of this run's deployment, and return how many there were.
 
-    Only runs that a schedule made count, this one included, and only such with the same parameters.
+    Does nothing unless this run was created by a schedule; cancels only such runs with the same parameters.
     """
     this = client.read_flow_run(flow_run)
     if not this.auto_scheduled or this.deployment_id is None:

@@ -1,6 +1,6 @@
-"""Whether a flow run's process is there: it holds a lock until it ends, which the kernel frees however it ends.
+"""Whether a flow run's process is alive: it holds a lock, which the kernel releases however the process ends.
 
-begin()                     # where a flow's file is loaded: a run that a runner has started holds its lock from there
+begin()                     # when a flow's file is loaded: a run started by a runner holds its lock from then on
 hold(project, flow_run)     # any other run, as soon as it knows its id
 """
 
@@ -19,24 +19,24 @@ from tapeline.runtime.locks import is_held
 FOLDER = "flow-runs"
 
 STARTED_FOR = "PREFECT__FLOW_RUN_ID"
-"""Where Prefect tells a process which run it was started for."""
+"""The variable with which Prefect tells a process which run it was started for."""
 
 MOMENT = 0.2
-"""Seconds from the first look at a lock that nobody holds to the second."""
+"""Seconds between the two checks of a lock that is not held."""
 
 _held: dict[Path, int] = {}
-"""File descriptors of this process' locks; nothing closes them, so that they last as long as the process."""
+"""File descriptors of this process's locks; never closed, so that they last as long as the process."""
 
 
 def begin() -> None:
-    """Hold the lock of the run that this process was started for, before the server hears that it runs."""
+    """Hold the lock of the run that this process was started for, before the run is reported as running."""
     if flow_run := os.environ.get(STARTED_FOR):
-        with suppress(TapelineError):  # what is wrong with the project, the run itself tells
+        with suppress(TapelineError):  # the run itself reports what is wrong with the project
             hold(Project.find(), flow_run)
 
 
 def hold(project: Project, flow_run: str) -> None:
-    """Hold the lock of a flow run until this process ends, so also while its last state is told to the server."""
+    """Hold the lock of a flow run until this process ends, and so also while its final state is reported."""
     path = project.shared / FOLDER / flow_run
     if path in _held:
         return
@@ -50,7 +50,7 @@ def hold(project: Project, flow_run: str) -> None:
 
 
 def _locked(descriptor: int) -> bool:
-    """Take a lock, from which somebody who only looks whether it is held may keep us for less than a moment."""
+    """Take a lock; retry for `MOMENT`, because a process that probes it with `is_held` takes it briefly."""
     end = time.monotonic() + MOMENT
     while True:
         try:
@@ -64,9 +64,9 @@ def _locked(descriptor: int) -> bool:
 
 
 def locks(project: Project) -> Iterator[tuple[str, bool]]:
-    """Yield each flow run that has not ended in order, and whether its process is there.
+    """Yield each flow run that has not ended cleanly, and whether its process is alive.
 
-    Looks twice: one that is just beginning takes its lock in a moment, and one that has ended meanwhile is left out.
+    Checks twice: a run that is just beginning may not hold its lock yet, and one that ends meanwhile is left out.
     """
     held = {path: is_held(path) for path in sorted((project.shared / FOLDER).glob("*"))}
     if not all(held.values()):
@@ -78,5 +78,5 @@ def locks(project: Project) -> Iterator[tuple[str, bool]]:
 
 
 def forget(project: Project, flow_run: str) -> None:
-    """Take away the lock of a flow run that is dealt with."""
+    """Remove the lock of a flow run that has been handled."""
     (project.shared / FOLDER / flow_run).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""Bring a server's deployments to those of `prefect.yaml`: what Prefect's own `deploy` leaves there is removed.
+"""Reconcile a server's deployments with `prefect.yaml`: also remove what the file no longer has, as `deploy` does not.
 
-Only what belongs to this checkout is looked at: deployments whose flows are loaded from this folder.
+Only this checkout's deployments are considered: those whose flows are loaded from this folder.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ def remove_what_is_gone(client: SyncPrefectClient, wanted: Sequence[Deployment],
     """Remove deployments and schedules that the file no longer has, and yield a line for each."""
     by_key = {(deployment.entrypoint, deployment.name): deployment for deployment in wanted}
     there = deployed(client, checkout)
-    newest: dict[tuple[str, str], str] = {}  # a flow may have another name than its function, and had another
+    newest: dict[tuple[str, str], str] = {}  # a flow may have been renamed, independently of its function
     for name, found in sorted(there.items(), key=lambda item: str(item[1].created)):
         newest[found.entrypoint or "", found.name] = name
     for name, found in there.items():
@@ -70,7 +70,7 @@ def remove_what_is_gone(client: SyncPrefectClient, wanted: Sequence[Deployment],
 
 
 def described(client: SyncPrefectClient, checkout: Path) -> dict[str, dict[str, Any]]:
-    """Return what can be told apart about this checkout's deployments, by their full names."""
+    """Return the properties that are compared of this checkout's deployments, by full name."""
     return {
         name: {what: getattr(found, what) for what in SHOWN}
         | {LIMIT: found.global_concurrency_limit.limit if found.global_concurrency_limit else None}
@@ -81,7 +81,7 @@ def described(client: SyncPrefectClient, checkout: Path) -> dict[str, dict[str, 
 
 
 def differences(before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each deployment that is new, and for each that has changed with what has."""
+    """Yield a line for each new deployment, and for each changed one with its changes."""
     for name, now in after.items():
         if name not in before:
             yield f"created {name}"
@@ -105,14 +105,14 @@ def _triggers(client: SyncPrefectClient, deployment: DeploymentResponse) -> list
 
 
 def describe(schedule: DeploymentSchedule) -> str:
-    """Return a server's schedule as the file's are described."""
+    """Return a server's schedule in the words used for the file's schedules."""
     inner = schedule.schedule
     words = when(getattr(inner, "cron", None), getattr(inner, "interval", None), getattr(inner, "timezone", None))
     return f"{words}{f' ({schedule.slug})' if schedule.slug else ''}"
 
 
 def _in_detail(schedule: DeploymentSchedule) -> str:
-    """Return a schedule with what can change while it stays the same one."""
+    """Return a schedule with the properties that can change without making it another schedule."""
     more = [] if schedule.active else ["off"]
     more += [f"with {json.dumps(schedule.parameters, sort_keys=True)}"] if schedule.parameters else []
     return ", ".join([describe(schedule), *more])

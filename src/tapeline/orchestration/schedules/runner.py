@@ -23,11 +23,11 @@ from tapeline.orchestration.schedules.reconciliation import described, differenc
 from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
-"""From when intervals are counted: Prefect's own choice, now, would shift a schedule at each start."""
+"""Start of all intervals: Prefect's default, the current time, would shift a schedule at each start."""
 
 
 def main() -> int:
-    """Bring the server to the file, and run what is due until a signal comes. Schedules are kept then."""
+    """Reconcile the server with the file, and run what is due until a signal. Schedules stay active then."""
     runner = Runner(name="tapeline", pause_on_shutdown=False)
     try:
         checkout = Project.find().folder
@@ -88,7 +88,7 @@ def _schedule(wanted: Schedule) -> PrefectSchedule:
 
 
 def _triggers(wanted: Deployment) -> list[DeploymentTriggerTypes | TriggerTypes]:
-    """Return what starts a run besides schedules. Raises `InputError` for what Prefect does not know."""
+    """Return the event triggers of a deployment. Raises `InputError` for those that Prefect does not accept."""
     try:
         return [
             TypeAdapter(DeploymentTriggerTypes).validate_python({"name": f"{wanted.name} {number}"} | trigger)

@@ -1,1 +1,1 @@
-"""A pipeline as DVC has it: what is stale, a stage's `dvc repro` as a child, its progress and its outcome."""
+"""DVC's view of a pipeline: what is stale, a stage's `dvc repro` as a child process, its progress and its outcome."""

@@ -1,14 +1,14 @@
 """Child processes that never outlive the flow.
 
     with Child(["dvc", "repro"], cwd=folder, env=environment) as child:
-        for line in child.lines():          # None when nothing was said for a while
+        for line in child.lines():          # None after a while without output
             ...
     child.returncode
 
-A child leads a session of its own, so that a terminal's Ctrl-C reaches the flow alone, which then ends its children
-in order. The kernel signals a child when the thread that started it ends, however it ends (`runtime.processes`);
-leaving the `with` block leaves no process of the session behind, not even one whose parent was killed. What it
-still says while it is ended (where its checkpoint is) goes to `last_words`.
+A child leads its own session, so that a terminal's Ctrl-C reaches the flow alone, which then stops its children
+cleanly. The kernel signals a child when the thread that started it ends, however it ends (`runtime.processes`);
+leaving the `with` block leaves no process of the session behind, not even one whose parent was killed. What the child
+prints while it is stopped (where its checkpoint is) goes to `last_words`.
 """
 
 import codecs
@@ -28,10 +28,10 @@ import psutil
 from tapeline.runtime import processes
 
 GRACE = 20.0
-"""Seconds from the request to end until SIGKILL: a trainer writes its checkpoint in them."""
+"""Seconds from the request to stop until SIGKILL: time for a trainer to write its checkpoint."""
 
 POLL = 0.05
-"""Seconds between two looks at processes that are ending."""
+"""Seconds between two checks of processes that are ending."""
 
 
 class Child:
@@ -49,7 +49,7 @@ class Child:
         grace: float = GRACE,
         last_words: Callable[[str], None] | None = None,
     ) -> None:
-        # `-I -S`: a bare interpreter takes 15 ms until it becomes the command.
+        # `-I -S`: a bare interpreter takes only 15 ms until it execs the command.
         leash = [sys.executable, "-I", "-S", processes.__file__, str(int(at_our_death)), str(os.getpid())]
         self._process = subprocess.Popen(
             [*leash, *command],
@@ -75,9 +75,9 @@ class Child:
         return self._process.poll()
 
     def lines(self, *, quiet: float = 0.5) -> Iterator[str | None]:
-        """Yield each line of output without its end, and None after every `quiet` seconds without output.
+        """Yield each line of output without its newline, and None after every `quiet` seconds without output.
 
-        Ends when the command has ended. Of a line that was overwritten (a progress bar) the last state is yielded.
+        Ends when the command has ended. For a line that was overwritten (a progress bar), the last state is yielded.
         """
         pipe = self._process.stdout
         assert pipe is not None, "lines are read from a child whose output is a pipe"
@@ -86,7 +86,7 @@ class Child:
         while True:
             ended = self.returncode is not None
             if not ready.poll(0 if ended else quiet * 1000):
-                if ended:  # the pipe is still open: something that the command started lives on
+                if ended:  # the pipe is still open: a process that the command started is alive
                     break
                 yield None
                 continue
@@ -99,13 +99,13 @@ class Child:
         self._process.wait()
 
     def _complete(self, content: bytes) -> Iterator[str]:
-        """Yield the lines that `content` ends, and keep what is left for the next one."""
+        """Yield the lines that `content` completes, and keep the rest for the next call."""
         *complete, rest = (self._rest + self._decoder.decode(content)).split("\n")
         self._rest = rest[rest.rfind("\r", 0, -1) + 1 :]
         yield from map(_last_state, complete)
 
     def end(self, signum: signal.Signals = signal.SIGINT) -> None:
-        """Signal the session, wait for it, kill what is left after the grace. A second interruption kills at once."""
+        """Signal the session, wait, and kill what is left after the grace period. A second interrupt kills at once."""
         self._signal(signum)
         self._leave()
 
@@ -125,7 +125,7 @@ class Child:
         try:
             if self.returncode is None:
                 self.end()
-            elif _members(self.session):  # the command was killed, and what it started has got the kernel's signal
+            elif _members(self.session):  # the command was killed, and the kernel has signalled its children
                 self._leave()
         finally:
             if self._process.stdout:
@@ -146,7 +146,7 @@ class Child:
         self._drain()
 
     def _drain(self) -> None:
-        """Take what is in the pipe: who writes into a full one would wait for us, and we for it."""
+        """Empty the pipe: a child that writes into a full pipe would wait for us, and we for it."""
         if not self._process.stdout:
             return
         try:
@@ -159,7 +159,7 @@ class Child:
 
 
 def end_all(children: Sequence[Child], signum: signal.Signals = signal.SIGINT) -> None:
-    """End several at once: each gets the signal before any is waited for."""
+    """End several children at once: all are signalled before any is waited for."""
     living = [child for child in children if child.returncode is None]
     for child in living:
         child._signal(signum)
@@ -172,7 +172,7 @@ def _last_state(line: str) -> str:
 
 
 def _members(session: int) -> list[int]:
-    """Return the processes of a session, but for those that have ended and only wait to be noticed."""
+    """Return the processes of a session, except zombies."""
     members = []
     for pid in psutil.pids():
         try:

@@ -1,10 +1,10 @@
-"""What DVC knows about a pipeline's stages, asked in this process, which takes milliseconds.
+"""What DVC knows about a pipeline's stages, asked in this process, which takes only milliseconds.
 
     dvc = DvcProject(folder)
     for stage in dvc.upstream("export@digits"):
         print(stage, dvc.is_stale(stage))
 
-Nothing is changed here: `tapeline.orchestration.stages.execution` lets a `dvc` of its own do that.
+Nothing is changed here: `tapeline.orchestration.stages.execution` does that in a separate `dvc` process.
 """
 
 import os
@@ -22,7 +22,7 @@ from tapeline.repository.unseen import check_all
 
 
 class Busy(Exception):
-    """Another process uses the files that were asked about; the message says which one."""
+    """Another process uses the files in question; the message names the process."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class DvcProject:
     def upstream(self, name: str) -> list[DvcStage]:
         """Return the stages that `dvc repro NAME` goes through, in its order, `name` last.
 
-        Raw data that came in with `dvc add` is among them only when it has changed since.
+        Raw data added with `dvc add` is included only if it has changed since.
         Raises `RunError` for a `dvc.yaml` that DVC refuses, `InputError` for raw data that it overlooks, and `Busy`.
         """
         with in_one_line(busy=Busy), lock_repo(self._repo):
@@ -61,9 +61,9 @@ class DvcProject:
         return [DvcStage(Path(stage.path), getattr(stage, "name", Path(stage.path).name)) for stage in stages]
 
     def is_recorded(self, name: str) -> bool:
-        """Return whether `dvc.lock` says that `name` and all before it are made of what stands here.
+        """Return whether `dvc.lock` records `name` and all its upstream stages with the current inputs.
 
-        Files that are not here do not matter, neither outs nor raw data. Raises `RunError` and `Busy`.
+        Missing files do not matter, neither outputs nor raw data. Raises `RunError` and `Busy`.
         """
         with in_one_line(busy=Busy), lock_repo(self._repo):
             target = self._repo.stage.load_one(str(self._folder / "dvc.yaml"), name)
@@ -75,7 +75,7 @@ class DvcProject:
             )
 
     def raw_data(self, name: str) -> list[Path]:
-        """Return the `.dvc` files of raw data that `name` and all before it are made of, by a link in a folder too."""
+        """Return the `.dvc` files of the raw data that `name` depends on, also through a symlink in a folder."""
         with in_one_line(busy=Busy), lock_repo(self._repo):
             target = self._repo.stage.load_one(str(self._folder / "dvc.yaml"), name)
             plan = plan_repro(get_active_graph(self._repo.index.graph), [target])
@@ -91,17 +91,17 @@ class DvcProject:
 
     @property
     def cache(self) -> Path:
-        """Where DVC keeps files by their MD5."""
+        """The folder in which DVC stores files by their MD5."""
         return Path(self._repo.cache.local.path)
 
     def close(self) -> None:
-        """Close what DVC holds open in the repository."""
+        """Close DVC's repository."""
         self._close()
 
     def is_stale(self, stage: DvcStage) -> bool:
         """Return whether `dvc repro --single-item` would do anything. Raises `RunError` and `Busy`.
 
-        This is DVC's own test: command, parameters and dependencies against `dvc.lock`, and the outs against
+        This is DVC's own test: command, parameters and dependencies against `dvc.lock`, and the outputs against
         both `dvc.lock` and the cache.
         """
         with in_one_line(busy=Busy), lock_repo(self._repo):
@@ -111,7 +111,7 @@ class DvcProject:
 
 
 def _linked(folder: Path) -> Iterator[Path]:
-    """Yield what links in a folder name, there or not. DVC sees the content behind a link, not whose it is."""
+    """Yield the targets of a folder's symlinks, existing or not. DVC sees a link's content, not its owner."""
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):
             if path.is_symlink():

@@ -1,4 +1,4 @@
-"""Bring one stage up to date: nothing when DVC finds it so, else a `dvc repro` as a child."""
+"""Bring one stage up to date: run `dvc repro` as a child process if DVC finds the stage stale."""
 
 import math
 import os
@@ -17,12 +17,12 @@ from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome, judge, rea
 from tapeline.orchestration.stages.progress_file import ProgressFile
 
 POLL = 1.0
-"""Seconds between two looks at files that another process uses."""
+"""Seconds between two checks of files that another process uses."""
 
 LAST_LINES = 100
 
 HINT = re.compile(r"To track the changes|\tgit add |To enable auto staging|\tdvc config core.autostage|Use `dvc push`")
-"""What DVC advises at the end of every `dvc repro`: eight lines that a log of several stages does not need."""
+"""DVC's advice at the end of every `dvc repro`: eight lines that a log of several stages does not need."""
 
 Answer = TypeVar("Answer")
 Say = Callable[[str], None]
@@ -36,11 +36,11 @@ def bring_up_to_date(
     follow: Callable[[dict[str, Any]], None],
     timeout: float | None = None,
 ) -> Outcome:
-    """Run `stage` if it is stale, and return how it went; it is stopped in order after `timeout` seconds.
+    """Run `stage` if it is stale, and return how it went; it is stopped cleanly after `timeout` seconds.
 
     `say` gets each line of its output, `follow` each progress record. Waits for another process that uses the
-    stage's files, and then asks again: that process may have done the work. Raises `RunError` when DVC cannot
-    answer. Whatever raises in here, a signal's exception included, leaves no process behind.
+    stage's files, and then checks again: that process may have done the work. Raises `RunError` when DVC cannot
+    answer. No exception in here, not even a signal's, leaves a process behind.
     """
     while when_free(lambda: dvc.is_stale(stage), say=say):
         outcome = _repro(stage, say, follow, timeout)
@@ -51,7 +51,7 @@ def bring_up_to_date(
 
 
 def when_free(ask: Callable[[], Answer], *, say: Say) -> Answer:
-    """Return the answer as soon as nobody else uses the files that it is about; say once for whom this waits."""
+    """Return the answer of `ask` once no other process uses the files; report once which process is waited for."""
     told = ""
     while True:
         try:

@@ -1,7 +1,7 @@
-"""How a stage went, read from the traces that it left: its outcome file, DVC's lines, and DVC's exit status.
+"""How a stage went, according to its outcome file, DVC's output and DVC's exit status.
 
-DVC exits with 255 whatever the stage's status was, so the stage leaves an outcome file; none there means that it was
-killed, or ended before any code of ours ran.
+DVC exits with 255 whatever the stage's status was, so the stage leaves an outcome file; a missing file means that the
+stage was killed, or ended before any code of ours ran.
 """
 
 import itertools
@@ -20,8 +20,8 @@ STATUS = re.compile(r"exited with (-?\d+)$")
 ADVICE = re.compile(r"Is your cache up to date|<?https?://|Having any troubles")
 BUSY = re.compile(r"is busy, it is being blocked by|Unable to acquire lock")
 LOST = re.compile(r"No such file or directory: '.*/runs/[0-9a-f]{2}/[0-9a-f]{64}/\.[^/]+\.tmp'")
-"""DVC lost a file that it was writing into its run cache: another DVC that shares the cache, and was reading what it
-knows of the very same stage, took it for a damaged one and removed it."""
+"""DVC lost a file that it was writing into its run cache: another DVC process that shares the cache, and was reading
+the entries of the same stage, took the file for a damaged entry and removed it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class Outcome:
     """How a stage went.
 
     `word` is one of unchanged, restored, recorded, ran; or input, failed, verdict, limit, interrupted, killed, timeout.
-    `status` is the exit status that it deserves, `message` the stage's own last word.
+    `status` is the matching exit status, `message` the stage's own final message.
     """
 
     word: str
@@ -38,12 +38,12 @@ class Outcome:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the same stage, started again, would go on: something outside ended it, and no mistake is known."""
+        """Whether the same stage, started again, would resume: it was killed from outside, with no known error."""
         return self.word == "killed"
 
     @property
     def ok(self) -> bool:
-        """Whether the next stage may go on."""
+        """Whether the next stage may run."""
         return self.status == 0
 
 
@@ -51,7 +51,7 @@ UNCHANGED = Outcome(word="unchanged", message="nothing that it depends on has ch
 
 
 def was_busy(lines: Sequence[str]) -> bool:
-    """Return whether DVC gave up because of another process: one that uses the files, or has just saved the same."""
+    """Return whether DVC failed because of another process that uses the files, or was saving the same run."""
     return any(BUSY.search(line) or LOST.search(line) for line in lines)
 
 
@@ -80,7 +80,7 @@ def judge(stage: str, *, returncode: int, lines: Iterable[str], left: dict[str, 
 
 
 def error_line(output: str) -> str:
-    """Return in one line what went wrong by the output of a DVC command: its first error, without what it advises.
+    """Return what went wrong, in one line, from a DVC command's output: its first error, without the advice.
 
     >>> error_line("ERROR: failed to pull data\\nIs your cache up to date?\\n<https://error.dvc.org/missing-files>")
     'failed to pull data'
@@ -123,7 +123,7 @@ def _succeeded(lines: Sequence[str]) -> Outcome:
 
 
 def _signal_number(status: int) -> int:
-    """Return the signal of DVC's `exited with STATUS`: -9, or 137 when a shell stands between; 0 for none."""
+    """Return the signal of DVC's `exited with STATUS`: -9, or 137 with a shell in between; 0 for none."""
     return -status if status < 0 else status - 128 if 128 < status < 160 else 0
 
 

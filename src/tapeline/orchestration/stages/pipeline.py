@@ -1,8 +1,8 @@
-"""Which pipeline a flow is about, checked before anything starts.
+"""Check a flow's pipeline before anything starts.
 
-    python pipeline.py digits       # status 1 and one line for a mistake; by the `tapeline` of PYTHONPATH
+    python pipeline.py digits       # status 1 and one line for an error; by the `tapeline` of PYTHONPATH
 
-Of this folder nothing is imported, so that a worktree is checked by the code that stands there.
+Nothing is imported from this folder, so that a worktree is checked by its own code.
 """
 
 import sys
@@ -18,7 +18,7 @@ from tapeline.runtime.errors import InputError
 def checked(name: str | None, *, start: Path | None = None) -> Project:
     """Return the project of the working directory (or of `start`) if `name` is a pipeline that can be run there.
 
-    Raises `InputError` for every mistake that can be found without running a stage; those of others are theirs.
+    Raises `InputError` for every error that can be found without running a stage; other pipelines' errors are ignored.
     """
     project = Project.find(start)
     if name is None:

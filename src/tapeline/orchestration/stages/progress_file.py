@@ -1,4 +1,4 @@
-"""Follow the JSON-lines file in which a stage tells its progress."""
+"""Follow the JSON-lines file in which a stage reports its progress."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from tapeline.parsing import json_text
 
 
 class ProgressFile:
-    """A file of the next run: what stands in it when this object is made is an earlier run's and is not told."""
+    """The progress file of the next run: its content when this object is created is an earlier run's, and skipped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -17,7 +17,7 @@ class ProgressFile:
         self._position = 0
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield the records that were written since the last call; a line that is not complete yet waits."""
+        """Yield the records written since the last call; an incomplete line is left for the next call."""
         stamp = self._stamp()
         if stamp is None or stamp == self._earlier:
             return
@@ -28,7 +28,7 @@ class ProgressFile:
             complete, newline, _ = file.read().rpartition(b"\n")
         self._position += len(complete) + len(newline)
         for line in complete.splitlines():
-            with contextlib.suppress(json_text.NotJson):  # a disk that was full cut it
+            with contextlib.suppress(json_text.NotJson):  # cut by a full disk
                 yield json_text.mapping(line)
 
     def _stamp(self) -> tuple[int, int, int] | None:

@@ -1,4 +1,4 @@
-"""What a commit records of a pipeline: its `dvc.lock`, and the metrics that DVC's cache still has."""
+"""What a commit records about a pipeline: its `dvc.lock`, and the metrics that DVC's cache still has."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from tapeline.runtime.errors import InputError
 
 @dataclass(frozen=True)
 class Record:
-    """One `dvc.lock`, by the name of whatever it belongs to (`runs/brave-otter`)."""
+    """One `dvc.lock`; `name` is the branch or commit that it belongs to (`runs/brave-otter`)."""
 
     name: str
     stages: dict[str, Any]
@@ -22,7 +22,7 @@ class Record:
 
     @classmethod
     def of(cls, text: bytes | str, *, name: str, cache: Path) -> "Record":
-        """Read a `dvc.lock`; `cache` is where DVC keeps files by their MD5. Raises `InputError` for an altered one."""
+        """Read a `dvc.lock`; `cache` is DVC's folder of files by MD5. Raises `InputError` for an altered file."""
         try:
             return cls(name, dvc_lock.stages(text), cache)
         except ValueError as error:
@@ -30,19 +30,19 @@ class Record:
 
     @classmethod
     def at(cls, git: Git, commit: str, *, name: str, cache: Path) -> "Record | None":
-        """Return what a commit records in the folder that `git` works in; None where it records nothing."""
+        """Return what a commit records in the folder that `git` works in; None if it records nothing."""
         text = git.ask("show", f"{commit}:./{LOCK}")
         return cls.of(text, name=name, cache=cache) if text else None
 
     def out(self, path: str) -> str | None:
-        """Return the MD5 of an out. Raises `InputError` for one that is none: it becomes a path in the cache."""
+        """Return the MD5 of an output. Raises `InputError` if malformed, since it becomes a path in the cache."""
         outs = (out for stage in self.stages.values() for out in stage.get("outs", ()))
         return next((self._md5(out) for out in outs if out["path"] == path), None)
 
     def data(self, pipeline: str) -> str | None:
         """Return the MD5 of the data that a pipeline was trained on: of the dataset that its parameters name.
 
-        Where the record does not say which, it is the only dependency below `data/`. Raises `InputError` as `out` does.
+        If the record does not name one, it is the only dependency below `data/`. Raises `InputError` as `out` does.
         """
         stage = self.stages.get(f"train@{pipeline}", {})
         names = (values.get(f"pipelines.{pipeline}.dataset") for values in stage.get("params", {}).values())
@@ -63,7 +63,7 @@ class Record:
         return {name: value for name, value in content.items() if isinstance(value, int | float)}
 
     def json(self, path: str) -> dict[str, Any]:
-        """Return the content of an out that is one JSON file; empty when there is none, or the cache has lost it."""
+        """Return the content of a JSON output; empty when there is none, or the cache has lost it."""
         md5 = self.out(path)
         file = self.cache / md5[:2] / md5[2:] if md5 else None
         if file is None or not file.exists():

@@ -1,1 +1,1 @@
-"""A search over parameters: what is asked for, the study, its trials and its page."""
+"""A search over parameters: the request, the study, its trials and its page."""

@@ -1,4 +1,4 @@
-"""What a sweep has found, as a table, as a page with pictures and as a few lines."""
+"""A sweep's results, as a table, as a page with pictures and as a summary."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ WIDTH, HEIGHT = 480, 220
 
 
 def winner(ranked: Sequence[Tried]) -> Tried:
-    """Return the best that the gate lets pass; the best at all where none does."""
+    """Return the best trial that passes the gate; the best overall if none does."""
     return next((trial for trial in ranked if trial.gate.startswith("yes")), ranked[0])
 
 
 def words(values: Mapping[str, Value]) -> str:
-    """Return values as people read them."""
+    """Return values as a short text."""
     return ", ".join(f"{key} {_short(value)}" for key, value in values.items())
 
 
@@ -69,7 +69,7 @@ def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
     yield from ("", f"**{escaped(headline(request, ranked))}**")
     if not best.gate.startswith("yes"):
         yield from ("", "No trial passed the gate.")
-    # Else it is a commit whose record is the winner: `main at 8607dbd`.
+    # Otherwise the winner is a commit's own record: `main at 8607dbd`.
     mergeable = RUN_BRANCHES in best.branch and " " not in best.branch
     yield from ("", f"The winner again{', or its branch as it is' if mergeable else ''}:", "")
     yield from ("```console", f"$ {command(request, ranked)}")
@@ -87,7 +87,7 @@ def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
 
 @drawn
 def _over_trials(request: SweepRequest, ranked: Sequence[Tried]) -> "Figure":
-    """Draw each trial's value in the order of the trials, and the best so far."""
+    """Draw each trial's value in trial order, and the best so far."""
     tried = sorted(ranked, key=lambda trial: trial.number)
     numbers, values = [trial.number for trial in tried], [trial.value for trial in tried]
     bests = list(itertools.accumulate(values, max if request.goal == "max" else min))
@@ -103,7 +103,7 @@ def _over_trials(request: SweepRequest, ranked: Sequence[Tried]) -> "Figure":
 
 @drawn
 def _over_values(request: SweepRequest, ranked: Sequence[Tried], key: str) -> "Figure":
-    """Draw each trial's value over one searched setting; the winner in another colour."""
+    """Draw each trial's value over one searched parameter; the winner in another colour."""
     dimension = request.over[key]
     assert isinstance(dimension, Range), "choices have no axis"
     best = winner(ranked)

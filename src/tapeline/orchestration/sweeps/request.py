@@ -1,4 +1,4 @@
-"""What a sweep is asked for: where to search, what for, and how much at once.
+"""The request for a sweep: the search space, the metric, and how many trials at once.
 
 SweepRequest.of(pipeline="digits", over={"params.dropout": {"low": 0.1, "high": 0.6}}, metric="accuracy", goal="max")
 """
@@ -15,7 +15,7 @@ Value = str | int | float | bool
 
 
 class Range(BaseModel):
-    """Numbers between two bounds, both included: whole ones when both bounds are."""
+    """Numbers between two inclusive bounds: integers when both bounds are."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -75,12 +75,12 @@ class SweepRequest(BaseModel):
         return self
 
     def definition(self, commit: str) -> dict[str, Any]:
-        """Return what has to be the same for a sweep to go on; more trials are no other sweep."""
+        """Return what must be unchanged for a sweep to resume; more trials do not make it another sweep."""
         return {"commit": commit, **self.model_dump(mode="json", exclude={"trials", "parallel", "ref", "name"})}
 
 
 def corners(space: Mapping[str, Dimension]) -> list[dict[str, Value]]:
-    """Return points of the space with every bound and every choice in one of them.
+    """Return points of the space that together contain every bound and every choice.
 
     >>> corners({"a": Range(low=1, high=2), "b": ("x", "y", "z")})
     [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'y'}, {'a': 1, 'b': 'z'}]

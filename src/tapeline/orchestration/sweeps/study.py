@@ -1,4 +1,4 @@
-"""Optuna proposes what to try, and remembers what came of it: `.tapeline/sweeps/NAME/journal`.
+"""Optuna proposes what to try, and records the results: `.tapeline/sweeps/NAME/journal`.
 
 with study(project, request, commit, say=print) as trials:
     trial = trials.ask()              # what a killed sweep left unfinished comes first
@@ -38,19 +38,19 @@ class Tried:
 
 
 class Study:
-    """The trials of one sweep, all of one commit."""
+    """The trials of one sweep, all at one commit."""
 
     def __init__(self, study: optuna.Study, request: SweepRequest, folder: Path) -> None:
         self._study, self._request, self.folder = study, request, folder
         self.commit: str = study.user_attrs[DEFINITION]["commit"]
-        # A seed of its own for each call: the sampler's first values would be those of the first call again.
+        # A different seed for each call: else the sampler would repeat the first call's values.
         study.sampler = optuna.samplers.TPESampler(seed=request.seed + len(study.trials))
         for trial in study.get_trials(states=[TrialState.RUNNING]):  # of a sweep that was killed
             study.tell(trial.number, state=TrialState.FAIL)
             study.enqueue_trial(trial.params)
 
     def ask(self) -> optuna.Trial:
-        """Return the next trial, its values chosen."""
+        """Return the next trial, with its values chosen."""
         trial = self._study.ask()
         for key, dimension in self._request.over.items():
             if not isinstance(dimension, Range):
@@ -62,17 +62,17 @@ class Study:
         return trial
 
     def tell(self, trial: optuna.Trial, *, value: float, branch: str, gate: str) -> None:
-        """Record what came of a trial."""
+        """Record the result of a trial."""
         trial.set_user_attr("branch", branch)
         trial.set_user_attr("gate", gate)
         self._study.tell(trial, value)
 
     def failed(self, trial: optuna.Trial) -> None:
-        """Record that a trial came to no value."""
+        """Record that a trial has no value."""
         self._study.tell(trial, state=TrialState.FAIL)
 
     def ranked(self) -> list[Tried]:
-        """Return what was tried, the best first; of equals the earlier."""
+        """Return the completed trials, best first; among equals, the earlier first."""
         sign = -1 if self._request.goal == "max" else 1
         tried = [_tried(trial) for trial in self._study.get_trials(states=[TrialState.COMPLETE])]
         return sorted(tried, key=lambda trial: (sign * trial.value, trial.number))
@@ -80,22 +80,20 @@ class Study:
 
 @contextmanager
 def study(project: Project, request: SweepRequest, commit: str, *, say: Callable[[str], None]) -> Iterator[Study]:
-    """Yield the sweep's study, a new one or one that goes on: with its own commit where the request names no ref.
+    """Yield the sweep's study, new or resumed: a resumed one keeps its commit if the request names no ref.
 
-    No other process has it meanwhile.
-
-    Raises `InputError` when there is one of the same name that searches for something else.
+    The study is locked against other processes. Raises `InputError` if one of the same name has another definition.
     """
     folder = project.shared / FOLDER / request.name
     journal = folder / "journal"
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with processes.exclusive(folder / "lock", waiting=say):
-        journal.with_name("journal.lock").unlink(missing_ok=True)  # of a process that was killed while it wrote
+        journal.with_name("journal.lock").unlink(missing_ok=True)  # left by a process that was killed while writing
         yield Study(_found(JournalStorage(JournalFileBackend(str(journal))), request, commit, folder), request, folder)
 
 
 def _found(storage: JournalStorage, request: SweepRequest, commit: str, folder: Path) -> optuna.Study:
-    """Return the study of the request: one that goes on, or a new one in place of one that came to nothing."""
+    """Return the study of the request: a resumed one, or a new one, which replaces one without results."""
     wanted: dict[str, Any] = json.loads(json.dumps(request.definition(commit)))
     found = _created(storage, request)
     before = found.user_attrs.get(DEFINITION)

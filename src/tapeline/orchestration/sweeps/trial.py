@@ -1,4 +1,4 @@
-"""One trial of a sweep: an isolated run of the training flow as a process of its own, and what came of it."""
+"""One trial of a sweep: an isolated run of the training flow in its own process, and its result."""
 
 import sys
 from collections.abc import Collection, Mapping
@@ -18,12 +18,12 @@ from tapeline.runtime.errors import InputError
 from tapeline.runtime.interpreter import with_this_code
 
 VALIDATION = "val"
-"""The split that chooses: the tested one stays for the winner's own figure."""
+"""The split that ranks the trials: the test split is kept for the winner's final metrics."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A run that goes on; `report` and `log` are what it writes."""
+    """A running trial; `report` and `log` are the files that it writes."""
 
     trial: optuna.Trial
     child: Child
@@ -32,18 +32,18 @@ class Trial:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the run has ended."""
         return self.child.returncode is not None
 
     def result(self) -> dict[str, Any] | None:
-        """Return the run's report, None where it came to none."""
+        """Return the run's report; None if it wrote none."""
         try:
             return json_text.mapping(files.read_bytes(self.report)) if self.report.exists() else None
-        except json_text.NotJson:  # it was killed, or the disk was full
+        except json_text.NotJson:  # the run was killed, or the disk was full
             return None
 
     def last_words(self) -> str:
-        """Return the last line of its output."""
+        """Return the last line of the run's output."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else f"exit status {self.child.returncode}"
 
@@ -67,14 +67,14 @@ def _child(arguments: list[str], checkout: Path, output: IO[bytes]) -> Child:
 
 
 def value(result: Mapping[str, Any], metric: str) -> float:
-    """Return the metric by which trials are ranked. Raises `InputError` where the pipeline has none of this name."""
+    """Return the metric that ranks the trials. Raises `InputError` if the pipeline does not have it."""
     metrics = {name: splits[VALIDATION] for name, splits in result["metrics"].items() if VALIDATION in splits}
     check_metric(metric, result["pipeline"], metrics)
     return float(metrics[metric])
 
 
 def check_metric(metric: str, pipeline: str, known: Collection[str]) -> None:
-    """Raise `InputError` where a pipeline's validation does not measure what trials shall be ranked by."""
+    """Raise `InputError` if a pipeline's validation does not measure the metric that ranks the trials."""
     if metric not in known:
         has = f"it has {', '.join(known)}" if known else "it has no metrics of a validation split"
         raise InputError(f"metric is {metric!r}, which {pipeline} does not measure in validation: {has}")

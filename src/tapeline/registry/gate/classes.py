@@ -1,6 +1,6 @@
-"""Classes by their names, where two models or datasets meet: an id means nothing outside the dataset that gave it.
+"""Match classes by name between models or datasets: a class id means nothing outside the dataset that assigned it.
 
-known = ("cat", "dog")                         # of the champion, by its own dataset
+known = ("cat", "dog")                         # the champion's, from its own dataset
 aligned({"class": [0, 1]}, known, ("ant", "cat", "dog"))   # {"class": [1, 2]}
 """
 
@@ -14,7 +14,7 @@ from tapeline.runtime.errors import InputError
 
 
 def label(features: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ...] | None:
-    """Return the class names of a dataset's feature, or of its only label when that has another name; else None."""
+    """Return the class names of a dataset's feature `name`, or else of its only label; None without either."""
     named = {key: tuple(kind["classes"]) for key, kind in features.items() if kind.get("classes")}
     if name in named:
         return named[name]
@@ -24,10 +24,10 @@ def label(features: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, ..
 def aligned(
     answers: Mapping[str, NDArray[Any]], known: Sequence[str], wanted: Sequence[str]
 ) -> dict[str, NDArray[Any]]:
-    """Return a classifier's answers with the ids of `wanted` in place of those of `known`, by the names of both.
+    """Return a classifier's answers with class ids mapped by name from `known` to `wanted`.
 
-    answers: `class`, ids of shape (examples,), and perhaps `probabilities`, shape (examples, classes); others go
-    through. A class that `wanted` has not gets an id and a column after all of `wanted`'s: never right, never lost.
+    answers: `class`, ids of shape (examples,), and perhaps `probabilities`, shape (examples, classes); others are
+    unchanged. A class missing in `wanted` gets an id and a column after all of `wanted`'s: never right, never lost.
     Raises `InputError` for an id or a number of columns that `known` does not have.
     """
     if tuple(known) == tuple(wanted):
@@ -50,7 +50,7 @@ def aligned(
 
 
 def changes(known: Sequence[str], wanted: Sequence[str], name: str) -> Iterator[str]:
-    """Yield what a person must know of a comparison over other classes; nothing when they are the same."""
+    """Yield what a person must know about a comparison across different classes; nothing if they are the same."""
     added = [one for one in wanted if one not in known]
     gone = [one for one in known if one not in wanted]
     if added:

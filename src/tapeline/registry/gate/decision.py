@@ -1,4 +1,4 @@
-"""The gate: is the challenger good enough, and not worse than the champion? Pure: answers in, a verdict out."""
+"""The gate: is the challenger good enough, and not worse than the champion? Pure: answers in, checks out."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ NO_TARGET = "no paired test possible, since no feature is foretold: name `gate.t
 
 @dataclass(frozen=True)
 class Contender:
-    """One version at the gate: its recorded metrics, and its answers on the test data (none when it has no target)."""
+    """One version at the gate: its recorded metrics, and its answers on the test data (none without a target)."""
 
     name: str
     recorded: Mapping[str, float]
@@ -30,11 +30,11 @@ class Contender:
     """The test data of the recorded metrics: the MD5 and the split."""
 
     def measured(self, target: Target | None) -> dict[str, float]:
-        """Return the metrics that can be measured now, on the same examples for both."""
+        """Return the metrics that can be measured now, on the same examples for both versions."""
         return target.metrics(self.answers) if target and self.answers else {}
 
     def metrics(self, target: Target | None) -> dict[str, float]:
-        """Return every metric: those measured now in place of those recorded then."""
+        """Return all metrics: those measured now override the recorded ones."""
         return {**self.recorded, **self.measured(target)}
 
 
@@ -47,10 +47,9 @@ def judge(
 ) -> list[dict[str, Any]]:
     """Return every check with its numbers and whether it `holds`.
 
-    features: the columns that slices name, shape (examples,). Answers that are not finite do not hold. Without a
-    champion only the absolute bounds are asked. With one, what cannot be compared does not hold: a change of what was
-    recorded on other test data, a paired test without a target. Raises `InputError` for a bound on what was not
-    measured.
+    features: the columns that slices name, shape (examples,). Non-finite answers fail. Without a champion, only the
+    absolute bounds are checked. With one, what cannot be compared fails: a change of a metric recorded on other test
+    data, a paired test without a target. Raises `InputError` for a bound on a metric that was not measured.
     """
     ours = challenger.metrics(target)
     theirs = champion.metrics(target) if champion else {}

@@ -1,4 +1,4 @@
-"""The examples on which versions are compared: a recorded dataset's split, read where DVC's cache keeps it."""
+"""The examples on which versions are compared: a recorded dataset's split, read from DVC's cache in place."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class Examples:
     split: str
     features: dict[str, dict[str, Any]]
     files: dict[str, Path]
-    """Feature → the file with its column, checked; named by its content, without an ending."""
+    """Feature → the checked file with its column, named by its MD5 without an extension."""
 
     @classmethod
     def open(cls, store: Store, md5: str, split: str) -> "Examples":
-        """Raises `InputError` for a split that is not there and for bytes that are nowhere or altered."""
+        """Open a split. Raises `InputError` for a split that does not exist and for missing or altered bytes."""
         listing = store.listing(md5)
         try:
             index = _index(store, listing, md5)
@@ -45,20 +45,20 @@ class Examples:
             raise InputError(f"the column {feature} of the recorded dataset {self.md5} is no array: {error}") from None
 
     def classes(self, feature: str) -> tuple[str, ...]:
-        """Return a label's class names; none for another feature."""
+        """Return a label's class names; empty for any other feature."""
         return tuple(self.features[feature].get("classes") or ())
 
     def inputs(self, signature: Mapping[str, Any], own: Collection[str] = ()) -> dict[str, Path] | None:
-        """Return the file of each input of a signature; None when one of them is no feature.
+        """Return the file of each input of a signature; None if one of the inputs is not a feature.
 
-        own: the inputs that are no feature although they have one's name.
+        own: the inputs that are not a feature although they share a feature's name.
         """
         names = signature["inputs"]
         features = all(name in self.files and name not in own for name in names)
         return {name: self.files[name] for name in names} if features else None
 
     def target(self, signature: Mapping[str, Any], named: str | None) -> str | None:
-        """Return the feature that a signature foretells: the one named, the only class, or an output's namesake."""
+        """Return the feature that a signature predicts: the one named, the only label, or an output's namesake."""
         if named is not None:
             self.column(named)
             return named
@@ -70,7 +70,7 @@ class Examples:
 
 
 def features(store: Store, md5: str) -> dict[str, dict[str, Any]]:
-    """Return the features of a recorded dataset; its columns need not be there. Raises `InputError` as `open` does."""
+    """Return the features of a recorded dataset; its columns may be missing. Raises `InputError` as `open` does."""
     found: dict[str, dict[str, Any]] = _index(store, store.listing(md5), md5)["features"]
     return found
 

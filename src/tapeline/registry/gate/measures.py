@@ -1,4 +1,4 @@
-"""What an exported model's answers are worth against the target: the metrics of `validate`, and of each example."""
+"""Measure an exported model's answers against the target: the metrics of `validate`, and a score for each example."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from tapeline.config.validate import ValidateSettings
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be foretold: values of shape (examples, ...); with class names when they are class indices."""
+    """What is to be predicted: values of shape (examples, ...), with class names if they are class indices."""
 
     name: str
     actual: NDArray[Any]
     classes: tuple[str, ...] = ()
     bins: int = ValidateSettings.model_fields["calibration_bins"].default
-    """Of the expected calibration error."""
+    """The number of bins of the expected calibration error."""
 
     @property
     def classifier(self) -> bool:
@@ -26,16 +26,16 @@ class Target:
         return bool(self.classes)
 
     def foretold(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
-        """Return the output that foretells it; None when the model has none."""
+        """Return the output that predicts the target; None if the model has none."""
         return answers.get("class" if self.classifier else self.name)
 
     def part(self, chosen: NDArray[np.bool_]) -> "Target":
-        """Return the target of some examples."""
+        """Return the target of the chosen examples."""
         return replace(self, actual=self.actual[chosen])
 
     def metrics(self, answers: Mapping[str, NDArray[Any]]) -> dict[str, float]:
-        """Return the metrics over all examples, under the names that `validate` has for them."""
-        from tapeline.validate import classification, regression  # and with them scikit-learn: seconds
+        """Return the metrics over all examples, under the names that `validate` uses."""
+        from tapeline.validate import classification, regression  # imports scikit-learn, which takes seconds
 
         found = self.foretold(answers)
         assert found is not None, "asked for a model that foretells the target"
@@ -51,7 +51,7 @@ class Target:
         return metrics
 
     def scores(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        """Return one value an example: whether it is right (bool), else its mean absolute error (float64)."""
+        """Return one value per example: whether it is right (bool), else its mean absolute error (float64)."""
         found = self.foretold(answers)
         assert found is not None, "asked for a model that foretells the target"
         if self.classifier:

@@ -1,8 +1,8 @@
 """Tests of two models on the same examples. Pure functions of the examples' scores.
 
 `mcnemar` is for right and wrong, `bootstrap` for errors. Both answer one of two questions at a stated confidence: is
-the challenger *better*, or at least *not worse* by more than a margin? That a test finds no difference would say
-nothing: the fewer the examples, the easier it would pass.
+the challenger *better*, or at least *not worse* by more than a margin? Finding no significant difference would prove
+nothing: the fewer the examples, the easier it would be to pass.
 """
 
 import math
@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from tapeline.config.registry import PairedSettings
 
 DRAWS = 200_000_000
-"""Most examples drawn by one bootstrap, about two seconds; larger test sets get fewer resamples, at least 1 000."""
+"""Maximum number of examples drawn by one bootstrap, about two seconds; larger test sets get fewer resamples, but at
+least 1 000."""
 
 
 def mcnemar(champion: NDArray[np.bool_], challenger: NDArray[np.bool_], settings: PairedSettings) -> dict[str, Any]:
-    """Compare which examples each has right. Shapes (examples,).
+    """Compare which examples each model gets right. Shapes (examples,).
 
-    better: McNemar's exact one-sided test on the examples that only one has right. not-worse: the lower end of the
+    better: McNemar's exact one-sided test on the examples that only one gets right. not-worse: the lower end of the
     score interval for the difference of paired proportions (Tango 1998, Statistics in Medicine 17:891-908) is above
     minus the margin.
     """
@@ -54,7 +55,7 @@ def score_bound(gained: int, lost: int, count: int, confidence: float) -> float:
     z = float(norm.ppf(confidence))
 
     def excess(delta: float) -> float:
-        """The score statistic for a true difference `delta`, less z: falls as `delta` grows."""
+        """Return the score statistic for a true difference `delta`, minus z: it falls as `delta` grows."""
         a = 2 * count
         b = (2 * count + lost - gained) * delta - gained - lost
         c = -lost * delta * (1 - delta)
@@ -69,7 +70,7 @@ def score_bound(gained: int, lost: int, count: int, confidence: float) -> float:
 
 
 def needed_examples(settings: PairedSettings) -> int:
-    """Return how many examples it takes for two models without any difference to be shown "not worse"."""
+    """Return how many examples it takes to show that two models without any difference are "not worse"."""
     from scipy.stats import norm
 
     if not settings.margin:

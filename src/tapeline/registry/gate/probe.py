@@ -1,9 +1,9 @@
-"""A program: load a SavedModel with TensorFlow alone, try what production may do to it, and write its answers.
+"""A standalone program: load a SavedModel with TensorFlow alone, exercise it as production might, write its answers.
 
-Reads one JSON object from the standard input: `model` (the SavedModel's folder), `signatures` (as in `model.json`;
-those to try), `inputs` (name → `.npy` of what to answer; none for the warm-up requests themselves), `predictions` (the
-`.npz` to expect, or null), `tolerance`, `answers` (the `.npz` to write). The last line of the standard output is a JSON
-object: `failures` (sentences) and figures. No line of Tapeline runs in here.
+Reads one JSON object from stdin: `model` (the SavedModel's folder), `signatures` (those to try, as in `model.json`),
+`inputs` (name → `.npy` of the inputs; empty for the warm-up requests), `predictions` (the `.npz` to expect, or null),
+`tolerance`, `answers` (the `.npz` to write). The last line of stdout is a JSON object: `failures` (sentences) and
+figures. No Tapeline code runs in here.
 """
 
 import gc
@@ -25,14 +25,14 @@ BATCH = 256
 SIZES = (0, 1, 2, 3, 17, 32, 64, 127, 256, 1000)
 CALLS = 200
 UNTIMED = 20
-"""Calls before the timed ones."""
+"""Warm-up calls before the timed ones."""
 APART = 100
-"""How many tolerances a batch's size may move an answer: kernels round differently, training mode is far off."""
+"""Tolerances by which the batch size may change an answer: kernels round differently; training mode differs more."""
 
 
 def main() -> dict[str, Any]:
     """Return the failures and the figures."""
-    gc.disable()  # what is imported stays, and looking through it takes a quarter of the time
+    gc.disable()  # imported objects stay alive, and scanning them takes a quarter of the time
     import tensorflow as tf
 
     gc.freeze()
@@ -64,7 +64,7 @@ def main() -> dict[str, Any]:
 
 
 def warm_up_requests(tf: Any, path: Path) -> dict[str, Arrays]:
-    """Return signature → input → values of shape (examples, ...), from the requests that serving replays."""
+    """Return signature → input → values of shape (examples, ...), from the warm-up requests for serving."""
     from tensorflow.core.framework import tensor_pb2
 
     if not path.is_file():
@@ -81,14 +81,14 @@ def warm_up_requests(tf: Any, path: Path) -> dict[str, Arrays]:
 
 
 def untuned(tf: Any, dataset: Any) -> Any:
-    """Return a dataset whose iterators end at once: autotuning's thread would hold them (`runtime.untuned`)."""
+    """Return a dataset whose iterators are freed at once: the autotuning thread would hold them (`runtime.untuned`)."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
 
 
 def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and content of each field of a message that has length-delimited fields only."""
+    """Yield the number and content of each field of a Protobuf message with length-delimited fields only."""
     at = 0
     while at < len(message):
         tag, at = varint(message, at)
@@ -98,7 +98,7 @@ def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return a number of the wire format, and where it ends."""
+    """Return a varint of the wire format, and the position after it."""
     value = shift = 0
     while True:
         byte = message[at]
@@ -117,7 +117,7 @@ def zeros(inputs: Mapping[str, Any]) -> Arrays:
 def tried(
     tf: Any, key: str, signature: Any, described: Mapping[str, Any], given: Arrays, tolerance: float
 ) -> list[str]:
-    """Return what is wrong with a signature's answers for batches of every size."""
+    """Return what is wrong with a signature's answers for batches of all sizes."""
     batched = all(spec["shape"][:1] == [None] for spec in described["inputs"].values())
     answers: Arrays = {}
     for size in SIZES if batched else (None,):
@@ -136,21 +136,21 @@ def tried(
 
 
 def told(error: Exception) -> str:
-    """Return the line of an error that says what happened; TensorFlow puts it after where it happened."""
+    """Return the line of an error that says what happened; TensorFlow prints where it happened first."""
     where = ("Graph execution error", "Detected at", "<stack traces", "[[{{", "\t [[{{")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return next((line for line in lines if not line.startswith(where)), type(error).__name__)
 
 
 def tensors(tf: Any, given: Arrays, size: int | None) -> dict[str, Any]:
-    """Return a batch of `size`, the examples again and again; None for the examples as they are."""
+    """Return a batch of `size`, repeating the examples; with None, the examples as they are."""
     if size is None:
         return {name: tf.constant(values) for name, values in given.items()}
     return {name: tf.constant(values[np.arange(size) % len(values)]) for name, values in given.items()}
 
 
 def unlike(answers: Arrays, described: Mapping[str, Any], size: int | None) -> str:
-    """Return how the answers differ from what `model.json` says; nothing when they do not."""
+    """Return how the answers differ from `model.json`; empty if they do not."""
     if set(answers) != set(described):
         return f"answers {', '.join(sorted(answers))}, and model.json names {', '.join(sorted(described))}"
     for name, spec in described.items():
@@ -164,7 +164,7 @@ def unlike(answers: Arrays, described: Mapping[str, Any], size: int | None) -> s
 
 
 def answered(tf: Any, signature: Any, given: Arrays) -> Arrays:
-    """Return the outputs for all that is given, in order; text as bytes, which `.npz` holds without pickles."""
+    """Return the outputs for all inputs, in order; text as bytes, which `.npz` stores without pickle."""
     names = signature.structured_input_signature[1]
     parts: dict[str, list[Any]] = {}
     for start in range(0, min(len(values) for values in given.values()), BATCH):
@@ -175,12 +175,12 @@ def answered(tf: Any, signature: Any, given: Arrays) -> Arrays:
 
 
 def storable(values: Any) -> Any:
-    """Return texts as validate records them: bytes of a fixed length instead of objects."""
+    """Return text as validate records it: fixed-length bytes instead of objects."""
     return values.astype(np.bytes_) if values.dtype == object else values
 
 
 def compared(answers: Arrays, path: str, tolerance: float) -> list[str]:
-    """Return the first output that is not what validate recorded for the same examples."""
+    """Return the first output that differs from what validate recorded for the same examples."""
     with np.load(path, allow_pickle=False) as recorded:
         if set(recorded.files) != set(answers):
             return [f"answers {', '.join(answers)}, and validate recorded {', '.join(sorted(recorded.files))}"]
@@ -192,7 +192,7 @@ def compared(answers: Arrays, path: str, tolerance: float) -> list[str]:
 
 
 def close(one: Any, other: Any, tolerance: float) -> bool:
-    """Return whether two answers are the same; floating-point ones up to tolerance * (1 + |other|), as for export."""
+    """Return whether two answers are equal; floating-point ones up to tolerance * (1 + |other|), as in export."""
     if np.issubdtype(one.dtype, np.floating):
         return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance))
     return bool(np.array_equal(one, other))

@@ -1,4 +1,4 @@
-"""Run `probe.py` on one version, in a fresh process with a limit on its memory and its time."""
+"""Run `probe.py` on one version, in a fresh process with limited memory and time."""
 
 import json
 import os
@@ -22,12 +22,12 @@ from tapeline.runtime import processes
 PROBE = Path(__file__).with_name("probe.py")
 """Not imported: this process stays without TensorFlow."""
 POLL = 0.05
-"""Seconds between two looks at the process's memory."""
+"""Seconds between two checks of the process's memory."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model did: the sentences that say what is wrong, its figures, and its answers by output name."""
+    """What a model did: its failures as sentences, its figures, and its answers by output name."""
 
     failures: tuple[str, ...]
     figures: dict[str, Any]
@@ -45,9 +45,9 @@ def run(
 ) -> Answer:
     """Return how the SavedModel in `model` answers.
 
-    signatures: those to try. inputs: files that hold an `.npy` array each, shape (examples, ...); none for the model's
-    own warm-up requests. recorded: an `.npz` of the answers to expect for those inputs.
-    Never raises for what the model does: that is in the answer's failures.
+    signatures: those to try. inputs: files with an `.npy` array each, shape (examples, ...); empty for the model's own
+    warm-up requests. recorded: an `.npz` of the expected answers for those inputs.
+    Never raises because of the model: its errors are in the answer's failures.
     """
     with tempfile.TemporaryDirectory(prefix="tapeline-probe-") as made:
         answers = Path(made) / "answers.npz"
@@ -72,7 +72,7 @@ def run(
 
 
 def _limited(asked: str, folder: Path, settings: CheckSettings) -> tuple[str, str]:
-    """Return what went wrong, if anything, and the standard output."""
+    """Return what went wrong, if anything, and the process's stdout."""
     command = [sys.executable, "-I", str(PROBE)]
     leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
     (folder / "asked.json").write_text(asked, encoding="utf-8")

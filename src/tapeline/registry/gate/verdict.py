@@ -12,15 +12,15 @@ from tapeline.validate import finite
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a version may go into a stage, and against which champion that was asked."""
+    """Whether a version may go into a stage, and against which champion it was judged."""
 
     name: str
     version: str
     stage: str
     champion: str | None
-    """The version that was live in the stage; None for none."""
+    """The version that was live in the stage, if any."""
     data: dict[str, Any]
-    """The examples: the dataset's MD5, its split, how many."""
+    """The examples: the dataset's MD5, the split, the count."""
     checks: tuple[dict[str, Any], ...]
     figures: dict[str, Any]
     """What the infra check measured: latency, memory, size, batch sizes."""
@@ -32,11 +32,11 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """What does not hold, in one line; empty when all does."""
+        """What does not hold, in one line; empty if everything does."""
         return "; ".join(sentence(check) for check in self.checks if not check["holds"])
 
     def record(self) -> dict[str, Any]:
-        """Return it as JSON has it: what the file and the tag say. What is not finite is null there."""
+        """Return the verdict as JSON for the file and the tag. Non-finite numbers become null."""
         content: dict[str, Any] = {
             "version": self.version,
             "stage": self.stage,
@@ -50,7 +50,7 @@ class Verdict:
         return found
 
     def write(self, folder: Path) -> Path:
-        """Write the file, in the place of an older verdict on the same question."""
+        """Write the file, replacing an older verdict on the same version and stage."""
         path = folder / "verdicts" / f"{self.name}@{self.version}-{self.stage}.json"
         files.write_json(path, json.loads(json.dumps(self.record(), default=str)))
         return path

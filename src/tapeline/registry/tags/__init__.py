@@ -1,1 +1,1 @@
-"""Versions and stages as Git tags: their names, their records and what they say together."""
+"""Versions and stages as Git tags: their names, their records and the state that they define."""

@@ -1,4 +1,4 @@
-"""Names, versions and stages, checked before they reach Git or a path; the tags are GTO's.
+"""Names, versions and stages, checked before they reach Git or a path; the tags have GTO's format.
 
 parse("digits@v1.2.0")     Reference("digits", version="v1.2.0")
 parse("digits#prod")       Reference("digits", stage="prod")
@@ -19,7 +19,7 @@ BUMPS = ("patch", "minor", "major")
 
 @dataclass(frozen=True)
 class Reference:
-    """A model, and which of its versions: by number, by stage, or neither."""
+    """A model, and one of its versions: by number, by stage, or neither."""
 
     name: str
     version: str | None = None
@@ -31,19 +31,19 @@ class Reference:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A model as GTO names it: one of a folder below the repository's root has that folder in front."""
+    """A model as GTO names it: below the repository's root, the folder is a prefix."""
 
     name: str
     folder: str
 
     @property
     def tag(self) -> str:
-        """How its tags begin."""
+        """The prefix of its tags."""
         return f"{self.folder}={self.name}" if self.folder else self.name
 
     @property
     def gto(self) -> str:
-        """How GTO and DVC name it."""
+        """Its name in GTO and DVC."""
         return f"{self.folder}:{self.name}" if self.folder else self.name
 
 
@@ -62,14 +62,14 @@ def parse(text: str) -> Reference:
 
 
 def check_name(name: str) -> str:
-    """Return a pipeline's name. Raises `InputError` for what cannot be one."""
+    """Return a pipeline's name. Raises `InputError` for an invalid one."""
     if not NAME.fullmatch(name):
         raise InputError(f"{name!r} is no model's name: lower-case letters, digits and inner hyphens")
     return name
 
 
 def check_version(version: str) -> str:
-    """Return a version with its `v`. Raises `InputError` for what is none."""
+    """Return a version with its `v`. Raises `InputError` for an invalid one."""
     with_v = version if version.startswith("v") else f"v{version}"
     if not VERSION.fullmatch(with_v):
         raise InputError(f"{version!r} is no version: three numbers such as v1.0.0")
@@ -77,14 +77,14 @@ def check_version(version: str) -> str:
 
 
 def check_stage(stage: str) -> str:
-    """Return a stage's name. Raises `InputError` for what cannot be one."""
+    """Return a stage's name. Raises `InputError` for an invalid one."""
     if not STAGE.fullmatch(stage):
         raise InputError(f"{stage!r} is no stage's name: lower-case letters, digits and inner hyphens")
     return stage
 
 
 def order(version: str) -> tuple[int, ...]:
-    """Return the numbers by which versions are sorted."""
+    """Return the sort key of a version."""
     found = VERSION.fullmatch(version)
     return tuple(int(number) for number in found.groups()) if found else (-1, -1, -1)
 

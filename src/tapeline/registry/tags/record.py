@@ -1,4 +1,4 @@
-"""The record in a tag's message, checked where it comes in: anybody can make a tag, and nobody can change one."""
+"""The record in a tag's message, checked when it is read: anybody can make a tag, and nobody can change one."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ from tapeline.runtime.errors import plain
 
 
 class _Check(BaseModel):
-    """One check of a verdict; what else it has depends on its kind."""
+    """One check of a verdict; its other fields depend on its kind."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -22,7 +22,7 @@ class _Check(BaseModel):
 
 
 class _Record(BaseModel):
-    """What every reader of a record relies on; what is not there was not said, as in a tag of plain GTO."""
+    """The fields that every reader of a record relies on; any may be missing, as in a tag of plain GTO."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -37,9 +37,9 @@ class _Record(BaseModel):
 
 
 def of(tag: Tag) -> dict[str, Any]:
-    """Return the JSON object that follows the message's first line; empty where there is none.
+    """Return the JSON object that follows the message's first line; empty if there is none.
 
-    Raises `ValueError`, in words for people, for a tag that nobody could list: by its date or by its record.
+    Raises `ValueError`, with a readable message, for a tag with an invalid date or record.
     """
     if not datable(tag):
         raise ValueError(f"its date, {tag.time} s after 1970, is in no year from 1 to 9999")
@@ -60,7 +60,7 @@ def of(tag: Tag) -> dict[str, Any]:
 
 
 def datable(tag: Tag) -> bool:
-    """Return whether a date can be made of a tag's time, which GTO and DVC need too."""
+    """Return whether a tag's time is a valid date, which GTO and DVC need too."""
     try:
         datetime.fromtimestamp(tag.time, UTC)
     except (ValueError, OverflowError, OSError):

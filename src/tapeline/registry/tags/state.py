@@ -1,7 +1,7 @@
-"""What the tags say: versions, what is live in which stage, and how that came. GTO's own rules.
+"""The state that the tags define: versions, what is live in which stage, and its history. GTO's own rules.
 
-A version's tag is `digits@v1.0.0`, an assignment's `digits#prod#3`; `!` takes one back. Live in a stage is the
-version that was assigned last, of those that were not taken back.
+A version's tag is `digits@v1.0.0`, an assignment's `digits#prod#3`; `!` revokes either. Live in a stage is the
+version that was assigned last, of those that were not revoked.
 """
 
 import json
@@ -48,7 +48,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Quarantined:
-    """A tag that is left out, and why; the version that it registers, if it is of one."""
+    """A tag that is ignored, and why; the version that it registers, if any."""
 
     tag: Tag
     why: str
@@ -57,7 +57,7 @@ class Quarantined:
 
 @dataclass
 class State:
-    """One model's versions, lowest first, and its assignments, oldest first; and the tags that are left out."""
+    """One model's versions, lowest first, its assignments, oldest first, and its quarantined tags."""
 
     artifact: Artifact
     versions: dict[str, Version] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class State:
 
     @property
     def numbers(self) -> list[str]:
-        """The numbers that are taken, by versions that are left out too."""
+        """The numbers in use, including those of quarantined versions."""
         return [*self.versions, *(one.version for one in self.quarantined if one.version)]
 
     def live(self, stage: str) -> Assignment | None:
@@ -85,9 +85,9 @@ class State:
         return any((e.version, e.stage, e.back) == (version, stage, False) for e in self.assignments)
 
     def before(self, stage: str) -> str | None:
-        """Return the version that a rollback goes to: live in the stage before the one that is live now.
+        """Return the version that a rollback goes to: the one live in the stage before the current one.
 
-        Rollbacks are undone steps: after v1, v2, v3 and back to v2, the one before is v1.
+        Rollbacks undo steps: after v1, v2, v3 and back to v2, the previous one is v1.
         """
         trail: list[str] = []
         for event in self.assignments:
@@ -109,13 +109,13 @@ def read(tags: Iterable[Tag], artifact: Artifact) -> State:
 
 
 def counter(names: Iterable[str], artifact: Artifact) -> int:
-    """Return the highest number that a tag of a model has. GTO counts over all stages, and lightweight tags too."""
+    """Return the highest counter of a model's tags. GTO counts across all stages, and lightweight tags too."""
     matches = [EVENT.fullmatch(name) for name in names]
     return max((int(m["counter"] or 0) for m in matches if m and m["artifact"] == artifact.tag), default=0)
 
 
 def read_all(tags: Iterable[Tag]) -> dict[str, State]:
-    """Return the state of every model of the repository by how its tags begin; `tags` are oldest first."""
+    """Return the state of every model of the repository by its tag prefix; `tags` are oldest first."""
     states: dict[str, State] = {}
     gone: set[tuple[str, str]] = set()
     for tag, found in _events(tags):
@@ -143,7 +143,7 @@ def read_all(tags: Iterable[Tag]) -> dict[str, State]:
 
 def _events(tags: Iterable[Tag]) -> Iterator[tuple[Tag, dict[str, str | Any]]]:
     matches: Sequence[tuple[Tag, re.Match[str] | None]] = [(tag, EVENT.fullmatch(tag.name)) for tag in tags]
-    # An assignment is of the version on its commit: all versions come first.
+    # An assignment refers to the version on its commit, so all versions come first.
     for registering in (True, False):
         for tag, match in matches:
             if match and bool(match["version"]) == registering:

@@ -1,6 +1,6 @@
-"""Making tags, through GTO's own Python interface, so that its rules are this registry's.
+"""Create tags through GTO's own Python API, so that its rules apply.
 
-The caller holds the registry's lock: GTO asks whether a tag exists, and then writes it.
+The caller holds the registry's lock: GTO checks whether a tag exists, and only then writes it.
 """
 
 import time
@@ -14,13 +14,13 @@ from tapeline.registry.tags.state import Version
 from tapeline.runtime.errors import InputError, RunError
 
 STALE_LOCK = 1.0
-"""Seconds after which a ref's lock file is one that a killed process left: it is held for milliseconds."""
+"""Seconds after which a ref's lock file counts as left by a killed process: normally it exists for milliseconds."""
 AHEAD = 5.0
-"""Seconds that the newest tag may be ahead of this clock."""
+"""Seconds that the newest tag may be ahead of this machine's clock."""
 
 
 def register(repository: Repository, artifact: Artifact, version: str, commit: str, message: str) -> None:
-    """Make the tag `NAME@vX.Y.Z`. Raises `InputError` with GTO's words where its rules forbid it."""
+    """Make the tag `NAME@vX.Y.Z`. Raises `InputError` with GTO's message if its rules forbid it."""
     from gto import api
 
     tag = f"{artifact.tag}@{version}"
@@ -32,14 +32,14 @@ def register(repository: Repository, artifact: Artifact, version: str, commit: s
 
 
 def assign(repository: Repository, artifact: Artifact, version: Version, stage: str, message: str, tag: str) -> None:
-    """Make the next tag `NAME#stage#number`, which is `tag` as GTO counts. Raises `InputError` with GTO's words."""
+    """Make the next tag `NAME#stage#number`, `tag` by GTO's count. Raises `InputError` with GTO's message."""
     from gto import api
 
     with _tagging(repository, tag):
         if _undatable(repository):
             _by_git(repository, tag, version.commit, message)
         else:
-            # Forced: GTO takes a version that was once in a stage for one that still is.
+            # Forced: GTO believes that a version that was once in a stage still is.
             api.assign(repository.top, artifact.gto, stage, version=version.number, message=message, force=True)
 
 
@@ -59,17 +59,17 @@ def _tagging(repository: Repository, tag: str) -> Iterator[None]:
 
 
 def _undatable(repository: Repository) -> bool:
-    """Return whether there is a tag on which GTO fails before it does anything: one that is dated beyond its years."""
+    """Return whether a tag has a date out of range, on which every GTO call fails."""
     return any(state.EVENT.fullmatch(tag.name) and not record.datable(tag) for tag in repository.tags())
 
 
 def _by_git(repository: Repository, tag: str, commit: str, message: str) -> None:
-    """Make the very tag that GTO would have made."""
+    """Make the same tag that GTO would have made."""
     repository.git("tag", "--annotate", "--cleanup=verbatim", "--message", message, tag, commit)
 
 
 def wait_for_next_second(repository: Repository) -> None:
-    """Be later than every tag: GTO and DVC sort by whole seconds, and two of one second would have no order."""
+    """Wait until later than every tag: GTO and DVC sort by whole seconds, so tags of the same second have no order."""
     newest = max(filter(record.datable, repository.tags()), key=lambda tag: tag.time, default=None)
     latest = newest.time if newest else 0
     if newest and latest - time.time() > AHEAD:
@@ -82,7 +82,7 @@ def wait_for_next_second(repository: Repository) -> None:
 
 
 def _clear(repository: Repository, tag: str) -> None:
-    """Remove the lock of this very tag when whoever held it is gone."""
+    """Remove the tag's lock file if its holder is gone."""
     lock = repository.common / "refs" / "tags" / f"{tag}.lock"
     deadline = time.monotonic() + STALE_LOCK
     while lock.exists() and time.monotonic() < deadline:
