@@ -1,1 +1,1 @@
-"""Tapeline side by side with what a user could pick instead: `python -m benchmarks.run`."""
+"""Tapeline compared with its alternatives: `python -m benchmarks.run`."""

@@ -1,4 +1,4 @@
-"""From a workload's name, as processes pass it on, to the workload."""
+"""Look up a workload by its name, which is what processes pass to each other."""
 
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +10,7 @@ NAMES = [path.stem for path in sorted((Path(__file__).parent / "workloads").glob
 
 
 def workload(name: str) -> Workload:
-    """Return what `benchmarks/workloads/<name>.py` defines, or the point `scaling-<axis>-<value>` of a scaling plot."""
+    """Return the workload of `benchmarks/workloads/<name>.py`, or the point `scaling-<axis>-<value>` of a plot."""
     if name.startswith("scaling-"):
         _, axis, value = name.split("-")
         scaled: Workload = import_module("benchmarks.scaling").point(axis, int(value))

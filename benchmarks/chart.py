@@ -1,4 +1,4 @@
-"""The README's picture: how many times as fast as the best of each peer, a group of bars for each workload."""
+"""The README's chart: Tapeline's speed relative to each peer's best setting, a group of bars for each workload."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def _peers(record: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def draw(records: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write the PNG; nothing without records. A logarithmic axis: 1 is as fast as Tapeline, 10 ten times slower."""
+    """Write the PNG, if there are records. The axis is logarithmic: 1 is as fast as Tapeline, 10 ten times slower."""
     if not records:
         return
     from matplotlib.figure import Figure

@@ -1,9 +1,9 @@
-"""What a checkpoint costs: throughput with one every half second against none, told as a share at one per 30 s.
+"""What a checkpoint costs: throughput with one every half second against none, converted to a share at one per 30 s.
 
     python -m benchmarks.checkpoint [--seconds 8] [--repeats 7]
 
-Both run the same recipe in turn in one process. A checkpoint every 30 s would drown in the machine's noise; sixty
-times as many do not.
+Both run the same recipe in turn in one process. The cost of a checkpoint every 30 s would be lost in the machine's
+noise; that of sixty times as many is not.
 """
 
 import argparse
@@ -18,7 +18,7 @@ OFTEN, NEVER, PROMISED = 0.5, 1e6, 30.0
 
 
 def main() -> None:
-    """Measure each workload, print a line for it, write the records."""
+    """Measure each workload, print a line for each, and write the records."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--repeats", type=int, default=7)

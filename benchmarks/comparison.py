@@ -1,4 +1,4 @@
-"""From the rounds' speeds to figures: medians, spread, the best of each family, ratios of medians."""
+"""Statistics of the rounds' speeds: medians, spread, the best of each family, ratios of medians."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What a contender's rounds say. Speeds are steps per second."""
+    """A contender's results. Speeds are in steps per second."""
 
     family: str
     setting: str
@@ -20,7 +20,7 @@ class Figures:
 
     @property
     def spread(self) -> float:
-        """Half of the range between the quartiles, as a share of the median; 0 for a single round."""
+        """Half of the interquartile range, as a share of the median; 0 for a single round."""
         if len(self.speeds) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.speeds, n=4, method="inclusive")
@@ -28,7 +28,7 @@ class Figures:
 
 
 def best_of_families(all_figures: Iterable[Figures]) -> dict[str, Figures]:
-    """Return the fastest setting of each family: a peer is compared as it is at its best."""
+    """Return the fastest setting of each family: each peer is compared at its best."""
     best: dict[str, Figures] = {}
     for figures in all_figures:
         if figures.family not in best or figures.median > best[figures.family].median:
@@ -37,7 +37,7 @@ def best_of_families(all_figures: Iterable[Figures]) -> dict[str, Figures]:
 
 
 def ratios(all_figures: Iterable[Figures], own: str) -> dict[str, float]:
-    """Return how many times as fast `own` is as the best setting of each other family."""
+    """Return the ratio of the best speed of `own` to the best of each other family."""
     best = best_of_families(all_figures)
     return {family: best[own].median / figures.median for family, figures in best.items() if family != own}
 
@@ -45,7 +45,7 @@ def ratios(all_figures: Iterable[Figures], own: str) -> dict[str, float]:
 def disagreements(
     losses: Mapping[str, Mapping[str, float]], reference: str, tolerance: Mapping[str, float]
 ) -> dict[str, str]:
-    """Return, for each contender whose mean losses are not the reference's, what they are.
+    """Return the difference for each contender whose mean losses deviate from the reference's.
 
     tolerance: contender → how much a loss may differ, relative to the reference's.
     """

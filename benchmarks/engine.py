@@ -2,13 +2,12 @@
 
     python -m benchmarks.engine [--starts 10] [--repeats 6] [--seconds 1]
 
-Both run the same recipe on the same data in the same mode, in one process, a second each in turn: a machine that
-drifts disturbs both alike, and pairs from which other virtual machines took time do not count. Both are built anew in
-each start, because two that were built alike differ by up to 5 % for as long as they live. Bare is a hand-written
-`tf.while_loop` with a gather from memory. The engine has everything on: indices by tf.data, exact metrics, guard,
-snapshots, history, progress file, and a checkpoint every five seconds; it is held by its last hook while bare runs,
-except for what its threads still have to do. Compiling is not counted. The ratio is the mean over the starts of the
-median over their pairs.
+Both run the same recipe on the same data in the same mode, in one process, a second each in turn: drift of the machine
+affects both alike, and pairs from which other virtual machines stole time do not count. Both are rebuilt in each start,
+because two identical builds differ by up to 5 % for as long as they live. Bare is a hand-written `tf.while_loop` with a
+gather from memory. The engine has everything on: indices by tf.data, exact metrics, guard, snapshots, history, progress
+file, and a checkpoint every five seconds; its last hook blocks it while bare runs, except for work pending in its
+threads. Compilation is not counted. The ratio is the mean over the starts of the median over their pairs.
 """
 
 import argparse
@@ -66,7 +65,7 @@ WORKLOADS = {
 }
 
 PAUSE = 5.0
-"""Seconds after a pair that other virtual machines disturbed: they are busy for minutes."""
+"""Seconds to wait after a pair that other virtual machines disturbed: they are busy for minutes."""
 
 
 def main() -> None:
@@ -111,11 +110,11 @@ def measure(name, folder, options, shape, mode, batch, examples, source):
 
 
 class Enough(BaseException):
-    """All turns were taken; no error that the engine would blame on the recipe."""
+    """All turns were taken. A `BaseException`, so that the engine does not blame the recipe for it."""
 
 
 class Turns:
-    """The engine's last hook: lets the engine run for a turn, then bare as many steps."""
+    """The engine's last hook: lets the engine run for a turn, then bare for as many steps."""
 
     def __init__(self, bare, seconds, repeats):
         self.bare, self.seconds, self.repeats = bare, seconds, repeats
@@ -148,14 +147,14 @@ class Turns:
 
 
 def inputs(folder, shape, examples, source):
-    """Write images and the recipe; return the dataset and the recipe's file."""
+    """Write the images and the recipe; return the dataset and the recipe's file."""
     recipe = folder / "recipe.py"
     recipe.write_text(source.replace("SHAPE", repr(shape)))
     return write_dataset(folder / "data", images(examples, shape)()), recipe
 
 
 class Bare:
-    """Nothing but the loop."""
+    """The bare loop."""
 
     def __init__(self, recipe: Path, data: Dataset, mode: str, batch: int) -> None:
         self.recipe = loading.build(recipe, {}, data.features)
@@ -163,7 +162,7 @@ class Bare:
         self.columns = {name: tf.constant(data.column("train", name)) for name in data.features}
         self.batch, self.examples = batch, data.examples("train")
         order = np.random.default_rng(1).integers(0, self.examples, (65_536, self.batch))
-        self.indices = tf.constant(order.astype(np.int32))  # a turn has fewer steps
+        self.indices = tf.constant(order.astype(np.int32))  # more rows than a turn has steps
         self.step = convert(self.recipe.train_step)
         self.loop = tf.function(self._loop, jit_compile=mode == "xla", autograph=False)
 

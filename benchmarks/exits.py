@@ -1,9 +1,10 @@
-"""A training ends when its last step is done: seconds from there, or from SIGTERM, to the end of the process.
+"""How promptly a training exits: seconds from its last step, or from SIGTERM, to the end of the process.
 
     python -m benchmarks.exits [--trainings 20] [--seconds 20]
 
-Each training is a process of its own, `tapeline train` on a small network. The first kind is stopped by SIGTERM after
-so many seconds of steps; the second ends by itself, with as many epochs as the first came to, and writes its outs.
+Each training is a separate process, `tapeline train` on a small network. The first kind is stopped by SIGTERM after
+the given seconds of steps; the second ends by itself, after as many epochs as the first reached, and writes its
+outputs.
 """
 
 import argparse
@@ -29,7 +30,7 @@ KINDS = ("SIGTERM", "natural")
 
 
 class Training:
-    """`tapeline train long` in a project folder that has one; started at once."""
+    """`tapeline train long` in a project folder with a pipeline `long`; starts at once."""
 
     def __init__(self, folder: Path) -> None:
         self._progress = folder / ".tapeline" / "progress" / "train@long.jsonl"
@@ -41,14 +42,14 @@ class Training:
         )
 
     def natural(self) -> float:
-        """Return the seconds from the last step to the end."""
+        """Return the seconds from the last step to the end of the process."""
         ended = self._ended(0)
         last = self.loops()[-1]
         assert last["done"] == last["total"], last
         return ended - last["time"]
 
     def stopped(self, after: float) -> float:
-        """Send SIGTERM so many seconds after the first loop; return those from there to the end."""
+        """Send SIGTERM `after` seconds after the first loop; return the seconds from the signal to the end."""
         while not (loops := self.loops()):
             assert self._process.poll() is None, self._process.communicate()[1]
             time.sleep(0.05)
@@ -58,7 +59,7 @@ class Training:
         return self._ended(128 + signal.SIGTERM) - told
 
     def loops(self) -> list[Mapping[str, Any]]:
-        """Return what it told after each loop so far."""
+        """Return the progress records so far, one per loop."""
         if not self._progress.exists():
             return []
         lines = self._progress.read_text(encoding="utf-8").split("\n")[:-1]
@@ -72,7 +73,7 @@ class Training:
 
 
 def main() -> None:
-    """Train in turn, print the extremes and the median of each kind, write all."""
+    """Train in turn, print the extremes and the median of each kind, and write all results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trainings", type=int, default=20, help="of each kind")
     parser.add_argument("--seconds", type=float, default=20.0, help="of steps in each")

@@ -1,4 +1,4 @@
-"""Train a workload's recipe as `tapeline train` does, say so when the first step is done, and end.
+"""Train a workload's recipe as `tapeline train` does, report when the first step is done, and exit.
 
 python -m benchmarks.first_step WORKLOAD FOLDER
 """

@@ -1,9 +1,9 @@
-"""What the flow costs on a running server: over a bare `dvc repro`, and with nothing new against four empty tasks.
+"""What the flow costs on a running server: against a bare `dvc repro`, and without work against four empty tasks.
 
     python benchmarks/flow.py [--repeats 5]
 
-Stages that take no time are run in turn by `dvc repro` and by the flow, each time on other data; then an isolated run
-and one in place that find nothing to do, and a flow of four empty tasks. Process start to process end, medians.
+Trivial stages are run in turn by `dvc repro` and by the flow, each time on other data; then an isolated run and one in
+place that find nothing to do, and a flow of four empty tasks. Medians from process start to process end.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def measure(folder, server, repeats):
         "four empty tasks": [sys.executable, "-c", EMPTY],
     }
     seconds, work = ({name: [] for name in commands} for _ in range(2))
-    for repeat in range(repeats + 1):  # the first warms the disk's cache
+    for repeat in range(repeats + 1):  # the first warms the disk cache
         for name, command in commands.items():
             if name in ("dvc repro", "the flow"):
                 (folder / "points.csv").write_text(f"a\n{repeat}\n{name}\n")
@@ -92,7 +92,7 @@ def measure(folder, server, repeats):
 
 
 def processor():
-    """Seconds of a processor that ended children have used: a busy machine does not change them much."""
+    """Return the CPU seconds used by ended child processes: a busy machine hardly changes them."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,4 +1,4 @@
-"""Random images that can be learned: a pattern for each class, under noise."""
+"""Random but learnable images: a pattern for each class, plus noise."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.workload import Arrays
 
 EVERY = 8
-"""Workloads that only read look at every eighth line and column: else they would measure how one takes a mean."""
+"""Read-only workloads use every eighth row and column: else they would measure the computation of the mean."""
 
 
 def images(
@@ -15,7 +15,7 @@ def images(
 ) -> Callable[[], Arrays]:
     """Return a function that makes `image`, uint8 (examples, *shape), and `label`, int64 (examples,).
 
-    grain: width of a spot of noise in pixels; single pixels are what no photograph holds and no JPEG can shrink.
+    grain: width of a noise spot in pixels; single-pixel noise is unlike photographs, and JPEG cannot compress it.
     """
 
     def make() -> Arrays:

@@ -1,9 +1,9 @@
-"""What all contenders of a workload start from, as files: data, first batches, initial weights.
+"""The common inputs of a workload's contenders, as files: data, first batches, initial weights.
 
     python -m benchmarks.inputs WORKLOAD FOLDER
 
-The recipe decides: its weights, its permutation of the examples and what its `prepare` draws are written down, and
-the peers take them over.
+The recipe decides: its weights, its permutation of the examples and the random values of its `prepare` are written to
+files, and the peers use them.
 """
 
 import sys
@@ -19,7 +19,7 @@ DATA = "data"
 
 
 def write(workload: Workload, folder: Path) -> None:
-    """Write all of it. Imports TensorFlow."""
+    """Write all inputs. Imports TensorFlow."""
     dataset = write_dataset(folder / DATA, workload.columns())
     startup.tensorflow()
     from tapeline.train.assembly import assemble
@@ -48,7 +48,7 @@ def read(folder: Path) -> Inputs:
 
 
 def write_dataset(folder: Path, columns: Arrays) -> Dataset:
-    """Write a train split as ingest leaves it."""
+    """Write a train split as ingest would."""
     records, features = {}, {}
     for name, values in columns.items():
         path = folder / "train" / f"{name}.npy"

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 LIBRARIES = ("tensorflow", "keras", "numpy", "torch", "jax", "jaxlib", "optax", "tensorflow-datasets")
 CALM = 0.02
-"""The share of the CPU's time that other virtual machines may take from a measurement that counts."""
+"""The share of CPU time that other virtual machines may steal from a measurement that counts."""
 
 Result = TypeVar("Result")
 
 
 def describe() -> dict[str, Any]:
-    """Return it as JSON. `load` is that of the last minute: above 1 nothing measured here is worth keeping."""
+    """Return the description as JSON. `load` is the last minute's average: above 1, no measurement is worth keeping."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
@@ -32,9 +32,9 @@ def describe() -> dict[str, Any]:
 
 
 def ticks() -> dict[str, int]:
-    """Return the CPU's time since it was started, in ticks: `all` of it, and what another virtual machine took.
+    """Return the CPU time since boot, in ticks: `all`, and `stolen` by other virtual machines.
 
-    Empty where the kernel does not tell.
+    Empty if the kernel does not report it.
     """
     stat = Path("/proc/stat")
     if not stat.exists():
@@ -44,18 +44,18 @@ def ticks() -> dict[str, int]:
 
 
 def stolen(before: dict[str, int]) -> float | None:
-    """Return the share of the CPU's time that was stolen since `ticks()` was `before`."""
+    """Return the share of CPU time that was stolen since `before`, a result of `ticks()`."""
     now = ticks()
     return (now["stolen"] - before["stolen"]) / max(1, now["all"] - before["all"]) if now and before else None
 
 
 def disturbed(before: dict[str, int]) -> bool:
-    """Return whether too much was stolen since then for a measurement to count."""
+    """Return whether too much time was stolen since `before` for a measurement to count."""
     return (stolen(before) or 0.0) >= CALM
 
 
 class Calm:
-    """Measures until nothing disturbs, at most `most` times; then the calmest measurement counts.
+    """Repeats a measurement until it is undisturbed, at most `most` times; then the calmest one counts.
 
     again: how many did not count. stolen: the largest share that was stolen from one that did.
     """

@@ -1,9 +1,9 @@
-"""Where the time of `make run` goes: its stages, and what is around them, piece by piece.
+"""Where the time of `make run` goes: its stages and the work around them, piece by piece.
 
     python -m benchmarks.make_run [--repeats 3]
 
-HEAD is cloned to a temporary folder that uses this checkout's environment, so that the first run does all of the
-work and the second one none. A plain `dvc repro` in another clone does the same work without Prefect.
+HEAD is cloned to a temporary folder that uses this checkout's environment, so that the first run does all the work and
+the second none. A plain `dvc repro` in another clone does the same work without Prefect.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def cloned(folder: Path) -> Path:
 
 
 def timed(command: list[str], folder: Path) -> tuple[float, list[tuple[float, str]]]:
-    """Return the seconds of a command, and each line that it wrote with its second. Raises when it fails."""
+    """Return the seconds of a command, and each line of its output with its time. Raises `SystemExit` if it fails."""
     env = {**os.environ, "PATH": os.pathsep.join([str(ROOT / ".venv" / "bin"), os.environ["PATH"]])}
     pipe, out = subprocess.PIPE, subprocess.STDOUT
     began = time.perf_counter()
@@ -54,9 +54,9 @@ def timed(command: list[str], folder: Path) -> tuple[float, list[tuple[float, st
 
 
 def pieces(seconds: float, lines: list[tuple[float, str]]) -> dict[str, float]:
-    """Return what a run's time is made of; the pieces add up to all of it.
+    """Return the pieces of a run's time, which add up to the total.
 
-    A stage's piece is its own process (interpreter, imports, what it is for) and DVC's hashing of its outs; what is
+    A stage's piece is its own process (interpreter, imports, actual work) and DVC's hashing of its outputs; the piece
     before it is the start of a `dvc repro`, with Prefect's task around it.
     """
     found: dict[str, float] = {}
@@ -83,7 +83,7 @@ def pieces(seconds: float, lines: list[tuple[float, str]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run the pipeline from nothing and again, in fresh clones; print medians."""
+    """Run the pipeline from scratch and again, in fresh clones; print medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")

@@ -1,4 +1,4 @@
-"""One workload, measured: inputs, processes, agreement, rounds."""
+"""Measure one workload: inputs, processes, agreement, rounds."""
 
 import subprocess
 import sys
@@ -22,9 +22,9 @@ Say = Callable[[str], None]
 def measure(
     workload: Workload, *, repeats: int, seconds: float, warm_up: float, wanted: Callable[[Contender], bool], say: Say
 ) -> dict[str, Any]:
-    """Return the record of one workload, all of it JSON. A contender that fails is told and left out.
+    """Return the record of one workload as JSON. A contender that fails is reported and left out.
 
-    Raises `Failed` when Tapeline itself is not among those that work.
+    Raises `Failed` if Tapeline itself fails.
     """
     record: dict[str, Any] = {"workload": workload.name, "title": workload.title, "left_out": {}, "contenders": {}}
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
@@ -74,7 +74,7 @@ def measure(
 
 
 class _Peak:
-    """Keeps the most memory that a process has told of."""
+    """Runs a process and records its peak memory."""
 
     def __init__(self, process: Process, record: dict[str, Any]) -> None:
         self._process, self._record = process, record
@@ -86,7 +86,7 @@ class _Peak:
 
 
 def _check(record: dict[str, Any], say: Say) -> None:
-    """Note who did not learn the same as Tapeline."""
+    """Record which contenders did not learn the same as Tapeline."""
     contenders = record["contenders"]
     own = [name for name, contender in contenders.items() if contender["family"] == FAMILY]
     if not own:
@@ -99,7 +99,7 @@ def _check(record: dict[str, Any], say: Say) -> None:
 
 
 def write_inputs(workload: Workload, folder: Path) -> None:
-    """In a process of its own: the harness stays small and imports no TensorFlow."""
+    """Write the inputs in a separate process: the harness stays small and imports no TensorFlow."""
     command = [sys.executable, "-m", "benchmarks.inputs", workload.name, str(folder)]
     environment = Process.environment()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -108,7 +108,7 @@ def write_inputs(workload: Workload, folder: Path) -> None:
 
 
 def own_folder(inputs: Path, number: int) -> Path:
-    """Return a folder of one contender that shows the inputs."""
+    """Return a contender's own folder with links to the inputs."""
     folder = inputs.with_name(str(number))
     folder.mkdir()
     for path in inputs.iterdir():

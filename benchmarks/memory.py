@@ -2,8 +2,8 @@
 
     python -m benchmarks.memory [--times 1.5] [--seconds 60]
 
-The large column is a sparse file: it takes no room on the disk, and yet fills the page cache as any file does. What a
-process has of the page cache counts as resident too, but the kernel takes it back at will, so both are told.
+The large column is a sparse file: it takes no disk space, yet fills the page cache like any file. A process's share of
+the page cache counts as resident too, but the kernel can reclaim it at any time, so both figures are reported.
 """
 
 import argparse
@@ -30,7 +30,7 @@ RECIPE = Recipe(path=OWN_RECIPES / "reading.py", train={"batch_size": BATCH, "da
 
 
 def main() -> None:
-    """Train on both in processes of their own; print and write what each took."""
+    """Train on both in separate processes; print and write the memory that each used."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=float, default=1.5, help="size of the large dataset in memories")
     parser.add_argument("--seconds", type=float, default=60.0, help="of training on each")
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def write_sparse(folder: Path, examples: int) -> None:
-    """Write a dataset whose images are a hole in a file."""
+    """Write a dataset whose images are a hole in a sparse file."""
     (folder / "train").mkdir(parents=True)
     columns, features = {}, {}
     for name, shape, dtype in (("image", SHAPE, "uint8"), ("label", (), "int64")):
@@ -70,7 +70,7 @@ def write_sparse(folder: Path, examples: int) -> None:
 
 
 def stream(folder: Path, seconds: float) -> None:
-    """Train for so long after the first loop, tell the most memory that was seen after a loop, and end the process."""
+    """Train for `seconds` after the first loop, print the peak memory seen after any loop, and end the process."""
     peaks: dict[str, float] = {"resident_mb": 0.0, "anonymous_mb": 0.0}
     began: list[float] = []
 
@@ -100,7 +100,7 @@ def stream(folder: Path, seconds: float) -> None:
 
 
 def resident() -> dict[str, float]:
-    """Return this process's resident memory, in all and without the pages of files, in MB."""
+    """Return this process's resident memory, in total and without file pages, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     fields = {name: value for name, _, value in (line.partition(":") for line in lines)}
     return {kind: int(fields[field].split()[0]) / 1024 for kind, field in NAMES.items()}

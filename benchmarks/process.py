@@ -1,4 +1,4 @@
-"""The harness's side of a contender's process: start it, ask it, end it."""
+"""The harness's side of a contender's process: start it, send requests, end it."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from benchmarks.workload import ROOT
 
 
 class Failed(Exception):
-    """A contender ended before it answered; what it wrote last is the message."""
+    """A contender ended before it answered; the message is its last line of output."""
 
 
 class Process:
-    """A contender in a process group of its own. Only the one that was asked works; the kernel holds the others.
+    """A contender in its own process group. Only the requested one runs; the others are stopped by the kernel.
 
-    Waiting at the pipe is not enough: threads that read ahead or spin at a barrier would go on, in others' time.
+    Blocking on the pipe is not enough: threads that prefetch or spin at a barrier would keep running in others' time.
     """
 
     def __init__(self, workload: str, contender: str, folder: Path) -> None:
@@ -38,12 +38,12 @@ class Process:
 
     @staticmethod
     def environment() -> dict[str, str]:
-        """Return what a process of the suite is started with: this checkout's code, and no GPU."""
+        """Return the environment of the suite's processes: this checkout's code, and no GPU."""
         paths = [str(ROOT / "src"), str(ROOT)]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "CUDA_VISIBLE_DEVICES": "-1"}
 
     def answer(self) -> Mapping[str, Any]:
-        """Wait for the next answer. Raises `Failed` when there is none."""
+        """Wait for the next answer. Raises `Failed` if there is none."""
         assert self._child.stdout is not None
         line = self._child.stdout.readline()
         if not line:
@@ -61,7 +61,7 @@ class Process:
         return answer
 
     def run(self, seconds: float) -> Mapping[str, Any]:
-        """Have it train for at least so many seconds; return `steps`, `seconds`, `peak_mb`."""
+        """Let the contender train for at least `seconds`; return `steps`, `seconds`, `peak_mb`."""
         assert self._child.stdin is not None
         self._child.stdin.write(json.dumps({"seconds": seconds}).encode() + b"\n")
         self._child.stdin.flush()
@@ -71,12 +71,12 @@ class Process:
         return answer
 
     def close(self) -> None:
-        """End it. It is in the middle of a run of which nothing is wanted."""
+        """Kill the process: the rest of its run is not needed."""
         self._signal(signal.SIGKILL)
         self._child.communicate()  # closes the pipes, too
         self._errors.close()
 
     def _signal(self, number: signal.Signals) -> None:
-        """Signal the whole group, a loader's workers too. It may be gone already."""
+        """Signal the whole group, including a loader's workers. It may be gone already."""
         with suppress(ProcessLookupError):
             os.killpg(self._child.pid, number)

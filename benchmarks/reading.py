@@ -22,9 +22,9 @@ def reading(
     encoding: str = "png",
     tolerance: float = 1e-4,
 ) -> Workload:
-    """Return a workload whose step is the mean brightness of a batch, in every eighth line and column.
+    """Return a workload whose step is the mean brightness of a batch, in every eighth row and column.
 
-    crop: size of a random cut that may be mirrored, 0 for the stored image. encoding: of the files that TFDS reads.
+    crop: size of a random crop that may be flipped, 0 for the stored image. encoding: of the files that TFDS reads.
     """
     params: dict[str, Any] = {"crop": crop, "every": EVERY}
     place = "ram" if in_ram else "stream"
@@ -46,7 +46,7 @@ def reading(
             *torch_loader.contenders(in_ram=in_ram, crop=crop),
             ceiling.copy(batch * math.prod((crop, crop, shape[2]) if crop else shape)),
         ],
-        steps=examples // batch,  # an epoch: all see the same examples, each in an order of its own
+        steps=examples // batch,  # an epoch: all see the same examples, each in its own order
         tolerance=tolerance,
         targets={tfds_pipeline.FAMILY: faster_than_tfds, torch_loader.FAMILY: 2},
     )

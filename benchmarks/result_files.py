@@ -1,4 +1,4 @@
-"""The measurements as files: one JSON for each workload, with the machine that it was measured on."""
+"""The measurements as files: one JSON file per workload, with the machine that it was measured on."""
 
 import json
 from collections.abc import Mapping

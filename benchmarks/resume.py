@@ -2,7 +2,7 @@
 
     python -m benchmarks.resume [--repeats 5]
 
-One small recipe is trained to both steps and stopped there with a checkpoint; then fresh processes resume in turn.
+One small recipe is trained to both steps and stopped there with a checkpoint; then new processes resume in turn.
 """
 
 import argparse
@@ -52,7 +52,7 @@ print(json.dumps({"start": seen[0][1], "seconds": first, "speed": speed}))
 
 
 def call(folder: Path, target: int) -> dict:
-    """Train in a process of its own."""
+    """Train in a separate process."""
     command = [sys.executable, "-c", PROGRAM, str(time.time()), json.dumps(PATHS), str(folder), str(target)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
@@ -60,7 +60,7 @@ def call(folder: Path, target: int) -> dict:
 
 
 def main() -> None:
-    """Prepare both checkpoints, resume from them in turn, print medians and ratios."""
+    """Prepare both checkpoints, resume from them in turn, and print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")

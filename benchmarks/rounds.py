@@ -1,17 +1,17 @@
-"""Who runs when: A B C A B C …, so that a machine that drifts slows all of them alike."""
+"""The order of turns: A B C, C B A, …, so that drift of the machine affects all alike."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 Speeds = dict[str, list[float]]
-"""Contender → steps per second, one of each round."""
+"""Contender → steps per second, one value per round."""
 Answer = Mapping[str, float]
 """The `steps` of a turn and the `seconds` that they took."""
 
 
 class Runner(Protocol):
-    """Anything that can be asked to train for some seconds."""
+    """Anything that can train for some seconds on request."""
 
     def run(self, seconds: float) -> Answer:
         """Return `steps` and the `seconds` that they took."""
@@ -27,10 +27,10 @@ def interleaved(
     calm: Callable[[Callable[[], Answer]], Answer] = lambda turn: turn(),
     told: Callable[[str, int, float], None] = lambda name, number, speed: None,
 ) -> Speeds:
-    """Run each once to warm up, which does not count, then all in turn, `repeats` times.
+    """Run each once as an uncounted warm-up, then all in turn, `repeats` times.
 
-    Every other round goes backwards: nobody is always the one after the slowest. calm: takes a turn that counts, and
-    again where it was disturbed.
+    Every other round is reversed, so that none always follows the slowest. calm: runs a turn, and repeats it if it was
+    disturbed.
     """
     speeds: Speeds = {name: [] for name in runners}
     for runner in runners.values():

@@ -14,7 +14,7 @@ from benchmarks.process import Failed
 
 
 def main() -> int:
-    """Return the exit status: 1 when a contender of a workload did not learn the same, or a workload failed."""
+    """Return the exit status: 1 if a contender did not learn the same as Tapeline, or a workload failed."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -46,7 +46,7 @@ def main() -> int:
             continue
         failed |= bool(record["disagree"])
         print(table.lines(record), flush=True)
-        if not options.only:  # a part would replace the whole
+        if not options.only:  # a partial record would replace the complete one
             result_files.write(options.out, record, here)
     chart.draw(result_files.read_all(options.out), options.out / "ratios.png")
     return int(failed)

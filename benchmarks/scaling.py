@@ -2,8 +2,8 @@
 
     python -m benchmarks.scaling [AXIS ...] [--repeats 3] [--seconds 2]
 
-One hidden layer; each axis is varied by itself. Writes `results/other/scaling.json` and a plot for each axis. A line
-that is level says that the axis costs nothing; one that falls towards the left end of the others is overhead.
+One hidden layer; each axis is varied by itself. Writes `results/other/scaling.json` and a plot for each axis. A flat
+line means that the axis costs nothing; where a line levels off at its left end, the remaining time is overhead.
 """
 
 import argparse
@@ -45,13 +45,13 @@ def point(axis: str, value: int) -> Workload:
         columns=images(at["examples"], (28, 28, 1)),
         contenders=[engine.contender(recipe), jax_scan.contender(mlp.jax_model)],
         steps=5,
-        tolerance=5e-3,  # the places of epsilon matter most in the first steps
+        tolerance=5e-3,  # where epsilon is added matters most in the first steps
         targets={},
     )
 
 
 def main() -> int:
-    """Measure every point of the axes and draw them."""
+    """Measure every point of the axes and plot them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=f"of {', '.join(AXES)}; all by default")
     parser.add_argument("--repeats", type=int, default=3)
@@ -80,7 +80,7 @@ def main() -> int:
 
 
 def _draw(axis: str, records: Mapping[str, Any], path: Path) -> None:
-    """Draw microseconds a step over the axis, both logarithmic."""
+    """Plot microseconds per step over the axis, both logarithmic."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 3.5), layout="constrained")

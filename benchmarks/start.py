@@ -2,8 +2,8 @@
 
     python -m benchmarks.start [--repeats 5]
 
-Both train the perceptron of the workload `mlp` in the mode that its recipe asks for. TensorFlow's own: import, build
-the model, trace and compile one step, run it. Tapeline's: the whole of it, checks of the data, loop and state.
+Both train the perceptron of the workload `mlp` in its recipe's mode. TensorFlow alone: import, build the model, trace
+and compile one step, run it. Tapeline: the whole program, with its checks of the data, loop and state.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def first_step(command: list[str]) -> float:
 
 
 def main() -> None:
-    """Start both in turn; print medians and their ratio, and write them."""
+    """Start both in turn; print and write the medians and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")

@@ -1,11 +1,11 @@
-"""A workload's record as a table: one line for each contender, the fastest first, then the ratios."""
+"""A workload's record as a table: one line per contender, fastest first, then the ratios."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def lines(record: Mapping[str, Any]) -> str:
-    """Return the table. A contender that disagrees on the loss has a `!` and what it has instead."""
+    """Return the table. A contender that disagrees on the loss has a `!` and a line with its own loss."""
     rows = [("contender", "steps/s", "±", "first step", "peak memory")]
     contenders = sorted(record["contenders"].items(), key=lambda item: -item[1]["median"])
     for name, one in contenders:

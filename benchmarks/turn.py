@@ -1,4 +1,4 @@
-"""A contender's side of taking turns: it trains while it is asked to, and waits while another one does."""
+"""The contender's side of taking turns: it trains on request, and waits while another one trains."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ Message = dict[str, Any]
 
 
 class Turn:
-    """Counts steps between being asked for some seconds of work and answering.
+    """Counts the steps between a request for some seconds of work and the answer.
 
     ask: blocks until the next request, `{"seconds": float}`. tell: sends an answer.
     """
@@ -25,18 +25,18 @@ class Turn:
         self._began, self._wanted, self._steps = 0.0, 0.0, 0.0
 
     def stepped(self) -> None:
-        """Say that the first step is done: all before it is building, tracing and compiling."""
+        """Record that the first step is done: everything before it is building, tracing and compiling."""
         if self._first is None:
             self._first = self._clock() - self._started
 
     def learned(self, losses: Mapping[str, float]) -> None:
-        """Tell what the common steps came to, and wait for the first request."""
+        """Report the losses of the common steps, and wait for the first request."""
         self.stepped()
         self._tell({"losses": dict(losses), "first_step": self._first})
         self._wait()
 
     def done(self, steps: float) -> None:
-        """Count finished steps; once the time is over, tell and wait. The work must be finished, not queued."""
+        """Count finished steps; once the time is over, report and wait. The work must be finished, not queued."""
         self._steps += steps
         seconds = self._clock() - self._began
         if seconds >= self._wanted:

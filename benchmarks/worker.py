@@ -1,6 +1,6 @@
-"""A process of its own for each contender: requests come in on the standard input, answers go out as JSON lines.
+"""A contender's process: requests arrive on stdin, answers are written as JSON lines.
 
-What a library prints goes to the standard error, so that it cannot be taken for an answer.
+Output of libraries goes to stderr, so that it cannot be mistaken for an answer.
 """
 
 import json
@@ -17,16 +17,16 @@ from tapeline.runtime import processes
 
 
 def main() -> None:
-    """Train as the contender that the command line names, until the input ends."""
+    """Train as the contender named on the command line, until stdin ends."""
     which, name, folder = sys.argv[1:]
-    processes.die_with_parent(signal.SIGKILL)  # no other ends a process that is held
+    processes.die_with_parent(signal.SIGKILL)  # a stopped process reacts to no other signal
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
     def ask() -> Message:
         line = sys.stdin.readline()
         if not line:
-            os._exit(0)  # Keras and the engine are in the middle of a run: nothing of it is wanted
+            os._exit(0)  # Keras and the engine are in the middle of a run whose rest is not needed
         return json.loads(line)
 
     def tell(message: Message) -> None:

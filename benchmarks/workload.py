@@ -1,9 +1,9 @@
 """What is measured: one model, its data, and the programs that train it.
 
-A contender trains for ever and says where it is:
+A contender trains forever and reports its progress:
 
     def contend(inputs: Inputs, turn: Turn) -> None:
-        ...                                  # the batches that `inputs` lists, from the weights that it holds
+        ...                                  # train on the batches in `inputs`, from its weights
         turn.learned({"loss": mean})         # the mean loss of those steps
         while True:
             ...                              # its own batches, in its own best way
@@ -30,33 +30,33 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """The same for every contender of a workload, read from files."""
+    """The common inputs of a workload's contenders, read from files."""
 
     folder: Path
-    """The dataset in Tapeline's form is in `folder / "data"`; the rest of it may be written to."""
+    """The dataset in Tapeline's format is in `folder / "data"`; the rest of the folder is writable."""
     columns: Arrays
     """Feature → all examples, as stored and memory-mapped: uint8 images, integer labels."""
     weights: Arrays
-    """The recipe's name of a weight → its initial value."""
+    """The recipe's name for a weight → its initial value."""
     indices: NDArray[np.int32]
     """Shape (steps, batch): the examples of the first steps."""
     drawn: Arrays = field(default_factory=dict)
-    """What the recipe's `prepare` drew for those steps, shape (steps, batch, ...)."""
+    """The random values that the recipe's `prepare` drew for those steps, shape (steps, batch, ...)."""
 
     @property
     def batch(self) -> int:
-        """How many examples a step has."""
+        """The number of examples per step."""
         return self.indices.shape[1]
 
     @property
     def examples(self) -> int:
-        """How many examples there are."""
+        """The number of examples."""
         return len(next(iter(self.columns.values())))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contender:
-    """One program in one setting. The fastest of a family is what the others are compared with."""
+    """One program in one setting. Only the fastest of a family is compared with other families."""
 
     family: str
     setting: str
@@ -66,7 +66,7 @@ class Contender:
     learns: bool = True
     """Whether its losses are compared; a ceiling has none."""
     tolerance: float | None = None
-    """Of its mean loss where it is not the workload's, as for another precision."""
+    """Tolerance of its mean loss if it differs from the workload's, as for another precision."""
 
     @property
     def name(self) -> str:
@@ -76,12 +76,12 @@ class Contender:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A recipe as a pipeline of `params.yaml` names it."""
+    """A recipe as in a pipeline of `params.yaml`."""
 
     path: Path
     params: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any]
-    """All but the epochs, which are without end."""
+    """All settings except the epochs, which are practically unlimited."""
 
     def settings(self) -> TrainSettings:
         """Return the checked settings."""
@@ -90,7 +90,7 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A model with its data, and everybody who trains it."""
+    """A model with its data, and all contenders that train it."""
 
     name: str
     title: str
@@ -98,10 +98,10 @@ class Workload:
     columns: Callable[[], Arrays]
     contenders: Sequence[Contender]
     steps: int = 50
-    """How many steps all of them take from the same weights on the same batches."""
+    """How many common steps all contenders take, from the same weights on the same batches."""
     tolerance: float = 1e-3
-    """Of the mean loss over these steps, relative to Tapeline's."""
+    """Tolerance of the mean loss over these steps, relative to Tapeline's."""
     prepare: Callable[[Path], None] = lambda folder: None
-    """Writes what else a peer reads into the folder of the inputs."""
+    """Writes any other files that a peer reads into the inputs' folder."""
     targets: Mapping[str, float] = field(default_factory=dict)
-    """Family → how many times as fast Tapeline is to be."""
+    """Family → the target ratio of Tapeline's speed to that family's."""

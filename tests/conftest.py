@@ -1,4 +1,4 @@
-"""What every test shares: TensorFlow without its greetings, and a crash that a hook can cause."""
+"""Setup that every test shares: signals, logging, timeouts, distribution over processes, TensorFlow."""
 
 import os
 import signal
@@ -13,14 +13,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-# Whatever is started in the background of a shell ignores SIGINT, and so would all that the tests start.
+# A process started in a shell's background ignores SIGINT, and so would all processes that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Importing GTO closes all log handlers, and TensorFlow's closes its stream, which would be pytest's own; not this one.
+# Importing GTO closes all log handlers, and TensorFlow's then closes its stream: give it one that is not pytest's.
 absl_logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 HANG = 900
-"""Seconds after which a slow test hangs, unless it says otherwise; the others have what `pyproject.toml` gives them."""
+"""Timeout of a slow test in seconds, unless it sets its own; other tests have the timeout in `pyproject.toml`."""
 
 
 TOGETHER = ("orchestration", "registry")
@@ -28,7 +28,7 @@ TOGETHER = ("orchestration", "registry")
 
 
 class ByFile(LoadScopeScheduling):
-    """The tests of a file, or of such a folder, run in one process."""
+    """Runs the tests of a file, or of a folder in `TOGETHER`, in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::")[0]
@@ -37,9 +37,9 @@ class ByFile(LoadScopeScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    if config.getvalue("dist") != "load":  # what `-n` alone asks for
+    if config.getvalue("dist") != "load":  # the mode that `-n` alone selects
         return None
-    config.option.loadscopereorder = False  # it would put the files with few tests last, and these take longest
+    config.option.loadscopereorder = False  # else files with few tests come last, and these take longest
     return ByFile(config, log)
 
 

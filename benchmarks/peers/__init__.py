@@ -1,1 +1,1 @@
-"""One file per way of training: the loop that all workloads of a peer share. A workload says model and step."""
+"""One file per way of training: the loop that all workloads of a peer share. A workload defines model and step."""

@@ -1,6 +1,6 @@
-"""What the machine could do at best: matrix multiplications and copies, told as steps of a workload.
+"""The machine's limits: matrix multiplications and copies, expressed as steps of a workload.
 
-They take turns with the contenders, so that a ratio to them is of one run. They train nothing.
+They take turns with the contenders, so that a ratio to them comes from one run. They train nothing.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ COPIED = 256 << 20
 
 
 def matmul(flops: float) -> Contender:
-    """Return float32 products of 2048×2048 by TensorFlow. flops: floating-point operations of a workload's step."""
+    """Return 2048×2048 float32 products in TensorFlow. flops: floating-point operations of a workload's step."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
         from tapeline.runtime import startup
@@ -36,7 +36,7 @@ def matmul(flops: float) -> Contender:
 
 
 def copy(nbytes: float) -> Contender:
-    """Return copies from memory to memory by NumPy. nbytes: what a workload's step reads."""
+    """Return memory-to-memory copies in NumPy. nbytes: the bytes that a workload's step reads."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
         source = np.ones(COPIED, np.uint8)

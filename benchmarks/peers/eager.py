@@ -1,4 +1,4 @@
-"""A tutorial's loop as it is written: eager TensorFlow, batch by batch, one step at a time."""
+"""A tutorial's loop as written there: eager TensorFlow, batch by batch, one step at a time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ Step = Callable[..., Mapping[str, Any]]
 
 
 def slices(columns: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
-    """Yield an epoch of batches in the examples' order."""
+    """Yield an epoch of batches in order."""
     for start in range(0, len(columns[0]) - size + 1, size):
         yield tuple(column[start : start + size] for column in columns)
 
@@ -23,10 +23,10 @@ def contender(
     *,
     batches: Callable[[Sequence[Any], int], Iterator[tuple[Any, ...]]] = slices,
 ) -> Contender:
-    """Return the loop around what `build(columns, weights)` returns: the columns and the step.
+    """Return the loop around the columns and the step that `build(columns, weights)` returns.
 
-    What `prepare` drew for the common steps is given to the step by name; later it draws by itself.
-    batches: yields an epoch, in the tutorial's way.
+    The values that `prepare` drew for the common steps are passed to the step by name; later the step draws its own.
+    batches: yields an epoch, as the tutorial does.
     """
 
     def contend(inputs: Inputs, turn: Turn) -> None:

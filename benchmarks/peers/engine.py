@@ -14,7 +14,7 @@ FAMILY = "tapeline"
 
 
 def contender(recipe: Recipe, setting: str | None = None) -> Contender:
-    """Return the engine with a recipe; what it trains is the recipe's file alone."""
+    """Return the engine with a recipe, trained as its file defines."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
         steps = len(inputs.indices)
@@ -43,7 +43,7 @@ def contender(recipe: Recipe, setting: str | None = None) -> Contender:
 
 
 class _Pace(Pace):
-    """The engine's own pace, with one loop's end at the last of the common steps."""
+    """The engine's own pace, with a loop that ends at the last of the common steps."""
 
     def __init__(self, steps: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _Pace(Pace):
 
 
 class _Hook:
-    """The last hook: while it waits for its turn, the engine does."""
+    """The last hook: while it waits for its turn, the engine waits."""
 
     def __init__(self, turn: Turn, steps: int) -> None:
         self._turn, self._steps = turn, steps

@@ -1,6 +1,6 @@
 """JAX: a whole epoch in one compiled `lax.scan`, the data on the device, the permutation made by NumPy.
 
-The state is donated, so that an update may be written in place. https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
+The state is donated, so that updates may be in place. https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ FAMILY = "JAX"
 Build = Callable[[Arrays], tuple[Any, Callable[..., tuple[Any, Mapping[str, Any]]]]]
 """Initial weights → the state, and `update(state, *columns, **drawn)` → (state, losses by name)."""
 Draw = Callable[[np.random.Generator, int, int], Arrays]
-"""A generator, steps and batch size → what a step takes besides columns, shape (steps, batch, ...)."""
+"""A generator, steps and batch size → the step's inputs besides columns, shape (steps, batch, ...)."""
 
 
 def contender(
@@ -25,7 +25,7 @@ def contender(
     draw: Draw = lambda random, steps, batch: {},
     setting: str = "scan",
 ) -> Contender:
-    """Return the scan. names: the columns that an update takes. draw: makes an epoch's random numbers ahead."""
+    """Return the scan. names: the columns that an update takes. draw: makes an epoch's random numbers in advance."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
         import jax

@@ -1,4 +1,4 @@
-"""Keras' own `fit` on arrays in memory, over the two settings that its documentation gives for speed.
+"""Keras's own `fit` on arrays in memory, with the two settings that its documentation recommends for speed.
 
 `steps_per_execution` runs several steps in one call of the compiled function; `jit_compile` has XLA compile it
 ("auto" means off on a CPU). https://keras.io/api/models/model_training_apis/
@@ -14,7 +14,7 @@ from benchmarks.workload import Arrays, Contender, Inputs
 
 FAMILY = "Keras fit"
 Build = Callable[[Arrays], tuple[Any, dict[str, Any]]]
-"""Initial weights → a built model and the arguments of `compile`."""
+"""Initial weights → a built model and the arguments for `compile`."""
 
 
 def contenders(
@@ -26,7 +26,7 @@ def contenders(
     jit: tuple[bool, ...] = (False, True),
     precision: str = "float32",
 ) -> list[Contender]:
-    """Return `fit` in every combination of the settings."""
+    """Return `fit` with every combination of the settings."""
 
     def make(steps: int, compiled: bool) -> Contender:
         def contend(data: Inputs, turn: Turn) -> None:
@@ -51,7 +51,7 @@ def _short(precision: str) -> str:
 
 
 def _fit(model: Any, data: Inputs, turn: Turn, inputs: tuple[str, ...], target: str | None) -> None:
-    """Fit the common steps in their order, then whole epochs, for ever.
+    """Fit the common steps in order, then whole epochs forever.
 
     No batch hooks: they would make Keras read the logs of every execution.
     """

@@ -1,6 +1,6 @@
-"""TFDS and tf.data as their guides advise: cached in memory, or read anew from the files; augmented after the cache.
+"""TFDS and tf.data as their guides advise: cached in memory, or read from the files again; augmented after the cache.
 
-The dataset on disk is what TFDS writes: TFRecords of encoded images. A step takes the mean brightness of a batch in a
+The dataset on disk is TFDS's own: TFRecords of encoded images. A step takes the mean brightness of a batch in a
 `tf.function`. https://www.tensorflow.org/datasets/performances, https://www.tensorflow.org/guide/data_performance
 """
 
@@ -14,11 +14,11 @@ from benchmarks.workload import Arrays, Contender, Inputs
 
 FAMILY = "TFDS and tf.data"
 BUFFER = 10_000
-"""Examples that are shuffled when not all of them can be held."""
+"""Size of the shuffle buffer if not all examples fit in memory."""
 
 
 def write(folder: Path, columns: Arrays, *, encoding: str) -> None:
-    """Write `image` and `label` as a TFDS dataset. encoding: of the image files inside, png or jpeg."""
+    """Write `image` and `label` as a TFDS dataset. encoding: of the images inside, png or jpeg."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -35,7 +35,7 @@ def write(folder: Path, columns: Arrays, *, encoding: str) -> None:
 
 
 def contender(*, cached: bool, crop: int = 0) -> Contender:
-    """Return the pipeline with a cache in memory, or without one. crop: size of the random cut, 0 for none."""
+    """Return the pipeline with a cache in memory, or without one. crop: size of the random crop, 0 for none."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
         from tapeline.runtime import startup

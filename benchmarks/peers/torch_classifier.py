@@ -1,4 +1,4 @@
-"""A classifier's step in PyTorch: cross-entropy from logits, images scaled from bytes inside the step."""
+"""A classifier's step in PyTorch: cross-entropy from logits, uint8 images scaled inside the step."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""PyTorch's `DataLoader` over a map-style dataset: an example at a time, collated, by worker processes or none."""
+"""PyTorch's `DataLoader` over a map-style dataset: single examples, collated, with or without worker processes."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ FAMILY = "PyTorch DataLoader"
 
 
 def contenders(*, in_ram: bool, crop: int = 0, workers: tuple[int, ...] = (0, 2)) -> list[Contender]:
-    """Return the loader with so many workers. in_ram: the images are copied to memory, else memory-mapped."""
+    """Return a loader for each number of workers. in_ram: the images are copied to memory, else memory-mapped."""
 
     def make(count: int) -> Contender:
         def contend(inputs: Inputs, turn: Turn) -> None:
@@ -50,7 +50,7 @@ def contenders(*, in_ram: bool, crop: int = 0, workers: tuple[int, ...] = (0, 2)
 
 
 def _examples(images: Any, labels: Any, crop: int) -> Any:
-    """Return a dataset of single examples, cut and mirrored at random where asked."""
+    """Return a dataset of single examples, randomly cropped and flipped if `crop` is set."""
     import torch
 
     height, width = images.shape[1:3]

@@ -1,6 +1,6 @@
 """PyTorch as its tuning guide advises: tensors in memory, a fused optimizer, optionally `torch.compile`.
 
-A batch is an index into the whole tensor, which costs less than a `DataLoader` that collates examples.
+A batch is selected by indexing the whole tensor, which costs less than a `DataLoader` that collates examples.
 https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
 """
 
@@ -18,11 +18,11 @@ FAMILY = "PyTorch"
 Step = Callable[..., Mapping[str, Any]]
 """Takes one batch of each column, changes the weights, returns the losses by name as detached scalars."""
 Build = Callable[[Arrays, Callable[[Any], Any]], Step]
-"""Initial weights, and `torch.compile` or nothing to put around the forward pass → the step."""
+"""Initial weights, and `torch.compile` or the identity for the forward pass → the step."""
 
 
 def contenders(build: Build, *, names: Sequence[str] = ("image", "label"), note: str = "") -> list[Contender]:
-    """Return the loop eager, on one thread too, and with `torch.compile`. names: the columns that a step takes."""
+    """Return the loop in eager mode (also on one thread) and with `torch.compile`. names: the columns of a step."""
 
     def make(compile_it: bool, threads: int) -> Contender:
         def contend(inputs: Inputs, turn: Turn) -> None:
@@ -51,5 +51,5 @@ def contenders(build: Build, *, names: Sequence[str] = ("image", "label"), note:
         return Contender(family=FAMILY, setting=setting, contend=contend, needs=("torch",))
 
     cores = os.cpu_count() or 1  # PyTorch itself takes one thread for each physical core
-    modes = {(False, cores), (False, 1), (True, cores)}  # small matrices lose more by two threads than they gain
+    modes = {(False, cores), (False, 1), (True, cores)}  # small matrices lose more by threading than they gain
     return [make(*mode) for mode in sorted(modes)]

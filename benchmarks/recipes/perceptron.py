@@ -1,4 +1,4 @@
-"""A perceptron with one hidden layer of any width, in a bare `tf.Module`: what the scaling plots vary."""
+"""A perceptron with one hidden layer of any width, in a bare `tf.Module`, for the scaling plots."""
 
 import keras
 import tensorflow as tf

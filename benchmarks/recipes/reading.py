@@ -1,7 +1,7 @@
-"""Read and do next to nothing: the mean brightness of each image in every so many lines and columns; count the steps.
+"""Read and compute almost nothing: the mean brightness of each image, sampled in every `every`-th row and column.
 
-With `crop` an image is cut to that size at a random place and mirrored by a coin. The draws are made outside of the
-step, the pixels are moved inside it.
+With `crop`, an image is cropped to that size at a random position and flipped at random. The random values are drawn
+outside the step, the pixels are moved inside it.
 """
 
 import tensorflow as tf
@@ -46,7 +46,7 @@ class Reading(Recipe):
         return tf.reduce_mean(tf.cast(images[:, ::every, ::every], tf.float32), [1, 2, 3]) / 255.0
 
     def cropped(self, batch):
-        """Cut and mirror image by image, written out: `tf.map_fn` takes one and a half times as long."""
+        """Crop and flip image by image, unrolled: `tf.map_fn` takes one and a half times as long."""
         crop = self.params.crop
 
         def one(image, top, left, mirrored):

@@ -1,7 +1,7 @@
 """ResNet-18 at a quarter of its width, for images of 32×32 (He et al. 2016, https://arxiv.org/abs/1512.03385).
 
-Eight blocks of two convolutions, each convolution with a batch normalization. Strides pad by one on every side, as
-PyTorch does. Images of shape (batch, 32, 32, 3), uint8.
+Eight blocks of two convolutions, each with batch normalization. Strided convolutions pad by one on every side, as in
+PyTorch. Images of shape (batch, 32, 32, 3), uint8.
 """
 
 import keras
@@ -14,7 +14,7 @@ WIDTHS = (16, 32, 64, 128)
 
 
 def convolved(x, width, stride, name, size=3):
-    """Return a convolution and its normalization; same height and width for stride 1, half of them for 2."""
+    """Return a normalized convolution of `x`; same height and width for stride 1, half for stride 2."""
     if stride == 2 and size == 3:
         x = layers.ZeroPadding2D(1)(x)
     padding = "same" if stride == 1 else "valid"
@@ -23,7 +23,7 @@ def convolved(x, width, stride, name, size=3):
 
 
 def network(*, scale=None):
-    """Return the model: images to logits. scale: multiplies what comes in."""
+    """Return the model: images to logits. scale: factor for the inputs."""
     inputs = keras.Input((32, 32, 3))
     x = inputs if scale is None else layers.Rescaling(scale)(inputs)
     x = layers.ReLU()(convolved(x, WIDTHS[0], 1, "stem"))

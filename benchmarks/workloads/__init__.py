@@ -1,1 +1,1 @@
-"""One file per workload, named as the command line names it; each defines `WORKLOAD`."""
+"""One file per workload, named as on the command line; each defines `WORKLOAD`."""

@@ -1,4 +1,4 @@
-"""Three convolutions, two poolings, two dense layers, 122 570 parameters, batches of 64, in float32."""
+"""Three convolutions, two pooling layers, two dense layers, 122 570 parameters, batches of 64, in float32."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ REPLICATED = Recipe(path=RECIPE.path, train={**FUSED.train, "replicas": 2})
 
 
 def network(weights: Arrays, *first: Any) -> Any:
-    """Return the tutorial's network behind the layers `first`."""
+    """Return the tutorial's network, preceded by the layers `first`."""
     import keras
     from keras import layers
 
@@ -39,7 +39,7 @@ def network(weights: Arrays, *first: Any) -> Any:
 
 
 def tutorial(columns: Arrays, weights: Arrays) -> Any:
-    """Images divided by 255.0, so float64; a Keras model in a tape, and two Keras metrics a step."""
+    """Return the tutorial's step: images / 255.0, so float64; a Keras model in a tape, two Keras metrics per step."""
     import tensorflow as tf
 
     model = network(weights)
@@ -61,7 +61,7 @@ def tutorial(columns: Arrays, weights: Arrays) -> Any:
 
 
 def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
-    """The same from bytes, for `fit`."""
+    """Return the same from uint8 images, for `fit`."""
     import keras
 
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -70,7 +70,7 @@ def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
 
 
 def torch_model(weights: Arrays) -> Any:
-    """The same as modules in channels-last memory; features are flattened in TensorFlow's order."""
+    """Return the same as modules in channels-last memory; features are flattened in TensorFlow's order."""
     import torch
 
     k1, c1, k2, c2, k3, c3, w1, b1, w2, b2 = weights.values()
@@ -101,14 +101,14 @@ def convolution(kernel: Any, bias: Any, *, stride: int = 1, padding: int = 0) ->
 
 
 def torch_adam(parameters: Any) -> Any:
-    """Adam in one kernel for all parameters."""
+    """Return Adam with one kernel for all parameters."""
     import torch
 
     return torch.optim.Adam(parameters, lr=RATE, eps=EPSILON, fused=True)
 
 
 def channels_first(images: Any) -> Any:
-    """Return a view of images as stored: (batch, height, width, channels) in memory is channels-last already."""
+    """Return a view of stored images: (batch, height, width, channels) in memory is already channels-last."""
     return images.permute(0, 3, 1, 2)
 
 

@@ -1,4 +1,4 @@
-"""The same network with bfloat16 arithmetic where a peer has it; the tutorial's loop stays in float32."""
+"""The network of `cnn` with bfloat16 arithmetic where a peer supports it; the tutorial's loop stays in float32."""
 
 from dataclasses import replace
 

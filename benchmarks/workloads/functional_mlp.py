@@ -1,4 +1,4 @@
-"""Keras' functional API, 784-64-64-10, batches of 64, plain stochastic gradient descent: the guide's own example."""
+"""Keras's functional API, 784-64-64-10, batches of 64, plain stochastic gradient descent: the guide's own example."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,17 +18,17 @@ def layers(weights: Arrays) -> list[Any]:
 
 
 def shuffled(columns: tuple[Any, ...], size: int) -> Iterator[tuple[Any, ...]]:
-    """Yield an epoch as the tutorial's dataset does: a buffer of 1024, then batches."""
+    """Yield an epoch as the tutorial's dataset does: a shuffle buffer of 1024, then batches."""
     import tensorflow as tf
 
     from tapeline.runtime.untuned import untuned
 
-    data = untuned(tf.data.Dataset.from_tensor_slices(columns))  # else an epoch may end seconds late
+    data = untuned(tf.data.Dataset.from_tensor_slices(columns))  # otherwise the end of an epoch may take seconds
     yield from data.shuffle(buffer_size=1024).batch(size, drop_remainder=True)
 
 
 def tutorial(columns: Arrays, weights: Arrays) -> Any:
-    """A functional model called inside a tape."""
+    """Return the tutorial's step: a functional model called inside a tape."""
     import keras
     import tensorflow as tf
 
@@ -48,7 +48,7 @@ def tutorial(columns: Arrays, weights: Arrays) -> Any:
 
 
 def functional(weights: Arrays, inputs: Any, x: Any = None) -> Any:
-    """Return the model. x: what the first layer sees of `inputs`."""
+    """Return the model. x: the input of the first layer, derived from `inputs`; by default `inputs` itself."""
     import keras
 
     for units, activation in ((64, "relu"), (64, "relu"), (10, None)):
@@ -59,7 +59,7 @@ def functional(weights: Arrays, inputs: Any, x: Any = None) -> Any:
 
 
 def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
-    """The same from bytes, for `fit`."""
+    """Return the same from uint8 images, for `fit`."""
     import keras
 
     inputs = keras.Input((28, 28, 1))
@@ -69,7 +69,7 @@ def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
 
 
 def torch_model(weights: Arrays) -> Any:
-    """The same as modules."""
+    """Return the same as modules."""
     import torch
 
     w1, b1, w2, b2, w3, b3 = layers(weights)
@@ -78,14 +78,14 @@ def torch_model(weights: Arrays) -> Any:
 
 
 def torch_sgd(parameters: Any) -> Any:
-    """One kernel for all parameters."""
+    """Return SGD with one kernel for all parameters."""
     import torch
 
     return torch.optim.SGD(parameters, lr=RATE, fused=True)
 
 
 def jax_model(weights: Arrays) -> Any:
-    """The same as a pure function."""
+    """Return the same as a pure function."""
     import jax
     import jax.numpy as jnp
     import optax
@@ -120,6 +120,6 @@ WORKLOAD = Workload(
         *torch_loop.contenders(classifier(torch_model, torch_sgd)),
         jax_scan.contender(jax_model),
     ],
-    tolerance=2e-4,  # so small a rate changes little in fifty steps
+    tolerance=2e-4,  # such a small rate changes little in fifty steps
     targets={keras_fit.FAMILY: 1.1, torch_loop.FAMILY: 1.1, jax_scan.FAMILY: 1.1},
 )

@@ -1,4 +1,4 @@
-"""Two perceptrons of two layers against each other, batches of 128: two tapes and two optimizers in one step."""
+"""A GAN of two two-layer perceptrons, batches of 128: two tapes and two optimizers in one step."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ def one_batch(columns: Sequence[Any], size: int) -> Iterator[tuple[Any, ...]]:
 
 
 def tutorial(columns: Arrays, weights: Arrays) -> Any:
-    """Sigmoid cross-entropies against ones and zeros, two tapes, two optimizers, one after the other."""
+    """Return the tutorial's step: sigmoid cross-entropies against ones and zeros, two tapes, two optimizers in turn."""
     import tensorflow as tf
 
     g = [tf.Variable(weights[name]) for name in GENERATOR]
@@ -49,7 +49,7 @@ def tutorial(columns: Arrays, weights: Arrays) -> Any:
 
 
 def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
-    """A model with its own `train_step`, as Keras' guide to customizing `fit` has it."""
+    """Return a model with its own `train_step`, as in Keras's guide to customizing `fit`."""
     import keras
     import tensorflow as tf
 
@@ -99,7 +99,7 @@ def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
 
 
 def torch_build(weights: Arrays, compiled: Any) -> Any:
-    """Two modules, two fused optimizers; each loss gives gradients to its own model's parameters alone."""
+    """Return the step with two modules and two fused optimizers; each loss has gradients only for its own model."""
     import torch
 
     def module(names: tuple[str, ...], *last: Any) -> Any:
@@ -134,7 +134,7 @@ def torch_build(weights: Arrays, compiled: Any) -> Any:
 
 
 def jax_model(weights: Arrays) -> Any:
-    """Two losses of one pass, each differentiated for its own parameters; the noise is passed in."""
+    """Return the state and the update: two losses, each differentiated for its own parameters; noise is an input."""
     import jax
     import jax.numpy as jnp
     import optax
@@ -169,12 +169,12 @@ def jax_model(weights: Arrays) -> Any:
 
 
 def noise_ahead(random: np.random.Generator, steps: int, batch: int) -> Arrays:
-    """Draw an epoch's noise at once: JAX' own generator inside the scan costs more than the step's matrices."""
+    """Draw an epoch's noise at once: JAX's own generator inside the scan costs more than the step's matrix products."""
     return {"noise": random.standard_normal((steps, batch, LATENT), np.float32)}
 
 
 def noise_inside(update: Any) -> Any:
-    """Return an update that draws its noise by JAX' generator, from a key in its state."""
+    """Return an update that draws its noise with JAX's generator, from a key in its state."""
     import jax
 
     def drawing(state: Any, image: Any, noise: Any = None) -> Any:
@@ -189,7 +189,7 @@ def noise_inside(update: Any) -> Any:
 
 
 def jax_drawing(weights: Arrays) -> Any:
-    """The same, with the noise drawn inside."""
+    """Return the same, with the noise drawn inside."""
     import jax
 
     state, update = jax_model(weights)

@@ -1,4 +1,4 @@
-"""Two matrices, 784-128-10, batches of 128, Adam: the perceptron of a tutorial, whose step is mostly overhead."""
+"""A tutorial's perceptron, 784-128-10, batches of 128, Adam: its step is mostly overhead."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,15 +9,15 @@ from benchmarks.peers.torch_classifier import classifier, linear
 from benchmarks.workload import PACKAGE_RECIPES, Arrays, Recipe, Workload
 
 RATE, EPSILON = 0.001, 1e-7
-"""Keras' defaults; the others' epsilon is 1e-8."""
+"""Keras's defaults; the other libraries' epsilon is 1e-8."""
 RECIPE = Recipe(path=PACKAGE_RECIPES / "mnist_mlp_module.py", train={"batch_size": 128, "compile": "xla"})
 FLOPS = 6 * 128 * (784 * 128 + 128 * 10)
-"""The usual count, three products for each matrix. Two thirds are done: nobody needs the gradient of the images."""
+"""The usual count, three products per matrix. Only two thirds are computed: the images' gradient is not needed."""
 WEIGHTS = ("model/w1", "model/b1", "model/w2", "model/b2")
 
 
 def tutorial(columns: Arrays, weights: Arrays) -> Any:
-    """One-hot labels, variables in a module, a tape, `apply_gradients`."""
+    """Return the tutorial's step: one-hot labels, plain variables, a tape, `apply_gradients`."""
     import tensorflow as tf
 
     x = columns["image"].reshape(-1, 784).astype("float32") / 255.0
@@ -36,7 +36,7 @@ def tutorial(columns: Arrays, weights: Arrays) -> Any:
 
 
 def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
-    """The same as layers."""
+    """Return the same as layers."""
     import keras
 
     model = keras.Sequential(
@@ -54,7 +54,7 @@ def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
 
 
 def torch_model(weights: Arrays) -> Any:
-    """The same as modules."""
+    """Return the same as modules."""
     import torch
 
     w1, b1, w2, b2 = (weights[name] for name in WEIGHTS)
@@ -62,14 +62,14 @@ def torch_model(weights: Arrays) -> Any:
 
 
 def torch_adam(parameters: Any) -> Any:
-    """Adam in one kernel for all parameters."""
+    """Return Adam with one kernel for all parameters."""
     import torch
 
     return torch.optim.Adam(parameters, lr=RATE, eps=EPSILON, fused=True)
 
 
 def jax_model(weights: Arrays) -> Any:
-    """The same as a pure function, with Optax' Adam."""
+    """Return the same as a pure function, with Optax's Adam."""
     import jax
     import jax.numpy as jnp
     import optax

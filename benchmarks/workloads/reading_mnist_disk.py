@@ -1,4 +1,4 @@
-"""MNIST-size images that are read from disk each time, as what does not fit in memory is."""
+"""MNIST-size images that are read from disk each time, as if they did not fit in memory."""
 
 from benchmarks.reading import reading
 

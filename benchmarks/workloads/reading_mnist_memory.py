@@ -1,4 +1,4 @@
-"""MNIST-size images that fit in memory: an epoch's data costs more than a small model's arithmetic."""
+"""MNIST-size images that fit in memory: reading an epoch's data costs more than a small model's arithmetic."""
 
 from benchmarks.reading import reading
 

@@ -1,4 +1,4 @@
-"""Photographs from disk, each cut to 224×224 at a random place and mirrored by a coin."""
+"""Photographs from disk, each cropped to 224×224 at a random position and flipped at random."""
 
 from benchmarks.reading import reading
 

@@ -1,4 +1,4 @@
-"""A residual network of 18 layers on 32×32 images, batches of 64, momentum: many small kernels and normalizations."""
+"""ResNet-18 on 32×32 images, batches of 64, momentum: many small kernels and normalizations."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
 
 
 def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
-    """The recipe's own network, from bytes."""
+    """Return the recipe's own network, from uint8 images."""
     import keras
 
     from benchmarks.recipes.resnet import network
@@ -29,12 +29,12 @@ def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
 
 
 def by_layer(weights: Arrays) -> dict[tuple[str, ...], Any]:
-    """Return weights by (layer, weight)."""
+    """Return the weights by (layer, weight)."""
     return {tuple(name.split("/")[-2:]): value for name, value in weights.items()}
 
 
 def torch_model(weights: Arrays) -> Any:
-    """The same as modules, in channels-last memory."""
+    """Return the same as modules, in channels-last memory."""
     import torch
 
     named = by_layer(weights)
@@ -63,7 +63,7 @@ def torch_model(weights: Arrays) -> Any:
 
 
 def torch_momentum(parameters: Any) -> Any:
-    """One kernel for all parameters."""
+    """Return SGD with momentum, with one kernel for all parameters."""
     import torch
 
     return torch.optim.SGD(parameters, lr=RATE, momentum=MOMENTUM, fused=True)
@@ -81,6 +81,6 @@ WORKLOAD = Workload(
         *torch_loop.contenders(classifier(torch_model, torch_momentum, images=channels_first), note="channels last"),
     ],
     steps=20,
-    tolerance=1e-2,  # normalizations make rounding grow fast
+    tolerance=1e-2,  # normalization makes rounding errors grow fast
     targets={keras_fit.FAMILY: 1.1, torch_loop.FAMILY: 1.1},
 )

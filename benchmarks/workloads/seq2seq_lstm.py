@@ -1,4 +1,4 @@
-"""An encoder-decoder of two LSTMs of 128 units on seven and four characters, batches of 128, half of them forced."""
+"""An encoder-decoder of two LSTMs (128 units) on seven and four characters, batches of 128, teacher forcing 0.5."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ START = len(ALPHABET)
 CODES = np.array([max(0, ALPHABET.find(code)) for code in range(256)], np.int64)
 RECIPE = Recipe(
     path=PACKAGE_RECIPES / "addition_seq2seq.py",
-    # Constant: a rate and a ratio that do not change while anybody is measured.
+    # Constant, so that rate and ratio do not change during the measurement.
     params={"first_ratio": RATIO, "last_ratio": RATIO, "decay_steps": 10**9},
     train={"batch_size": 128, "compile": "xla"},
 )
@@ -34,7 +34,7 @@ def sums() -> Arrays:
 
 
 def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
-    """Keras' layers in a model with its own `train_step`."""
+    """Return Keras layers in a model with its own `train_step`."""
     import keras
     import tensorflow as tf
 
@@ -93,7 +93,7 @@ def parts(weights: Arrays) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 def torch_build(weights: Arrays, compiled: Any) -> Any:
-    """The encoder is PyTorch's own LSTM over the whole question, the decoder its cell, for it reads what it wrote."""
+    """Return the step: PyTorch's LSTM encodes the question; an LSTM cell decodes, since it reads its own output."""
     import torch
 
     encoder, decoder, (kernel, bias) = parts(weights)
@@ -133,7 +133,7 @@ def torch_build(weights: Arrays, compiled: Any) -> Any:
 
 
 def lstm(module: Any, weights: list[Any], suffix: str) -> Any:
-    """Set TensorFlow's weights. PyTorch has two biases that are added: the second stays zero and is not trained."""
+    """Set TensorFlow's weights. PyTorch adds two biases: the second stays zero and is not trained."""
     import torch
 
     kernel, recurrent, bias = weights
@@ -146,7 +146,7 @@ def lstm(module: Any, weights: list[Any], suffix: str) -> Any:
 
 
 def jax_model(weights: Arrays) -> Any:
-    """The same as a pure function, the eleven cells unrolled."""
+    """Return the same as a pure function, with the eleven cells unrolled."""
     import jax
     import jax.numpy as jnp
     import optax
@@ -185,7 +185,7 @@ def jax_model(weights: Arrays) -> Any:
 
 
 def coins_ahead(random: np.random.Generator, steps: int, batch: int) -> Arrays:
-    """Draw an epoch's coins at once."""
+    """Draw an epoch's teacher-forcing decisions at once."""
     return {"forced": random.random((steps, batch, PLACES), np.float32) < RATIO}
 
 

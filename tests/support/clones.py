@@ -1,4 +1,4 @@
-"""Clones of this tree, and commands called in them with nothing but this interpreter's folder on the path."""
+"""Clones of this tree, and commands run in them with this interpreter's folder first in PATH."""
 
 import hashlib
 import os
@@ -26,13 +26,13 @@ def call(folder, *command, status=0, timeout=280):
 
 
 def environment():
-    """No activated environment but this interpreter's folder, and no server that happens to run."""
+    """Return an environment with this interpreter's folder in PATH and without Prefect, Python or DVC settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHON", "DVC_"))}
     return {**kept, "PATH": f"{BIN}:{kept['PATH']}", "CUDA_VISIBLE_DEVICES": "-1"}
 
 
 def sums(folder):
-    """Return the SHA-256 of every out; what describes the machine is none."""
+    """Return the SHA-256 of every output, without the machine's description."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for part in OUTS
@@ -42,7 +42,7 @@ def sums(folder):
 
 
 def cloned(source, folder):
-    """Clone a tree as it is, committed or not, with an empty cache."""
+    """Clone a tree with its uncommitted changes and an empty cache."""
     call(ROOT, "git", "clone", "--quiet", source, folder)
     for name in call(source, "git", "ls-files", "--modified", "--others", "--exclude-standard").stdout.splitlines():
         if (source / name).exists():
@@ -52,12 +52,12 @@ def cloned(source, folder):
 
 
 def made(folder):
-    """Return what a build left: the lock and the sums of the outs."""
+    """Return the result of a build: the lock and the sums of the outputs."""
     return (folder / "dvc.lock").read_bytes(), sums(folder)
 
 
 def undisturbed(folder, *command):
-    """Return what a command makes in a clone of this tree where nothing disturbs it."""
+    """Return the result of a command in an undisturbed clone of this tree."""
     clone = cloned(ROOT, folder / "tapeline")
     call(clone, *command)
     return made(clone)

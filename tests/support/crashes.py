@@ -1,9 +1,9 @@
-"""What a disk may hold after a crash at any moment of an operation, on a model of a file system that keeps no promise.
+"""What a disk may hold after a crash at any moment of an operation, for a file system that guarantees nothing.
 
     moments = crashes.recorded(folder, lambda: files.write_bytes(folder / "x", b"new"))
     for moment in moments: ...   # one before each rename, removal, opening and flush; the last is after the end
 
-A folder's names are only certain when the folder was flushed since they changed, and a file's bytes when it was.
+A folder's names are only durable if the folder was flushed since they changed; likewise a file's bytes.
 """
 
 import os
@@ -25,15 +25,15 @@ _recorders: list["_Recorder"] = []
 
 @dataclass(frozen=True)
 class Moment:
-    """What can be found after a crash before `what`."""
+    """What can be found after a crash just before `what`."""
 
     what: str
     killed: Tree
     """After a kill: the kernel has everything."""
     names_only: Tree
-    """After a power cut: all names are there, and only those bytes that were flushed."""
+    """After a power failure: all names exist, but only flushed bytes."""
     flushed: Tree
-    """After a power cut: nothing is there but what was flushed."""
+    """After a power failure: only what was flushed exists."""
 
     def trees(self) -> tuple[Tree, Tree, Tree]:
         """Return all three."""
@@ -41,7 +41,7 @@ class Moment:
 
 
 def recorded(root: Path, operation: Callable[[], object]) -> list[Moment]:
-    """Run `operation`; return what a crash may leave of `root` at each moment. What is there before counts as flushed."""
+    """Run `operation`; return what a crash may leave of `root` at each moment. Existing files count as flushed."""
     with ExitStack() as stack:
         recorder = _Recorder(root, stack)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
@@ -68,7 +68,7 @@ class _Recorder:
             self._flushed(path)
 
     def fsync(self, descriptor: int) -> None:
-        """Flush, and note what that makes certain."""
+        """Flush, and record what becomes durable."""
         self.moment("fsync")
         self._fsync(descriptor)
         self._busy = True
@@ -86,7 +86,7 @@ class _Recorder:
             self._bytes[inode] = path.read_bytes()
 
     def _hold(self, path: Path) -> int:
-        """Return the inode, whose number no other file gets as long as it is open."""
+        """Return the inode number, and keep the file open so that no other file reuses the number."""
         inode = path.stat().st_ino
         if inode not in self._held:
             descriptor = os.open(path, os.O_RDONLY)
@@ -99,7 +99,7 @@ class _Recorder:
         return inode
 
     def moment(self, what: str) -> None:
-        """Note what a crash would leave now."""
+        """Record what a crash would leave now."""
         if self._busy:
             return
         self._busy = True

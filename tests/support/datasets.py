@@ -1,4 +1,4 @@
-"""Datasets as ingest leaves them, from arrays."""
+"""Datasets as ingest writes them, from arrays."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ def points(folder: Path, *, examples: int = 40, val: int = 7, seed: int = 0) -> 
 
 
 def blobs(folder: Path, *, examples: int = 100, classes: int = 3, seed: int = 0) -> Dataset:
-    """Write 8×8 grey images whose brightest corner is their class."""
+    """Write 8×8 grey images whose class is the position of a bright patch."""
     random = np.random.default_rng(seed)
 
     def split(count: int) -> dict[str, np.ndarray]:

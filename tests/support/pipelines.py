@@ -1,4 +1,4 @@
-"""Every pipeline of the project and its gallery, with data of the same features that needs no network."""
+"""Every pipeline of the project and its gallery, with substitute data of the same features that needs no network."""
 
 from pathlib import Path
 
@@ -24,20 +24,20 @@ PIPELINES = pipelines()
 ONE_PER_RECIPE = list(
     {entry["recipe"].split("/")[-1]: name for name, (_, entry) in reversed(PIPELINES.items())}.values()
 )
-"""For each recipe the first pipeline that uses it."""
+"""For each recipe, the first pipeline that uses it."""
 
 
 def without_models(params):
-    """Return a recipe's parameters without those that name another pipeline's model, which a test has not built."""
+    """Return a recipe's parameters except those that name another pipeline's model, which tests do not build."""
     return {name: value for name, value in params.items() if "models/" not in str(value)}
 
 
 IMAGES = {"digits": ((8, 8, 1), 17), "mnist": ((28, 28, 1), 256), "cifar10": ((32, 32, 3), 256)}
-"""Dataset → shape, and the number of values that a pixel may have."""
+"""Dataset → shape, and the number of possible pixel values."""
 
 
 def stand_in(name: str, folder: Path, batch: int) -> Path:
-    """Write a dataset of the same features as dataset `name`; its train split has `STEPS_PER_EPOCH` batches and a rest."""
+    """Write a dataset with the features of dataset `name`; its train split has `STEPS_PER_EPOCH` batches and a rest."""
     random = np.random.default_rng(1)
     count = STEPS_PER_EPOCH * batch + 1
     if name in IMAGES:

@@ -7,7 +7,7 @@ from ruamel.yaml import YAML
 
 
 def write_params(folder: Path, **train: object) -> None:
-    """Write `params.yaml`; `recipe.py` and `data/points` are the caller's."""
+    """Write `params.yaml`; the caller provides `recipe.py` and `data/points`."""
     (folder / "points.csv").write_text("x1,x2,y\n1,2,3\n")
     pipeline = {"dataset": "points", "recipe": "recipe.py", "needs": "data/points", "params": {}, "train": train}
     pipeline |= {"validate": {"thresholds": {}}, "export": {}}

@@ -1,4 +1,4 @@
-"""A Git and DVC repository with this project's ignore files, in which data come in with `dvc add`."""
+"""A Git and DVC repository with this project's ignore files, for data added with `dvc add`."""
 
 import shutil
 import subprocess
@@ -33,7 +33,7 @@ class RawData:
         return file
 
     def dvc(self, verb: str, *arguments: object, **options: object) -> object:
-        """Call DVC as its command line does, in a repository opened anew."""
+        """Call DVC as its command line does, in a newly opened repository."""
         with closing(Repo(str(self.folder))) as repo:
             return getattr(repo, verb)(*arguments, **options)
 

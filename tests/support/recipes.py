@@ -1,4 +1,4 @@
-"""Recipes for tests, written to files as users write theirs."""
+"""Recipes for tests, written to files like a user's own."""
 
 from pathlib import Path
 
@@ -66,7 +66,7 @@ class Everything(Supervised):
 
 
 def write(folder: Path, source: str = LINE, *edits: tuple[str, str]) -> Path:
-    """Write a recipe, with pieces of its source replaced, and return its file."""
+    """Write a recipe, with parts of its source replaced, and return its file."""
     for old, new in edits:
         assert old in source, old
         source = source.replace(old, new)

@@ -1,7 +1,7 @@
-"""A Git and DVC repository of the project's form, with a remote in a folder, whose stages need no TensorFlow.
+"""A Git and DVC repository laid out like a project, with a remote in a folder, whose stages need no TensorFlow.
 
-The outs have the real form; the SavedModel is a few bytes that nobody loads, or what stands in `graph/`. Gate and infra
-check are off.
+The outputs have the real format; the SavedModel is a few bytes that are never loaded, or the content of `graph/`. Gate
+and infra check are off.
 """
 
 import hashlib
@@ -89,14 +89,14 @@ TAPELINE = (sys.executable, "-m", "tapeline")
 
 
 class Registry:
-    """One checkout. The remote is `../remote`, so that a copy of the folder around it has one of its own."""
+    """One checkout. The remote is `../remote`, so that a copy of the parent folder has its own."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @classmethod
     def make(cls, folder: Path) -> "Registry":
-        """Return a new one with the pipeline `one` built, committed and pushed."""
+        """Return a new registry with the pipeline `one` built, committed and pushed."""
         made = cls(folder)
         folder.mkdir(parents=True)
         (folder.parent / "remote").mkdir()
@@ -116,12 +116,12 @@ class Registry:
         return made
 
     def copy(self, folder: Path) -> "Registry":
-        """Return a copy with a remote of its own, in an empty folder."""
+        """Return a copy with its own remote, in an empty folder."""
         shutil.copytree(self.folder.parent, folder, dirs_exist_ok=True, symlinks=True)
         return Registry(folder / self.folder.name)
 
     def build(self, value: int = 1) -> None:
-        """Run the stages with another parameter, commit, push to the remote."""
+        """Run the stages with a new parameter value, commit, and push to the remote."""
         params = self.folder / "params.yaml"
         before = params.read_text()
         head, _, rest = before.partition("params: {value: ")
@@ -154,7 +154,7 @@ class Registry:
         return self.git("tag").split()
 
     def state(self) -> dict[str, str]:
-        """Return all that a refused command must leave as it was: refs, the tracked tree, outs, what is served."""
+        """Return everything that a refused command must not change: refs, the tracked tree, outputs, served files."""
         found = {
             "refs": self.git("for-each-ref"),
             "head": self.git("symbolic-ref", "-q", "HEAD") if self._on_branch() else "",

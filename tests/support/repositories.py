@@ -1,4 +1,4 @@
-"""A real Git and DVC repository of the project's form whose stages are shell commands: nothing of TensorFlow."""
+"""A real Git and DVC repository laid out like a project, whose stages are shell commands without TensorFlow."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ class Repository:
     """The pipelines `one` and `two` (whose data need a network) in a folder; `one` is built and committed."""
 
     def __init__(self, folder: Path, *, train: str = "true", export: str = "true") -> None:
-        """train, export: shell commands whose output the stages write into their outs."""
+        """Create the repository. train, export: shell commands whose output goes into the stages' outputs."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.git("init", "--quiet", "--initial-branch=main")

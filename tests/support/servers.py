@@ -1,4 +1,4 @@
-"""A Prefect server as `prefect server start` runs it, with its scheduler and a home of its own."""
+"""A Prefect server as `prefect server start` runs it, with its scheduler and its own home."""
 
 import os
 import signal

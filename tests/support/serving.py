@@ -1,4 +1,4 @@
-"""A small project's `prefect.yaml`, and serving it."""
+"""Write a small project's `prefect.yaml`, and serve it."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def entry(name, *, every=None, **parameters):
-    """One deployment; `every` is its schedule in seconds."""
+    """Return one deployment; `every` is its schedule's interval in seconds."""
     schedules = [{"interval": every, "timezone": "UTC", "slug": "often"}] if every else []
     return {
         "name": name,
@@ -32,7 +32,7 @@ def write(folder, *entries):
 
 
 def prepare(folder):
-    """Let a project have the flows of this checkout, and commit all on `main`."""
+    """Link this checkout's flows into a project, and commit everything on `main`."""
     (folder / "flows").symlink_to(ROOT / "flows")
     (folder / ".gitignore").write_text(".tapeline/\nflows\nserve.log\nprefect.yaml\n")
     subprocess.run(["git", "branch", "-M", "main"], cwd=folder, check=True)
@@ -47,13 +47,13 @@ def commit(folder, message):
 
 
 def environment(server=None):
-    """The environment of what is served, with a server or without."""
+    """Return the environment for serving, with a configured server or without."""
     given = {"PREFECT_API_URL": server} if server else {}
     return {**os.environ, "PYTHONPATH": str(ROOT), "PREFECT_RUNNER_POLL_FREQUENCY": "1", **given}
 
 
 def started(folder, *arguments, server=None):
-    """Start `python -m flows.serve` in a folder; what it says is in `serve.log`."""
+    """Start `python -m flows.serve` in a folder; its output goes to `serve.log`."""
     command = [sys.executable, "-m", "flows.serve", *arguments]
     with (folder / "serve.log").open("ab") as log:
         return subprocess.Popen(command, cwd=folder, env=environment(server), stdout=log, stderr=log)

@@ -1,4 +1,4 @@
-"""What works in a folder, and what it has locked: for tests that stop or kill it."""
+"""Which processes work in a folder, and their locks: for tests that stop or kill them."""
 
 import json
 import time
@@ -10,7 +10,7 @@ import psutil
 from tapeline.runtime import processes
 
 ORPHANS = 20.0
-"""Seconds after which nothing of a stopped or killed run may be there."""
+"""Seconds after which no process of a stopped or killed run may be left."""
 
 
 def below(folder):
@@ -26,7 +26,7 @@ def below(folder):
 
 
 def wait_for_none(folder, *, but=()):
-    """Wait until nothing works there any more, and return the seconds it took."""
+    """Wait until no process works in the folder, and return the seconds it took."""
     began = time.monotonic()
     while left := [process for process in below(folder) if process.pid not in but]:
         assert time.monotonic() < began + ORPHANS, [process.cmdline() for process in left]
@@ -41,13 +41,13 @@ def running_stage(folder):
 
 
 def locks_are_free(folder):
-    """Return whether DVC's record of who uses which file is empty."""
+    """Return whether DVC's record of files in use is empty."""
     rwlock = folder / ".dvc" / "tmp" / "rwlock"
     return not rwlock.exists() or not any(json.loads(rwlock.read_text()).values())
 
 
 def started_by(pid):
-    """The processes that a process of ours has started: what a guard runs, not the guard."""
+    """Return the processes that a process has started: for a guard process, its child instead."""
     found = []
     for child in psutil.Process(pid).children():
         with suppress(psutil.NoSuchProcess):

@@ -15,7 +15,7 @@ from tapeline.train.stage import train
 
 
 class Lengths(Pace):
-    """Loops of given lengths in turn, whatever their time."""
+    """A pace with loops of the given lengths in turn, however long they take."""
 
     def __init__(self, *lengths: int) -> None:
         super().__init__()
@@ -28,13 +28,13 @@ class Lengths(Pace):
 
 
 class Crash(BaseException):
-    """Ends a run as SIGKILL does, but in this process: nothing of the engine handles it."""
+    """Ends a run as SIGKILL would, but in this process: the engine does not handle it."""
 
 
 def crash_after(step: int):
-    """Return a hook that crashes as soon as a checkpoint of `step` or later is on the disk.
+    """Return a hook that crashes as soon as a checkpoint of `step` or later is on disk.
 
-    It waits for the checkpoint's thread, which leaves out a checkpoint while the one before is being written.
+    It waits for the checkpoint thread, which skips a checkpoint while the previous one is being written.
     """
     arrived = threading.Event()
 
@@ -48,7 +48,7 @@ def crash_after(step: int):
 
 
 def waiting_for_saves(every: int):
-    """Return a hook that waits for the checkpoint of every so many steps, so that none is left out."""
+    """Return a hook that waits for the checkpoint at every `every` steps, so that none is skipped."""
     saved: queue.Queue[int] = queue.Queue()
 
     def hook(record):
@@ -62,7 +62,7 @@ def waiting_for_saves(every: int):
 
 
 class Run:
-    """One recipe on one dataset, trained into folders of its own."""
+    """One recipe on one dataset, trained into its own folders."""
 
     def __init__(self, folder: Path, recipe: Path, dataset: Path, params: dict | None = None, **settings) -> None:
         self.folder, self.recipe, self.dataset, self.params = folder, recipe, dataset, params or {}
@@ -75,7 +75,7 @@ class Run:
         self.notes: list[str] = []
 
     def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, **options) -> "Run":
-        """Train, and keep what was said."""
+        """Train, and keep the notes."""
         self.notes = []
         listen = [lambda record: self.notes.append(record.text) if isinstance(record, Note) else None]
         train(
@@ -99,9 +99,9 @@ class Run:
         return self
 
     def outs(self) -> dict[str, bytes]:
-        """Return every out's bytes."""
+        """Return the bytes of every output."""
         return {p.relative_to(self.out).as_posix(): p.read_bytes() for p in sorted(self.out.rglob("*")) if p.is_file()}
 
     def saved(self) -> list[Path]:
-        """Return the checkpoints on the disk."""
+        """Return the checkpoints on disk."""
         return sorted(self.checkpoints.rglob("step-*"))

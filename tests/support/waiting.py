@@ -4,7 +4,7 @@ import time
 
 
 def until(condition, *, limit):
-    """Poll until something is so, and return it; fail when it does not become so within `limit` seconds."""
+    """Poll until `condition` returns a non-empty value, and return it; fail after `limit` seconds."""
     deadline = time.monotonic() + limit
     while (answer := condition()) in (None, False, []):
         assert time.monotonic() < deadline, f"not within {limit} s"

@@ -1,1 +1,1 @@
-"""Everything that knows Git or DVC: what is recorded, what is stale, what can be repaired or removed."""
+"""Everything about the Git and DVC repository: what is recorded, what is stale, what can be repaired or removed."""

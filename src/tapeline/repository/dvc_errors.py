@@ -1,4 +1,4 @@
-"""DVC's refusals as one line. It uses what its files say before it checks it: an altered one can fail as any code."""
+"""DVC's errors as one line. DVC uses its files before it validates them: an altered one may raise any exception."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ READ = ("dvc.yaml", LOCK, PARAMS)
 
 
 def check_files(folder: Path) -> None:
-    """Read what DVC will read in a project's folder. Raises `InputError` for what is no YAML, or would be gigabytes."""
+    """Read the files that DVC will read in a project's folder. Raises `InputError` for invalid or oversized YAML."""
     for name in READ:
         if (folder / name).exists():
             try:
@@ -25,16 +25,16 @@ def check_files(folder: Path) -> None:
 
 
 def check_dependencies(stages: Iterable[Any]) -> None:
-    """Check what DVC would hash of some of its stages. Raises `InputError` for a FIFO, for which it waits for ever."""
+    """Check the dependencies that DVC would hash. Raises `InputError` for a FIFO, for which DVC waits forever."""
     for path in dict.fromkeys(dep.fspath for stage in stages for dep in stage.deps if dep.protocol == "local"):
         files.check_tree(Path(path))
 
 
 @contextmanager
 def in_one_line(kind: type[TapelineError] = RunError, *, busy: type[Exception] | None = None) -> Iterator[None]:
-    """Make an error of ours, of this kind, of whatever DVC raises; what the disk says goes through.
+    """Convert any exception of DVC to a `TapelineError` of type `kind`; disk errors pass through.
 
-    busy: what to make of its word that another process is at work, when that is something else.
+    busy: the exception to raise instead if another process holds DVC's lock.
     """
     from dvc.exceptions import DvcException
     from dvc.lock import LockError
@@ -57,5 +57,5 @@ def in_one_line(kind: type[TapelineError] = RunError, *, busy: type[Exception] |
 
 
 def first_lines(message: str) -> str:
-    """Return the first paragraph of one of DVC's messages as one line."""
+    """Return the first paragraph of a DVC message as one line."""
     return " ".join(line.strip() for line in message.strip().split("\n\n")[0].splitlines())

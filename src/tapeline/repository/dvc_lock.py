@@ -1,4 +1,4 @@
-"""The stages that a `dvc.lock` records, with their shape checked where the text comes in, for all who read it."""
+"""The stages of a `dvc.lock`, validated on reading; every reader of the file goes through here."""
 
 import re
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
 
 
 def stages(content: bytes | str) -> dict[str, dict[str, Any]]:
-    """Return the entries by their stage's name. Raises `ValueError`, which says in a few words what is wrong.
+    """Return the entries by stage name. Raises `ValueError` with a short reason.
 
-    No stages for a file without a value. An entry has `deps` and `outs`, lists of entries with a `path` and perhaps an
-    `md5`, and `params`, by file and key. Whether an `md5` is one is asked where it becomes a path.
+    An empty file has no stages. An entry has `deps` and `outs`, lists of entries with a `path` and perhaps an `md5`,
+    and `params`, by file and key. An `md5` is validated only where it becomes a path.
     """
     lock = yaml_text.parsed(content)
     if lock is None:

@@ -1,4 +1,4 @@
-"""Git: no hook, no prompt, no signature, and no variable that points at another repository.
+"""Run Git without hooks, prompts, signatures or variables that point to another repository.
 
 git = Git(project.folder)
 git("rev-parse", "HEAD")
@@ -12,13 +12,13 @@ from pathlib import Path
 from tapeline.runtime.errors import InputError, RunError
 
 NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_OPTIONAL_LOCKS": "0"}
-"""A scheduled run has nobody who could answer."""
+"""A scheduled run has nobody to answer prompts."""
 
 READABLE = {"LC_ALL": "C"}
-"""Git's messages are read here: whoever runs this may have them in another language."""
+"""Git's messages are parsed here, and the user's locale may translate them."""
 
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
-"""Who commits where Git knows nobody: a worker's machine often does not."""
+"""The committer if Git has no identity, as is common on a worker's machine."""
 
 
 class Git:
@@ -41,24 +41,24 @@ class Git:
         return answer.stdout.removesuffix("\n")
 
     def ask(self, *arguments: str) -> str | None:
-        """Return the output, or None where Git says no."""
+        """Return the output, or None if Git fails."""
         answer = self._run(*arguments)
         return None if answer.returncode else answer.stdout.removesuffix("\n")
 
     def blob(self, commit: str, path: str) -> bytes | None:
-        """Return a file of a commit by its path from the repository's root; None for anything else."""
+        """Return the content of a commit's file by its path from the repository's root; None if it is not a file."""
         answer = self._start(("cat-file", "blob", f"{commit}:{path}"))
         return None if answer.returncode else answer.stdout
 
     def commit_of(self, ref: str) -> str:
-        """Return the full id of a branch's, tag's or commit's commit. Raises `InputError`."""
+        """Return the full id of the commit that a branch, tag or commit refers to. Raises `InputError`."""
         commit = self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
         if commit is None:
             raise InputError(f"ref is {ref!r}: no such branch, tag or commit; `git branch --all` lists the branches")
         return commit
 
     def main_branch(self) -> str:
-        """Return the branch that the remote calls its own, else `main` or `master`. Raises `InputError`."""
+        """Return the remote's default branch, else `main` or `master`. Raises `InputError`."""
         remote = self.ask("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
         names = [remote.removeprefix("origin/")] if remote else []
         for name in (*names, "main", "master"):
@@ -67,7 +67,7 @@ class Git:
         raise InputError("there is no branch main or master: say which ref to train")
 
     def commit(self, message: str, *, tree: str, parent: str) -> str:
-        """Return the id of a new commit, which no branch has yet. Where Git knows nobody, Tapeline signs."""
+        """Return the id of a new commit that is on no branch yet. If Git has no identity, Tapeline's is used."""
         known = {name for name in FALLBACK if os.environ.get(f"GIT_COMMITTER_{name.upper()}")}
         unknown = [name for name in FALLBACK if name not in known and self.ask("config", f"user.{name}") is None]
         who = [part for name in unknown for part in ("-c", f"user.{name}={FALLBACK[name]}")]
@@ -102,6 +102,6 @@ def _command(arguments: Sequence[str]) -> str:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return this environment without what a Git hook sets for the repository that it runs in."""
+    """Return this environment without the variables that a Git hook sets for its own repository."""
     foreign = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
     return NO_QUESTIONS | {name: value for name, value in os.environ.items() if name not in foreign} | READABLE

@@ -1,6 +1,6 @@
-"""What there is: each pipeline with what it teaches, its data, whether it needs a network, and whether it is built.
+"""List the pipelines: what each one teaches, its data, whether it needs a network, and whether it is built.
 
-DVC answers the last question in this process, by its own test of `dvc.lock` against code, parameters, data and outs.
+DVC decides the last one in this process, by its own test of `dvc.lock` against code, parameters, data and outputs.
 """
 
 import ast
@@ -30,14 +30,14 @@ class Entry:
     """The first line of its recipe's docstring."""
     dataset: str
     network: bool
-    """Whether its data come from the TFDS catalogue."""
+    """Whether its data comes from the TFDS catalogue."""
     state: str
 
 
 def entries(project: Project, params: Params) -> Iterator[Entry]:
-    """Yield the pipelines in the order of `params.yaml`. Raises `RunError` with DVC's words when it cannot tell.
+    """Yield the pipelines in the order of `params.yaml`.
 
-    Raises `InputError` for a `.dvc` file that DVC overlooks.
+    Raises `RunError` with DVC's message if DVC fails, `InputError` for a `.dvc` file that DVC overlooks.
     """
     from dvc.exceptions import NotDvcRepoError
     from dvc.repo import Repo, lock_repo
@@ -70,7 +70,7 @@ def entries(project: Project, params: Params) -> Iterator[Entry]:
 
 
 def _state(stages: list[Any]) -> str:
-    """Return how a pipeline stands; outs that are recorded and missing are no reason to build it anew."""
+    """Return a pipeline's state; recorded outputs that are merely missing do not make it stale."""
     built = [any(out.hash_info for out in stage.outs) for stage in stages[1:]]
     if not any(built):
         return "not built"

@@ -1,10 +1,9 @@
-"""Whether a record was made on a machine of this type, and what differs: other kernels, other last bits.
+"""Whether a record was made on this machine type, and what differs: other kernels give other last bits.
 
     recorded = recorded_machine(folder, "digits")      # as committed; None where nothing is
     compare(recorded, machine()).differing             # ["2 threads, here 4"]
 
-Records of before the type and the instruction sets of a CPU were written down say less: what they do not say is told
-apart from what differs.
+Older records lack the CPU's type and instruction sets: what is missing is kept apart from what differs.
 """
 
 from collections.abc import Mapping
@@ -18,25 +17,25 @@ from tapeline.runtime.errors import TapelineError
 
 TYPE = ("cpu", "vendor", "family", "model", "stepping")
 SHOWN = 4
-"""Instruction sets that are named; a line has no place for thirty."""
+"""Maximum number of instruction sets to name; a line has no room for thirty."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A recorded machine against another one, each difference in a few words."""
+    """A recorded machine compared with another one, each difference in a few words."""
 
     differing: tuple[str, ...]
     unsaid: tuple[str, ...]
-    """What the record does not say of itself."""
+    """What the record lacks."""
 
     def __str__(self) -> str:
-        """Return all that is known, for the end of a line; empty for the same machine type."""
+        """Return everything known, for the end of a line; empty for the same machine type."""
         unsaid = f"the record does not say its {', '.join(self.unsaid)}" if self.unsaid else ""
         return "; ".join(filter(None, (*self.differing, unsaid)))
 
 
 def compare(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
-    """Compare two results of `tapeline.runtime.environment.machine`, of which the first may be an old record's."""
+    """Compare two results of `tapeline.runtime.environment.machine`; the first may be from an old record."""
     both = {key: (recorded[key], here.get(key)) for key in recorded if recorded[key] != here.get(key)}
     differing = []
     if any(key in both for key in TYPE):
@@ -58,7 +57,7 @@ def compare(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
 
 
 def recorded_machine(folder: Path, pipeline: str) -> dict[str, Any] | None:
-    """Return the machine that HEAD has for a pipeline of the project in `folder`; None where it has none."""
+    """Return the machine that HEAD records for a pipeline of the project in `folder`; None if it records none."""
     try:
         text = Git(folder).ask("show", f"HEAD:./runs/{pipeline}/environment.json")
     except TapelineError:  # no Git here, so nothing is committed

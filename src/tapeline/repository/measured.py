@@ -1,6 +1,6 @@
-"""The metrics of a pipeline's stages, by name and split, and as a table: `dvc metrics show` has one for all pipelines.
+"""The metrics of a pipeline's stages, by name and split, and as a table.
 
-That table has a column for each metric of any pipeline, each class's too, and a row for each file.
+The table of `dvc metrics show` covers all pipelines: a column for each metric, even per class, and a row for each file.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 Metrics = dict[str, dict[str, float]]
-"""Values by the metric's name and, the tested split first, the split."""
+"""Metric name → split → value, the tested split first."""
 
 
 def by_split(*, tested: Mapping[str, Any], trained: Mapping[str, Any], split: str) -> Metrics:
-    """Join validate's and train's `metrics.json`; `split` is the one that validate measured. Only single numbers."""
+    """Join the scalars of validate's and train's `metrics.json`; `split` is the one that validate measured."""
     splits = {split: tested}
     splits |= {name: of if isinstance(of := trained.get(name), dict) else {} for name in ("val", "train")}
     names = dict.fromkeys(name for metrics in splits.values() for name in metrics)
@@ -28,7 +28,7 @@ def by_split(*, tested: Mapping[str, Any], trained: Mapping[str, Any], split: st
 
 
 def measured(project: Project, pipeline: str) -> Metrics:
-    """Return what the stages' files hold; nothing of a stage whose files are not here. Raises `InputError`."""
+    """Return the metrics from the stages' files; a stage without files has none. Raises `InputError`."""
     verdict = _read(project, pipeline, "validate", "verdict.json")
     return by_split(
         tested=_read(project, pipeline, "validate", "metrics.json"),

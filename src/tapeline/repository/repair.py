@@ -1,6 +1,6 @@
-"""Mend what a killed DVC leaves behind: it writes `.dvc/tmp/rwlock` and `dvc.lock` in place.
+"""Repair what a killed DVC process leaves behind: DVC writes `.dvc/tmp/rwlock` and `dvc.lock` in place.
 
-A cut file is replaced and entries of processes that are gone are cleared; what a living process holds stays.
+A truncated file is replaced and entries of dead processes are cleared; what a live process holds stays.
 """
 
 import json
@@ -23,11 +23,11 @@ from tapeline.runtime.errors import InputError, RunError
 RWLOCK = Path(".dvc") / "tmp" / "rwlock"
 DVC_LOCK = Path(".dvc") / "tmp" / "lock"
 PROBE = re.compile(r"\.[\w-]{22}\.tmp")
-"""What DVC calls the file with which it tries how it can link an output to its cache."""
+"""Name of the file with which DVC tests how it can link an output to its cache."""
 
 
 def repair(project: Project) -> Iterator[str]:
-    """Mend the repository around a project, and yield a line for each thing that was done.
+    """Repair the repository around a project, and yield a line for each repair.
 
     Raises `InputError` outside a DVC repository.
     """
@@ -41,7 +41,7 @@ def repair(project: Project) -> Iterator[str]:
 
 
 def _mend_rwlock(path: Path) -> Iterator[str]:
-    """Drop the entries of processes that are gone; an unreadable file becomes one without entries."""
+    """Drop the entries of dead processes; an unreadable file is replaced by an empty one."""
     if not path.exists():
         return
     with _guarded(path.with_name(f"{path.name}.lock")):
@@ -61,7 +61,7 @@ def _mend_rwlock(path: Path) -> Iterator[str]:
 
 @contextmanager
 def _guarded(path: Path) -> Iterator[None]:
-    """Hold the lock `path` of DVC's own."""
+    """Hold DVC's own lock at `path`."""
     from dvc.lock import LockError, make_lock
 
     guard = make_lock(str(path), tmp_dir=str(path.parent), hardlink_lock=False)
@@ -76,7 +76,7 @@ def _guarded(path: Path) -> Iterator[None]:
 
 
 def _runs(holder: dict[str, Any]) -> bool:
-    """Return whether this very process is there: another one may have its number by now."""
+    """Return whether this exact process is running: another one may have its PID by now."""
     try:
         command = psutil.Process(int(holder["pid"])).cmdline()
     except psutil.NoSuchProcess:
@@ -89,7 +89,7 @@ def _runs(holder: dict[str, Any]) -> bool:
 
 
 def _mend_lock(path: Path) -> Iterator[str]:
-    """Put a cut `dvc.lock` back to the committed one; DVC's run-cache gives back what was built since."""
+    """Restore the committed `dvc.lock` if it was truncated; DVC's run-cache recovers what was built since."""
     if not path.exists():
         return
     content = files.read_bytes(path)
@@ -107,7 +107,7 @@ def _mend_lock(path: Path) -> Iterator[str]:
 
 
 def is_whole(content: bytes) -> bool:
-    """Return whether a `dvc.lock` has DVC's schema and ends where DVC ends it: after a line, each size there."""
+    """Return whether a `dvc.lock` has DVC's schema and is complete: it ends with a newline, and no size is missing."""
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
     from voluptuous import Invalid
 
@@ -120,7 +120,7 @@ def is_whole(content: bytes) -> bool:
 
 
 def _remove_probes(folder: Path, lock: Path) -> Iterator[str]:
-    """Remove the empty files that DVC leaves beside a recorded output where a disk is full."""
+    """Remove the empty files that DVC leaves next to a recorded output when a disk is full."""
     try:
         recorded = dvc_lock.stages(files.read_bytes(folder / LOCK))
     except (FileNotFoundError, ValueError):

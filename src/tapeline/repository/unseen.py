@@ -1,8 +1,8 @@
-"""Refuse `.dvc` files that stand in the repository and that DVC does not see: it would drop their data, or never look.
+"""Refuse `.dvc` files in the repository that DVC does not see: DVC would drop their data, or never check them.
 
-DVC passes over what ignore files hide from it, by its own reading of them: `/data/*` hides `data/` itself, which Git
-does not find, so that not even `!/data/raw/` brings back what is below it. What a `.dvcignore` hides is hidden on
-purpose, unless a stage depends on it.
+DVC skips what ignore files hide, by its own interpretation: `/data/*` hides `data/` itself, unlike in Git, so that not
+even `!/data/raw/` makes its content visible again. What a `.dvcignore` hides is hidden on purpose, unless a stage
+depends on it.
 """
 
 import os
@@ -20,9 +20,9 @@ DVC_FILES = (":(glob)**/*.dvc", ":(glob)**/dvc.yaml")
 
 
 def check_all(repo: Any, dependencies: Iterable[str | Path]) -> None:
-    """Check every DVC file of a repository, tracked or not; `repo` is DVC's, `dependencies` are those of its stages.
+    """Check every DVC file of a repository, tracked or not; `repo` is DVC's object, `dependencies` its stages'.
 
-    Raises `InputError` for the first that DVC does not see.
+    Raises `InputError` for the first file that DVC does not see.
     """
     top = Path(repo.scm.root_dir)
     if not (top / ".git").exists():  # DVC without Git reads no .gitignore
@@ -42,9 +42,9 @@ def check_all(repo: Any, dependencies: Iterable[str | Path]) -> None:
 
 
 def check_source(source: Path) -> None:
-    """Check the links in a source, and its `.dvc` file, or that of a folder that it is in, by `.gitignore` files alone.
+    """Check the links in a source, and its or its parents' `.dvc` files, against `.gitignore` files alone.
 
-    Costs nothing where there is none, else tens of milliseconds: DVC is not imported. Raises `InputError`.
+    Costs nothing without a `.dvc` file, else tens of milliseconds: DVC is not imported. Raises `InputError`.
     """
     _check_links(source)
     source = Path(os.path.abspath(source))  # noqa: PTH100  # a link is added under its own name, so it is not followed
@@ -62,7 +62,7 @@ def check_source(source: Path) -> None:
 
 
 def _check_links(source: Path) -> None:
-    """Raise `InputError` for a link in a folder that DVC passes over: what is behind it could change unseen."""
+    """Raise `InputError` for a link in a folder that DVC does not follow: its target could change unnoticed."""
     for place, folders, names in os.walk(source):
         for name in sorted([*folders, *names]):
             path = Path(place, name)
@@ -91,18 +91,18 @@ def _manager(top: Path) -> "IgnoreFilterManager":
 
 
 def _places(name: str) -> Iterator[str]:
-    """Yield each folder on the way to a file, with a slash at its end, and the file: what DVC asks about in turn."""
+    """Yield each parent folder of a file, with a trailing slash, then the file: what DVC checks in turn."""
     parts = name.split("/")
     yield from ("/".join(parts[:end]) + "/" for end in range(1, len(parts)))
     yield name
 
 
 def _hidden_from_git(manager: "IgnoreFilterManager", top: Path, name: str) -> str:
-    """Return which line of which file hides a path from DVC; empty where none does."""
+    """Return which line of which file hides a path from DVC; empty if none does."""
     place = next((place for place in _places(name) if manager.is_ignored(place)), None)
     if place is None:
         return ""
-    for path in (place, f"{place}any"):  # a pattern of all that is in a folder hides the folder, and does not match it
+    for path in (place, f"{place}any"):  # a `folder/*` pattern hides the folder without matching it
         matching = list(manager.find_matching(path))
         if matching and matching[-1].is_exclude:
             break
@@ -112,7 +112,7 @@ def _hidden_from_git(manager: "IgnoreFilterManager", top: Path, name: str) -> st
 
 
 def _line(top: Path, place: str, pattern: str) -> str:
-    """Return where a pattern stands: in the nearest ignore file that has it."""
+    """Return where a pattern is: in the nearest ignore file that contains it."""
     folders = [top / folder for folder in reversed(["", *(p for p in _places(place) if p.endswith("/"))])]
     for file in (*(folder / ".gitignore" for folder in folders), top / ".git" / "info" / "exclude"):
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
@@ -122,7 +122,7 @@ def _line(top: Path, place: str, pattern: str) -> str:
 
 
 def _hidden_by_dvcignore(repo: Any, top: Path, name: str) -> str:
-    """Return which line of which `.dvcignore` hides a path; empty where none does."""
+    """Return which line of which `.dvcignore` hides a path; empty if none does."""
     for place in _places(name):
         found = repo.dvcignore.check_ignore(str(top / place))
         if found.match:
@@ -132,7 +132,7 @@ def _hidden_by_dvcignore(repo: Any, top: Path, name: str) -> str:
 
 
 def _belongs(file: Path, needed: Iterable[Path]) -> bool:
-    """Return whether a stage depends on what a `.dvc` file brings: on it, in it or around it."""
+    """Return whether a stage depends on the data of a `.dvc` file: on the path, inside it or around it."""
     brought = file.with_suffix("")
     return file.suffix == ".dvc" and any(
         brought == path or brought.is_relative_to(path) or path.is_relative_to(brought) for path in needed

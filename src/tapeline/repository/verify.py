@@ -1,7 +1,7 @@
-"""Rebuild HEAD somewhere else, from nothing, and compare every out with what `dvc.lock` records.
+"""Rebuild HEAD in a temporary clone, from scratch, and compare every output with what `dvc.lock` records.
 
-Floating-point results depend on the CPU: where the record was made on another one, two rebuilds are compared with each
-other instead.
+Floating-point results depend on the CPU: if the record was made on another machine type, two rebuilds are compared
+with each other instead.
 """
 
 import json
@@ -30,16 +30,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Out:
-    """One out of one stage, by its path in the project's folder and its hash in a `dvc.lock`."""
+    """One output of a stage: its path in the project's folder and its hash in a `dvc.lock`."""
 
     path: str
     md5: str
 
 
 def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
-    """Return whether a rebuild of `targets` at HEAD has the bytes that are recorded; `say` gets the table.
+    """Return whether a rebuild of `targets` at HEAD has the recorded bytes; `say` gets the table.
 
-    Nothing of the project is touched. Raises `RunError` without a commit or when a stage fails.
+    The project is not touched. Raises `RunError` without a commit or if a stage fails.
     """
     git = Git(project.folder)
     top = Path(git("rev-parse", "--show-toplevel"))
@@ -71,7 +71,7 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
 
 
 def stale(stages: Mapping[str, Any], parameters: Mapping[str, Any], targets: Iterable[str]) -> str:
-    """Return which stage a `dvc.lock` records with other parameters than those of `params.yaml`; nothing if none."""
+    """Return which stage `dvc.lock` records with parameters that differ from `params.yaml`; empty if none."""
     pipelines = {target.partition("@")[2] for target in targets}
     entries = parameters.get("pipelines", {})
     datasets = {entries[name].get("dataset") for name in pipelines if name in entries}
@@ -89,7 +89,7 @@ def stale(stages: Mapping[str, Any], parameters: Mapping[str, Any], targets: Ite
 
 
 def _stages_of(text: str | None) -> dict[str, dict[str, Any]]:
-    """Return what a lock records. Raises `InputError` for one that was cut or altered."""
+    """Return the stages of a lock. Raises `InputError` for a truncated or altered one."""
     try:
         return dvc_lock.stages(text or "")
     except ValueError as error:
@@ -97,7 +97,7 @@ def _stages_of(text: str | None) -> dict[str, dict[str, Any]]:
 
 
 def _parameters_of(text: str | None) -> dict[str, Any]:
-    """Return what a commit's `params.yaml` says. Raises `InputError` where it is no YAML of settings."""
+    """Return the content of a commit's `params.yaml`. Raises `InputError` if it is invalid."""
     try:
         found = yaml_text.parsed(text or "{}")
         pipelines = found.get("pipelines", {}) if isinstance(found, dict) else None
@@ -114,7 +114,7 @@ def _rebuild(top: Path, clone: Path, inside: Path, targets: list[str], say: Say)
     folder = clone / inside
     say(f"rebuilding {', '.join(targets)} in {folder}")
     bring = [path.relative_to(clone).as_posix() for path in clone.glob("**/data/raw/**/*.dvc")]
-    if bring:  # raw data that came in with `dvc add`: from this checkout's cache, as from a remote
+    if bring:  # raw data added with `dvc add`: pulled from this checkout's cache as a remote
         _dvc(clone, "remote", "add", "--quiet", "--local", "--default", "checkout", str(top / ".dvc" / "cache"))
         _dvc(clone, "pull", "--quiet", *bring)
     _dvc(folder, "repro", "--force", *targets)
@@ -128,7 +128,7 @@ def _stages(folder: Path, targets: list[str]) -> set[str]:
 
 
 def _locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
-    """Return the outs that a `dvc.lock` records for the stages, by path; `text` is its content when it is no file."""
+    """Return the stages' recorded outputs by path, from a lock's `text`, or from `folder/dvc.lock` if it is None."""
     recorded = _stages_of(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
     outs = [out for name, stage in recorded.items() if name in stages for out in stage.get("outs", ())]
     return {out["path"]: Out(out["path"], str(out.get("md5"))) for out in outs}
@@ -142,7 +142,7 @@ def _compared(
     titles: tuple[str, str],
     say: Say,
 ) -> bool:
-    """Say the table and, for the first out that differs, where; return whether none does."""
+    """Print the table and where the first differing output differs; return whether all are equal."""
     width = max(map(len, wanted), default=0)
     say(f"{'out':{width}}  {titles[0]:13}  {titles[1]:13}  same")
     different = []
@@ -158,18 +158,18 @@ def _compared(
 
 
 class _Cached:
-    """The recorded content of an out, in DVC's cache."""
+    """The recorded content of an output, in DVC's cache."""
 
     def __init__(self, folder: Path) -> None:
         self._cache = Path(_dvc(folder, "cache", "dir").strip()) / "files" / "md5"
 
     def __call__(self, out: Out) -> Path | None:
-        """Return the file, or the listing of a folder; None when the cache has lost it."""
+        """Return the cached file, or the listing of a folder; None if the cache has lost it."""
         path = self._cache / out.md5[:2] / out.md5[2:]
         return path if path.exists() else None
 
     def listed(self, out: Out) -> dict[str, Path]:
-        """Return a folder's files by their path in it."""
+        """Return a folder's cached files by relative path."""
         listing = self(out)
         try:
             entries = json_text.parsed(listing.read_bytes()) if listing else []
@@ -179,7 +179,7 @@ class _Cached:
 
 
 def _first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder: Path) -> str:
-    """Return the first file of an out that differs, and from which byte to which."""
+    """Return the first file of an output that differs, and the byte range."""
     rebuilt = folder / out.path
     wanted = wanted_file(out)
     if wanted is None:
@@ -202,7 +202,7 @@ def _first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folde
 
 
 def byte_range(one: bytes, other: bytes) -> str:
-    """Return the first and last byte that differ, and the sizes when they do; empty for equal bytes."""
+    """Return the first and last byte that differ, and the sizes if they differ; empty for equal bytes."""
     shorter = min(len(one), len(other))
     pair = (np.frombuffer(content[:shorter], np.uint8) for content in (one, other))
     places = np.flatnonzero(np.not_equal(*pair))
@@ -212,14 +212,14 @@ def byte_range(one: bytes, other: bytes) -> str:
 
 
 def _other_machines(folder: Path, stages: set[str]) -> tuple[str, str]:
-    """Return what the records of these pipelines say of machines that are not this one, and what they do not say."""
+    """Return which other machine types the pipelines' records name, and what the records lack."""
     here = machine()
     other: dict[str, None] = {}
     unsaid: dict[str, None] = {}
     for name in sorted(stage.partition("@")[2] for stage in stages if stage.startswith("train@")):
         recorded = recorded_machine(folder, name)
         if recorded is None:
-            continue  # recorded nowhere: taken for this machine, so that a difference is a difference
+            continue  # not recorded: assumed to be this machine, so that a difference counts
         found = compare(recorded, here)
         if found.differing:
             other[f"{recorded.get('cpu', 'another CPU')}, which is not this machine type ({found})"] = None
@@ -229,7 +229,7 @@ def _other_machines(folder: Path, stages: set[str]) -> tuple[str, str]:
 
 
 def _dvc(folder: Path, *arguments: str) -> str:
-    """Run DVC with this interpreter's `python` first on the path, where the stages find it."""
+    """Run DVC with this interpreter's folder first in PATH, so that the stages use its `python`."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     command = [sys.executable, "-P", "-m", "dvc", *arguments]

@@ -1,8 +1,8 @@
 """The Git worktrees of isolated runs on disk: `.tapeline/worktrees/<flow run>/`.
 
-Beside each stands `<flow run>.lock`, which its process holds: the kernel frees it when the process ends, however it
-ends. A run that ends well takes its worktree away; one that fails leaves `<flow run>.failed` beside it. Whatever else
-is not held was left by a crash.
+Next to each is `<flow run>.lock`, which its process holds: the kernel releases it however the process ends. A run that
+succeeds removes its worktree; one that fails leaves `<flow run>.failed` next to it. Any other worktree whose lock is
+not held was left by a crash.
 """
 
 import shutil
@@ -20,7 +20,7 @@ LOCK, FAILED = ".lock", ".failed"
 
 @dataclass(frozen=True)
 class Leftover:
-    """A worktree that is there: whose run goes on (`held`), has failed, or crashed."""
+    """An existing worktree, whose run is active (`held`), has failed (`failed`), or crashed."""
 
     folder: Path
     held: bool
@@ -28,7 +28,7 @@ class Leftover:
 
     @property
     def name(self) -> str:
-        """The flow run's name, as a branch may have it."""
+        """The flow run's name, made valid for a branch."""
         return self.folder.name
 
     @property
@@ -39,7 +39,7 @@ class Leftover:
 
 
 def beside(worktree: Path, suffix: str) -> Path:
-    """Return the lock or the mark that stands beside a worktree."""
+    """Return the lock or the marker next to a worktree."""
     return worktree.with_name(worktree.name + suffix)
 
 
@@ -56,7 +56,7 @@ def leftovers(folder: Path) -> list[Leftover]:
 
 
 def remove(git: Git, worktree: Path) -> None:
-    """Take a worktree away, with what stands beside it."""
+    """Remove a worktree, with the files next to it."""
     shutil.rmtree(worktree, ignore_errors=True)
     git("worktree", "prune")
     for suffix in (FAILED, LOCK):
@@ -65,6 +65,6 @@ def remove(git: Git, worktree: Path) -> None:
 
 @contextmanager
 def one_at_a_time(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock under which worktrees are made and taken away."""
+    """Hold the lock under which worktrees are created and removed."""
     with processes.exclusive(folder / ".lock", waiting=say):
         yield

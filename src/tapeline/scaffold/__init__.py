@@ -1,1 +1,1 @@
-"""`tapeline init`: the files of a new project, and a first dataset and recipe from data that are looked at."""
+"""`tapeline init`: the files of a new project, and a first dataset and recipe inferred from data."""

@@ -1,4 +1,4 @@
-"""Look at a folder of images and propose how to learn from it."""
+"""Inspect a folder of images and propose a dataset and a pipeline for it."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from tapeline.runtime.errors import InputError
 from tapeline.scaffold.proposal import Proposal, name_of, template
 
 LARGEST = 64
-"""Pixels of a side: a first model shall train in minutes."""
+"""Maximum side in pixels: a first model should train in minutes."""
 SMALLEST = 8
 SPLITS = ("train", "val", "test")
 

@@ -1,8 +1,8 @@
-"""Make a folder a project of Tapeline: in an empty one, or in a repository that has other things in it.
+"""Turn a folder into a Tapeline project: an empty one, or one in an existing repository.
 
     init(Path(), data=Path("houses.csv"), say=print)
 
-What exists is never overwritten, and a second call changes nothing. All that can be wrong is found before anything is
+Existing files are never overwritten, and a second call changes nothing. All input is checked before anything is
 written.
 """
 
@@ -27,10 +27,10 @@ from tapeline.scaffold.proposal import Proposal, template
 
 STAGES = "dvc.yaml"
 WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
-"""Text that YAML takes for something else."""
+"""Words that YAML does not read as strings."""
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a folder of its own"
 IGNORED = (".tapeline", "__pycache__", "*.pyc", ".*.partial")
-"""What DVC shall not look at: other runs' worktrees, what Python compiles, what was cut while it was written."""
+"""What DVC must ignore: other runs' worktrees, Python's bytecode, partially written files."""
 
 
 def init(
@@ -74,7 +74,7 @@ def init(
 
 
 def _is_project(folder: Path) -> bool:
-    """Return whether both files are there and ours. Raises `InputError` where one is another's."""
+    """Return whether both files exist and are Tapeline's. Raises `InputError` if one is foreign or missing."""
     own = template(STAGES)
     if (folder / STAGES).exists() and not files.read_bytes(folder / STAGES).startswith(own.encode()):
         raise InputError(f"{folder} has a {STAGES} of its own: {ELSEWHERE}")
@@ -90,7 +90,7 @@ def _is_project(folder: Path) -> bool:
 
 
 def _placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
-    """Return where the data will be, and from where to where they are copied, if they are."""
+    """Return where the data will be, and the source and target if it must be copied."""
     data = data.resolve()
     if not data.exists():
         raise InputError(f"{data} does not exist")
@@ -107,7 +107,7 @@ def _proposal(data: Path, needs: str) -> Proposal:
 
 
 def _iris() -> Path:
-    """Return Fisher's irises as scikit-learn ships them, 150 rows, as a file with a header of column names."""
+    """Return a file with scikit-learn's copy of Fisher's irises: 150 rows and a header of column names."""
     from sklearn.datasets import load_iris
 
     irises = load_iris()
@@ -121,7 +121,7 @@ def _iris() -> Path:
 
 
 def _texts(folder: Path, proposal: Proposal) -> dict[Path, str]:
-    """Return the files of a new project with what stands in them."""
+    """Return the files of a new project with their content."""
     name = proposal.name
     recipe = f"recipes/{name.replace('-', '_')}.py"
     artifact = f"artifacts:\n  {name}: {{path: models/{name}, type: model}}\n"
@@ -153,7 +153,7 @@ def _lines(values: Mapping[str, Any], indent: int) -> str:
 
 
 def _flow(value: Any) -> str:
-    """Return a value as YAML on one line; a string without quotes where it needs none."""
+    """Return a value as YAML on one line; strings are quoted only if needed."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -163,7 +163,7 @@ def _flow(value: Any) -> str:
 
 
 def _top(folder: Path) -> Path | None:
-    """Return the root of the Git repository that a folder, which need not exist, is or will be in."""
+    """Return the root of the Git repository that contains, or will contain, a folder, which need not exist."""
     start = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
     command = ["git", "rev-parse", "--show-toplevel"]
     try:
@@ -174,7 +174,7 @@ def _top(folder: Path) -> Path | None:
 
 
 def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[str], None]) -> None:
-    """Make what is no Git or DVC repository one, and tell DVC what is no data."""
+    """Initialize Git and DVC where missing, and set up DVC's plots and `.dvcignore`."""
     if repository is None:
         _run(["git", "init", "--quiet"], folder)
         repository = folder
@@ -201,7 +201,7 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
 
 
 def _beside(folder: Path) -> list[Path]:
-    """Keep what belongs to this working tree alone out of Git, by a file inside of it."""
+    """Keep the working tree's own `.tapeline` folder out of Git with a `.gitignore` inside it."""
     path = folder / ".tapeline" / ".gitignore"
     if path.exists():
         return []

@@ -1,4 +1,4 @@
-"""What `tapeline init` proposes for data: an entry under `datasets`, one under `pipelines`, and a recipe."""
+"""What `tapeline init` proposes for given data: an entry under `datasets`, one under `pipelines`, and a recipe."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tapeline.config.params import NAME
 
 @dataclass(frozen=True)
 class Proposal:
-    """A first dataset and pipeline of one name; `said` tells a person what was seen and what was left out."""
+    """A first dataset and pipeline of the same name; `said` reports what was found and what was left out."""
 
     name: str
     dataset: dict[str, Any]
@@ -21,13 +21,13 @@ class Proposal:
 
 
 def name_of(text: str) -> str:
-    """Return a name for `params.yaml` from a file's or a folder's: lower case, digits, inner hyphens."""
+    """Return a name for `params.yaml` from a file or folder name: lower case, digits, inner hyphens."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     return name if NAME.fullmatch(name) else "data"
 
 
 def template(file: str, **values: str) -> str:
-    """Return a file of `templates/` in which each `NAME_` stands for the value of that name."""
+    """Return a file of `templates/` with each placeholder `NAME_` replaced by the value of that name."""
     text = (resources.files("tapeline.scaffold") / "templates" / file).read_text(encoding="utf-8")
     for key, value in values.items():
         text = text.replace(f"{key.upper()}_", value)

@@ -1,4 +1,4 @@
-"""Look at a CSV or Parquet file and propose how to learn from it: which column is the target, which are inputs."""
+"""Inspect a CSV or Parquet file and propose which column is the target and which are inputs."""
 
 import re
 from pathlib import Path
@@ -8,17 +8,17 @@ from tapeline.runtime.errors import InputError
 from tapeline.scaffold.proposal import Proposal, name_of, template
 
 ROWS = 10_000
-"""Rows that are looked at; ingest checks all of them."""
+"""Maximum number of rows inspected; ingest checks all of them."""
 MOST_CLASSES = 50
-"""Whole numbers with more values than these are a quantity."""
+"""Integers with more distinct values than this are a quantity."""
 TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
-"""Names by which a target is known, whatever their case; else it is the last column."""
+"""Names that mark a target column, in any case; else the last column is the target."""
 
 
 def propose(path: Path, needs: str) -> Proposal:
     """Return a proposal for a table. needs: the file as `params.yaml` names it.
 
-    Raises `InputError` for a table that cannot be read, or has no numbers to predict from.
+    Raises `InputError` for a table that cannot be read, or has no numeric columns to predict from.
     """
     columns, rows = _columns(path)
     if len(columns) < 2:
@@ -59,7 +59,7 @@ def propose(path: Path, needs: str) -> Proposal:
 
 
 def _columns(path: Path) -> tuple[dict[str, list[Any]], int]:
-    """Return the first rows' values by column, as Arrow reads them, and how many rows these are."""
+    """Return the first rows' values by column, as Arrow reads them, and the number of rows."""
     import pyarrow
     import pyarrow.csv
     import pyarrow.parquet
@@ -87,7 +87,7 @@ def _are_classes(values: list[Any]) -> bool:
 
 
 def _feature(column: str) -> str:
-    """Return a column's name as that of a feature; `x` is what the inputs are called."""
+    """Return a feature name for a column; `x` is reserved for the inputs."""
     name = re.sub(r"\W+", "_", column.lower()).strip("_") or "target"
     return "target" if name == "x" or not name.isidentifier() else name
 

@@ -1,1 +1,1 @@
-"""Measuring what to put into `params.yaml`: a learning rate, a compile mode. Nothing here is a stage or has an out."""
+"""Measurements for choosing `params.yaml` settings: a learning rate, a compile mode. No stages, no outputs."""

@@ -1,4 +1,4 @@
-"""A mode that needs other threads than TensorFlow has begun with, measured in a process of its own."""
+"""Measure a mode that needs another TensorFlow thread configuration, in a separate process."""
 
 import multiprocessing
 import os
@@ -12,10 +12,10 @@ from tapeline.tuning.choice import Measured
 
 
 def apart(replicas: int, *asked: Any, **effort: Any) -> Measured:
-    """Return what `tapeline.tuning.measuring.measure` measures of these arguments where TensorFlow has such threads.
+    """Return the result of `tapeline.tuning.measuring.measure` from a process with TensorFlow set up for `replicas`.
 
-    That process ends with this one. Raises `InputError` for a mode that the recipe does not have, `RunError` where
-    its process dies.
+    The process ends with this one. Raises `InputError` for a mode that the recipe does not have, `RunError` if the
+    process dies.
     """
     spawning = multiprocessing.get_context("spawn")
     answers, theirs = spawning.Pipe(duplex=False)
@@ -43,7 +43,7 @@ def _told(status: int | None) -> str:
 def _measure(
     answers: "Connection[Any, Any]", parent: int, replicas: int, asked: tuple[Any, ...], effort: dict[str, Any]
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both; the other one ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both; the parent ends this process
     processes.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         return

@@ -1,4 +1,4 @@
-"""Which mode to train in: the fastest whose loss is as good. Pure functions of what was measured."""
+"""Choose the mode to train in: the fastest whose loss is as good. Pure functions of the measurements."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 TOLERANCE = 0.05
-"""How much worse than the reference's a loss may be: of the loss itself or of its fall so far, whichever is more."""
+"""How much worse than the reference's a loss may be, as a share of that loss or of its fall, whichever is larger."""
 
 MARGIN = 0.05
-"""Two speeds that differ by less count as equal; timing is not finer on a machine that does other things too."""
+"""Speeds that differ by a smaller share count as equal; timing on a shared machine is no more precise."""
 
 
 class Mode(NamedTuple):
@@ -27,11 +27,11 @@ class Mode(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """One mode on this machine."""
+    """One mode, measured on this machine."""
 
     mode: Mode
     compiling: float
-    """Seconds of the first loop, one step included."""
+    """Seconds of the first loop, including one step."""
     examples_per_second: float
     first_loss: float
     loss: float | None
@@ -41,9 +41,9 @@ class Measured:
 
 
 def candidates(modes: Mapping[str, Sequence[str]]) -> list[Mode]:
-    """Return what a recipe's `modes` allow, the reference first and what is slow last.
+    """Return the modes that a recipe's `modes` allow, the reference first and the slow ones last.
 
-    The reference is float32 in graph mode, or the first that there is.
+    The reference is float32 in graph mode, or else the first mode.
     """
     every = [Mode(compile, precision) for compile, precisions in modes.items() for precision in precisions]
     every += [Mode(*mode[:2], fused=True) for mode in every if mode.compile != "eager"]
@@ -52,7 +52,7 @@ def candidates(modes: Mapping[str, Sequence[str]]) -> list[Mode]:
 
 
 def replicated(measured: Sequence[Measured], cores: int) -> Mode | None:
-    """Return the fastest good graph mode with a replica for each core, or `None` where there is no such thing.
+    """Return the fastest good graph mode with a replica for each core, or `None` if there is none.
 
     measured: the reference first.
     """
@@ -70,14 +70,14 @@ def allowed(reference: Measured) -> float:
 
 
 def is_good(measured: Measured, reference: Measured) -> bool:
-    """Return whether a mode did its steps, with a finite loss that is as good as the reference's."""
+    """Return whether a mode completed its steps with a finite loss as good as the reference's."""
     if measured.loss is None or not math.isfinite(measured.loss):
         return False
     return measured.loss <= allowed(reference)
 
 
 def winner(measured: Sequence[Measured]) -> Measured | None:
-    """Return the fastest good mode, of equally fast ones the first; `None` when no mode is good.
+    """Return the fastest good mode, the first of equally fast ones; `None` if no mode is good.
 
     measured: the reference first.
     """

@@ -1,7 +1,7 @@
 """`tapeline lr-find`: a range test, its table, its picture, and the line for `params.yaml`.
 
-Smith 2017, https://arxiv.org/abs/1506.01186, section 3.3. Nothing of the project is changed: no out, no checkpoint;
-the picture goes where the caller says.
+Smith 2017, https://arxiv.org/abs/1506.01186, section 3.3. The project is not changed: no output, no checkpoint; the
+caller chooses where the picture goes.
 """
 
 import math
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """The rates to try. Raises `InputError` for a range that is none."""
+    """The rates to try. Raises `InputError` for an invalid range."""
 
     low: float = 1e-6
     high: float = 10.0
     steps: int = 200
     metric: str | None = None
-    """The step's metric to look at; `loss`, else the first, when absent."""
+    """The step's metric to observe; by default `loss`, else the first."""
 
     def __post_init__(self) -> None:
         if not (0 < self.low < self.high and math.isfinite(self.high)):
@@ -49,7 +49,7 @@ def find(
 ) -> Iterator[str]:
     """Run the test, write the picture, and yield the lines to print.
 
-    Raises `InputError` for what is wrong before the first step, `RunError` when the loss falls at no rate.
+    Raises `InputError` for errors before the first step, `RunError` if the loss falls at no rate.
     """
     dataset = opened(data, settings)
     startup.tensorflow(replicas=settings.replicas)
@@ -81,7 +81,7 @@ def find(
 
 
 def _table(curve: "Curve", smoothed: Any) -> Iterator[str]:
-    """Yield one line a decade: the last step before the next."""
+    """Yield a line for the first step of each decade of the rate, and for the last step."""
     yield f"{'rate':>9}  {curve.metric} (smoothed)"
     decades = [math.floor(math.log10(rate) + 1e-9) for rate in curve.rates]
     for index, (rate, decade) in enumerate(zip(curve.rates, decades, strict=True)):

@@ -1,4 +1,4 @@
-"""One mode, measured: how long it compiles, how fast it trains, and what the loss is after the first steps."""
+"""Measure one mode: how long it compiles, how fast it trains, and its loss after the first steps."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -20,10 +20,10 @@ from tapeline.train.engine.pace import Pace
 from tapeline.tuning.choice import Measured, Mode
 
 PATIENCE = 10
-"""A mode that has not done its steps after so many times the asked time is too slow and is left."""
+"""A mode that has not done its steps after this multiple of the requested time is abandoned as too slow."""
 
 CHUNK = 1024
-"""Steps of a run that is so short that beginning anew would take more time than its steps."""
+"""Minimum number of steps to feed at once: restarting a shorter run would take more time than its steps."""
 
 
 def measure(
@@ -36,10 +36,10 @@ def measure(
     steps: int,
     seconds: float,
 ) -> Measured:
-    """Build the recipe afresh in one mode and train it for `steps` steps and at least `seconds`, then forget it.
+    """Build the recipe from scratch in one mode, train it for `steps` steps and at least `seconds`, then discard it.
 
     Loops are as long as the engine's. All modes see the same batches from the same weights. A compilation cannot
-    be cut short; what comes after it is.
+    be interrupted; the steps after it are limited by `PATIENCE`.
     Raises `InputError` for a mode that the recipe or its optimizer does not have.
     """
     asked = settings.model_copy(update=mode._asdict())
@@ -85,7 +85,7 @@ class _Ran:
 
 
 def _loops(parts: Assembled, settings: TrainSettings, *, steps: int, stops: tuple[int, ...]) -> Iterator[_Ran]:
-    """Train without end, one loop at a time; `stops` are steps at which a loop must end."""
+    """Train indefinitely, one loop at a time; `stops` are steps at which a loop must end."""
     pace, nothing = Pace(), tf.zeros([len(parts.loop.names), 2], tf.float64)
     for chunk in _chunks(parts, max(steps, settings.epochs * parts.batches.steps_per_epoch, CHUNK)):
         step = chunk.first
@@ -104,12 +104,12 @@ def _loops(parts: Assembled, settings: TrainSettings, *, steps: int, stops: tupl
 
 
 def _chunks(parts: Assembled, horizon: int) -> Iterator[Chunk]:
-    """Yield chunks for ever, all of the shape that a run of `horizon` steps has."""
+    """Yield chunks forever, all with the shape of a run of `horizon` steps."""
     return chain.from_iterable(parts.feed.chunks(n * horizon, (n + 1) * horizon) for n in count())
 
 
 def weighted_median(values: list[tuple[float, int]]) -> float:
-    """Return the value that half of the weight is at or below; short loops weigh little. 0 for no values."""
+    """Return the weighted median of (value, weight) pairs, so that short loops count little; 0 without values."""
     if not values:
         return 0.0
     ordered = sorted(values)

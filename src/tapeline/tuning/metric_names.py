@@ -1,4 +1,4 @@
-"""`tapeline metric-names`: what a validation of a pipeline measures, known before any training.
+"""`tapeline metric-names`: the names of a pipeline's validation metrics, before any training.
 
 for name in measured("digits", recipe=…, params=…, settings=…, data=…):
     print(name)
@@ -17,10 +17,10 @@ from tapeline.train.stage import opened
 def measured(
     name: str, *, recipe: Path, params: Mapping[str, Any], settings: TrainSettings, data: Path
 ) -> Iterator[str]:
-    """Yield the names of the metrics of pipeline `name`: those of `eval_step`, then those of the recipe's `evaluate`.
+    """Yield the names of the metrics of pipeline `name`: from `eval_step`, then from the recipe's `evaluate`.
 
-    The recipe is built and traced, and its `evaluate` called on the weights that it starts with. Raises `InputError`
-    for what would be refused before the first step of training, and for a dataset without a validation split.
+    The recipe is built and traced, and its `evaluate` is called on the initial weights. Raises `InputError` for errors
+    that would end training before its first step, and for a dataset without a validation split.
     """
     dataset = opened(data, settings)
     if "val" not in dataset.splits:

@@ -1,6 +1,6 @@
-"""`tapeline tune`: every compile mode and precision that a recipe supports, fused kernels and replicas, measured here.
+"""`tapeline tune`: measure a recipe's compile modes and precisions, with fused kernels and replicas, on this machine.
 
-Nothing of the project is changed. Times are this machine's: measure again on another.
+The project is not changed. Times are this machine's: measure again on another.
 """
 
 import gc
@@ -23,7 +23,7 @@ from tapeline.tuning.choice import Measured
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How long to measure. Raises `InputError` for what is too little."""
+    """How long to measure. Raises `InputError` for too little."""
 
     steps: int = 50
     seconds: float = 3.0
@@ -38,9 +38,9 @@ class Effort:
 def tune(
     name: str, *, recipe: Path, params: Mapping[str, Any], settings: TrainSettings, data: Path, effort: Effort
 ) -> Iterator[str]:
-    """Measure, and yield the lines to print as they come.
+    """Measure all modes, and yield the lines to print as they come.
 
-    Raises `InputError` for what is wrong before the first step, `RunError` when no mode trains.
+    Raises `InputError` for errors before the first step, `RunError` if no mode trains.
     """
     dataset = opened(data, settings)
     startup.tensorflow()

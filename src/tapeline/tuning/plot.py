@@ -13,7 +13,7 @@ from tapeline.tuning.suggestion import Floats, Suggestion, rounded, smooth
 
 _RAW, _SMOOTH, _CHOSEN, _BAD = "#9aa7b5", "#1f5f99", "#d1495b", "#6c757d"
 LOGARITHMIC = 50
-"""The loss has a log scale when the highest is more than so many times the lowest."""
+"""The loss axis is logarithmic if the highest loss exceeds the lowest by more than this factor."""
 
 
 def write(
@@ -26,7 +26,7 @@ def write(
     diverged: float | None,
     suggestion: Suggestion | None,
 ) -> None:
-    """Write a PNG of 1200 × 750 pixels, whole or not at all."""
+    """Write a PNG of 1200 × 750 pixels atomically."""
     figure = Figure(figsize=(8, 5), dpi=150, layout="constrained")
     axes = figure.subplots()
     mean = smooth(losses)
@@ -54,7 +54,7 @@ def write(
 
 
 def _set_height(axes: Axes, losses: Sequence[float], mean: Floats) -> None:
-    """Leave the end of a divergence out of the picture, which would press the rest flat."""
+    """Crop the end of a divergence, which would flatten the rest of the curve."""
     fall = mean[: int(mean.argmin()) + 1]
     top, bottom = float(np.max(losses[: len(fall)])), float(fall.min())
     if bottom > 0 and top > LOGARITHMIC * bottom:

@@ -1,4 +1,4 @@
-"""Smith's range test: train as usual while the learning rate of every optimizer climbs, and keep each step's loss."""
+"""Smith's range test: train while the learning rate of every optimizer increases, and record each step's loss."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from tapeline.tuning.suggestion import Watch
 
 @dataclass(frozen=True)
 class Curve:
-    """What the test has measured."""
+    """The result of the test."""
 
     metric: str
     optimizers: tuple[str, ...]
-    """The attributes whose rate climbed."""
+    """The recipe's attributes with the optimizers whose rate was varied."""
     rates: tuple[float, ...]
     losses: tuple[float, ...]
-    """Finite, one a rate, up to where they diverged."""
+    """Finite, one per rate, up to divergence."""
     current: float | None
-    """The recipe's parameter `learning_rate`, or `None` when it has none."""
+    """The recipe's parameter `learning_rate`, or `None` if it has none."""
     diverged: float | None
-    """The rate that was too high, or `None` when there was none."""
+    """The rate at which the loss diverged, or `None` if it did not."""
 
 
 def climb(
@@ -43,10 +43,10 @@ def climb(
     steps: int,
     metric: str | None,
 ) -> Curve:
-    """Run `steps` steps whose rate goes from `low` to `high` by the same factor each, and stop at divergence.
+    """Run `steps` steps while the rate grows exponentially from `low` to `high`, and stop at divergence.
 
-    metric: one of the step's metrics; `loss` when there is one, else the first. Nothing is saved.
-    Raises `InputError` for a recipe without a Keras optimizer and for a metric that it has not.
+    metric: one of the step's metrics; by default `loss`, else the first. Nothing is saved.
+    Raises `InputError` for a recipe without a Keras optimizer and for a metric that it does not have.
     """
     parts = assemble(recipe, params, settings, dataset)
     name = _chosen(metric, parts.loop.names)
@@ -81,7 +81,7 @@ def _chosen(metric: str | None, names: Sequence[str]) -> str:
 
 
 def _set_rates(recipe: Recipe, ramp: Any) -> tuple[str, ...]:
-    """Give every optimizer the ramp over the run's steps, not over its own updates, of which a step may have many."""
+    """Set every optimizer's rate to the ramp over the run's steps, not over its updates: a step may have several."""
 
     def rate() -> tf.Tensor:
         assert recipe._context is not None, "the loop sets the context before each step"

@@ -1,9 +1,9 @@
-"""From the losses of a range test to a learning rate: pure functions on NumPy arrays.
+"""Derive a learning rate from the losses of a range test: pure functions on NumPy arrays.
 
-The loss is smoothed by a window that is centred, so that the curve is not shifted to higher rates, and looked at
-as the logarithm of its ratio to the first one: its slope is then how much of the loss a rate takes away, which for
-a quadratic is greatest at the best rate. Only a loss that is never negative has such a ratio; another one is taken
-as it is.
+The loss is smoothed with a centred window, so that the curve is not shifted to higher rates, and converted to the
+logarithm of its ratio to the first loss: the slope is then the share of the loss that a rate removes, which for a
+quadratic is largest at the best rate. Only a loss that is never negative has such a ratio; any other is used as it
+is.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 DIVERGED = 4.0
-"""A trailing mean of the loss beyond so many times its best ends the test."""
+"""The test ends when the trailing mean of the loss exceeds its best value by this factor."""
 MEMORY = 0.8
-"""Of the trailing mean: each step keeps so much of it."""
+"""Decay of the trailing mean: the share that each step keeps."""
 FLOOR = 1e-3
-"""Of the first loss: what is below counts as zero, so that noise around zero is no fall and no divergence."""
+"""Share of the first loss below which a loss counts as zero, so that noise around zero is no fall or divergence."""
 WINDOW = 1 / 40
 """Standard deviation of the smoothing window / number of steps."""
 FALL = 0.1
-"""A loss that falls by less than this share falls nowhere: no rate is suggested."""
+"""If the loss falls by less than this share, no rate is suggested."""
 SAFETY = 4.0
-"""The test passes a rate that would diverge if it stayed before the loss shows it: so far below the rate at the lowest
-loss a rate can stay."""
+"""The test passes rates that would diverge if held, before the loss shows it: a safe rate is this factor below the
+rate at the lowest loss."""
 
 Floats = NDArray[np.float64]
 
@@ -34,21 +34,21 @@ class Suggestion:
     """Learning rates, in ascending order."""
 
     low: float
-    """Where the loss has begun to fall: the lower bound of a cyclic rate."""
+    """Where the loss begins to fall: the lower bound of a cyclic rate."""
     rate: float
-    """Where it falls fastest."""
+    """Where the loss falls fastest."""
     high: float
-    """Where the fall is almost over, or `SAFETY` below where the loss rises: the upper bound of a cyclic rate."""
+    """Where the fall is almost over, or `SAFETY` below the lowest loss's rate: the upper bound of a cyclic rate."""
 
 
 class Watch:
-    """Says after each step whether the loss has diverged, by a trailing mean that corrects for its start."""
+    """Detects after each step whether the loss has diverged, with a bias-corrected trailing mean."""
 
     def __init__(self) -> None:
         self._mean, self._weight, self._best, self._first = 0.0, 0.0, np.inf, 0.0
 
     def diverged(self, loss: float) -> bool:
-        """Take one step's loss. Not finite counts, and so does 4 × the best; for a negative best the same distance."""
+        """Add one step's loss; return whether it is not finite, or the mean is more than 3 × |best| above the best."""
         if not np.isfinite(loss):
             return True
         if not self._weight:
@@ -61,8 +61,9 @@ class Watch:
 
 
 def smooth(losses: Sequence[float], window: float = WINDOW) -> Floats:
-    """Return the mean under a Gaussian window, cut off at both ends: shape (steps,). Geometric where none is negative,
-    so that the end of a divergence does not reach back.
+    """Return the mean under a Gaussian window, truncated at both ends: shape (steps,).
+
+    The mean is geometric if no loss is negative, so that the end of a divergence does not affect earlier steps.
     """
     values = np.asarray(losses, np.float64)
     place = np.arange(len(values))
@@ -74,9 +75,9 @@ def smooth(losses: Sequence[float], window: float = WINDOW) -> Floats:
 
 
 def suggest(rates: Sequence[float], losses: Sequence[float]) -> Suggestion | None:
-    """Return the rates to use, or `None` where the loss falls nowhere.
+    """Return the rates to use, or `None` if the loss does not fall clearly.
 
-    rates: ascending. losses: finite, one a rate, up to divergence.
+    rates: ascending. losses: finite, one per rate, up to divergence.
     """
     if len(losses) < 4:
         return None
@@ -85,7 +86,7 @@ def suggest(rates: Sequence[float], losses: Sequence[float]) -> Suggestion | Non
     if fall <= max(FALL * abs(first), float(np.std(losses[: _early(losses)]))):
         return None
     bottom = int(np.flatnonzero(mean <= mean.min() + 0.01 * fall)[-1])
-    # The slope sees what comes after the bottom too, which keeps it away from the edge, and by a wider window.
+    # The slope uses a wider window and also the losses after the bottom, so that it avoids the edge.
     wide = smooth(losses, 2 * WINDOW)
     height, slope_of = (np.log(mean), np.log(wide)) if _has_ratios(losses) else (mean, wide)
     fallen = (height[0] - np.minimum.accumulate(height)) / (height[0] - height.min())
@@ -105,10 +106,10 @@ def _first(losses: Sequence[float]) -> float:
 
 
 def _early(losses: Sequence[float]) -> int:
-    """Return how many steps at the start, where the rate is too low to do anything, say what the first loss is."""
+    """Return how many initial steps, whose rate is too low to have an effect, define the first loss."""
     return max(2, len(losses) // 20)
 
 
 def rounded(rate: float) -> float:
-    """Return a rate with two significant digits, as people write it."""
+    """Return a rate rounded to two significant digits."""
     return float(f"{rate:.1e}")

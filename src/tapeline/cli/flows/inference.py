@@ -1,4 +1,4 @@
-"""The command line of the inference flow. Prefect is imported when everything that can be checked is."""
+"""The command line of the inference flow. Prefect is imported only after all checks."""
 
 import argparse
 from collections.abc import Sequence

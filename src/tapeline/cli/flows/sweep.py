@@ -1,4 +1,4 @@
-"""The command line of the sweep. Prefect and Optuna are imported when everything that can be checked is."""
+"""The command line of the sweep flow. Prefect and Optuna are imported only after all checks."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a command of ours says in a terminal: readable log lines, one line for whatever ended it, and an exit status."""
+"""Terminal output of the flow commands: readable log lines, one line for any error, and an exit status."""
 
 import os
 import signal
@@ -13,11 +13,11 @@ READABLE = {
     "PREFECT_LOGGING_FORMATTERS_STANDARD_FLOW_RUN_FMT": "%(asctime)s  %(message)s",
     "PREFECT_LOGGING_FORMATTERS_STANDARD_TASK_RUN_FMT": "%(asctime)s  %(task_run_name)s  %(message)s",
 }
-"""Prefect's own prefix takes half a line. Who has set another one keeps it."""
+"""Prefect's default prefix takes half a line. A user's own setting is kept."""
 
 
 def status(program: str, action: Callable[[], int]) -> int:
-    """Do something and return its exit status, or the one that its error deserves, after one line about it."""
+    """Run `action` and return its exit status; for an error, print one line and return the matching status."""
     say = teller(program)
     signal.signal(signal.SIGTERM, _interrupt)
     for name, value in READABLE.items():
@@ -37,7 +37,7 @@ def status(program: str, action: Callable[[], int]) -> int:
 
 
 def teller(program: str) -> Callable[[str], None]:
-    """Return what tells a line, after the program's name."""
+    """Return a function that prints a line to stderr, prefixed with the program's name."""
     return lambda message: print(f"{program}: {message}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The command line of the training flow. Prefect is imported when everything that can be checked is."""
+"""The command line of the training flow. Prefect is imported only after all checks."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
@@ -18,8 +18,8 @@ from tapeline.runtime.errors import InputError
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline run") -> int:
     """Run the flow on one pipeline and return the exit status that its stages deserve.
 
-    0 when the pipeline is up to date, 2 for a mistake of the user's, 1 for a run that failed or a verdict "no",
-    128 + n when signal n ended it.
+    0 if the pipeline is up to date, 2 for invalid input, 1 for a run that failed or a verdict "no", 128 + n if signal n
+    ended it.
     """
     options = _parser(program).parse_args(argv)
     return status("training", lambda: _run(options))
@@ -54,7 +54,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _checked(options: argparse.Namespace) -> tuple[Request, Project]:
-    """Return what is asked for and where, checked as far as that takes no worktree."""
+    """Return the request and its project, checked as far as possible without a worktree."""
     if options.pipeline is None:
         checked(None)
     request = Request.of(
@@ -82,7 +82,7 @@ def pairs(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """Return a value as params.yaml would have it."""
+    """Return a value parsed as in params.yaml."""
     from tapeline.parsing import yaml_text
 
     try:

@@ -111,7 +111,7 @@ class DvcProject:
 
 
 def _linked(folder: Path) -> Iterator[Path]:
-    """Yield the targets of a folder's symlinks, existing or not. DVC sees a link's content, not its owner."""
+    """Yield the targets of a folder's symlinks, existing or not. DVC sees a link's content, not whose output it is."""
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):
             if path.is_symlink():

@@ -1,1 +1,1 @@
-"""What old runs hold, and the removal of what nothing keeps."""
+"""The storage that old runs occupy, and the removal of what nothing keeps."""

@@ -13,7 +13,7 @@ HEADS = "refs/heads/"
 def run_branches(git: Git, limits: Limits) -> Iterator[Item]:
     """Yield the branches of runs, newest first.
 
-    One is kept when it is among the newest, when a tag or a named branch holds its commit, or when a worktree has it
+    A branch is kept if it is among the newest, if a tag or a named branch contains its commit, or if a worktree has it
     checked out.
     """
     listed = git("for-each-ref", "--sort=-committerdate", "--format=%(refname) %(worktreepath)", HEADS + RUN_BRANCHES)
@@ -30,7 +30,7 @@ def run_branches(git: Git, limits: Limits) -> Iterator[Item]:
 
 
 def _holder(git: Git, ref: str) -> str:
-    """Return the tag or the named branch from which a run's commit can be reached."""
+    """Return the tag or the named branch from which a run's commit is reachable."""
     for kind, where in (("tag", "refs/tags/"), ("branch", HEADS)):
         names = git("for-each-ref", "--contains", ref, "--format=%(refname)", where).splitlines()
         named = [name.removeprefix(where) for name in names if not name.startswith(HEADS + RUN_BRANCHES)]

@@ -1,8 +1,8 @@
-"""DVC's cache: an object is in use when anything that is kept records it.
+"""DVC's cache: an object is in use if anything that is kept records it.
 
-`dvc gc` counts the working tree and, when asked, the tips of branches; this counts every `dvc.lock` and `.dvc` file of
-every commit that a kept branch, a tag, an experiment, a remote's branch or the stash reaches, those in the working tree
-of each worktree, and what the run-cache was given lately: no result that can still be named is lost.
+`dvc gc` considers the working tree and, on request, the tips of branches. This considers every `dvc.lock` and `.dvc`
+file of every commit reachable from a kept branch, a tag, an experiment, a remote's branch or the stash, those in the
+working tree of each worktree, and recent run-cache entries: no result that can still be named is lost.
 """
 
 import re
@@ -25,14 +25,14 @@ HASH = re.compile(rb"\b[0-9a-f]{32}(?:\.dir)?\b")
 
 @dataclass(frozen=True)
 class Cache:
-    """The cache of the repository that `git` is in."""
+    """The cache of the repository of `git`."""
 
     git: Git
     folder: Path
 
     @classmethod
     def of(cls, git: Git) -> "Cache":
-        """Return the cache of a repository. Raises `InputError` where others may use it too."""
+        """Return the cache of a repository. Raises `InputError` if other repositories may use it too."""
         from dvc.exceptions import NotDvcRepoError
         from dvc.repo import Repo
 
@@ -49,7 +49,7 @@ class Cache:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep every DVC of the main checkout from writing to the cache. Raises `RunError` while one does."""
+        """Hold DVC's lock, so that no DVC of the main checkout writes to the cache. Raises `RunError` if it is held."""
         from dvc.lock import LockError
         from dvc.repo import Repo
 
@@ -62,7 +62,7 @@ class Cache:
     def items(
         self, *, without: Collection[str], worktrees: Collection[Path | None], limits: Limits, now: float
     ) -> list[Item]:
-        """Return what is in use and what is not, when the branches `without` and those worktrees are gone."""
+        """Return what is in use and what is not, once the branches `without` and the worktrees `worktrees` are gone."""
         used = self._expanded(self._recorded(without, worktrees) | self._lately(now - limits.days * DAY))
         objects = sorted((path for path in self.folder.glob("??/*") if path.is_file()), key=_listings_first)
         groups: dict[str, list[Path]] = {
@@ -79,7 +79,7 @@ class Cache:
         ]
 
     def _recorded(self, without: Collection[str], worktrees: Collection[Path | None]) -> set[str]:
-        """Return what any `dvc.lock` or `.dvc` file records, in Git and on the disk."""
+        """Return the hashes that any `dvc.lock` or `.dvc` file records, in Git and on disk."""
         refs = [ref for ref in self.git("for-each-ref", "--format=%(refname)").splitlines() if _counts(ref, without)]
         heads, folders = _worktrees(self.git, worktrees)
         listed = self.git("rev-list", "--objects", *dict.fromkeys((*refs, *heads)), "--", *RECORDS)
@@ -93,25 +93,25 @@ class Cache:
         return found
 
     def _lately(self, since: float) -> set[str]:
-        """Return the outs that the run-cache was given since then: a parameter set back finds them."""
+        """Return the hashes in recent run-cache entries: resetting a parameter restores them."""
         runs = (path for path in (self.folder.parents[1] / "runs").glob("*/*/*") if path.is_file())
         return set(_hashes(path.read_bytes() for path in runs if path.stat().st_mtime >= since))
 
     def _expanded(self, used: set[str]) -> set[str]:
-        """Return those hashes, and of folders among them the files."""
+        """Return those hashes, plus the files of the folders among them."""
         listings = (self.folder / name[:2] / name[2:] for name in used if name.endswith(".dir"))
         return used | set(_hashes(path.read_bytes() for path in listings if path.exists()))
 
 
 def _counts(ref: str, without: Collection[str]) -> bool:
-    """Return whether a ref keeps data: a run's branch on a remote does not, its data are there as well."""
+    """Return whether a ref keeps data: a run's branch on a remote does not, since its data is there as well."""
     if re.match(rf"refs/remotes/[^/]+/{RUN_BRANCHES}", ref):
         return False
     return ref.removeprefix("refs/heads/") not in without
 
 
 def _worktrees(git: Git, without: Collection[Path | None]) -> tuple[list[str], list[Path]]:
-    """Return the commits and the folders of the worktrees, those that go left out."""
+    """Return the commits and the folders of the worktrees, except those in `without`."""
     heads, folders = [], []
     for block in git("worktree", "list", "--porcelain").split("\n\n"):
         fields = dict(line.partition(" ")[::2] for line in block.splitlines())
@@ -123,7 +123,7 @@ def _worktrees(git: Git, without: Collection[Path | None]) -> tuple[list[str], l
 
 
 def _contents(git: Git, blobs: Iterable[str]) -> bytes:
-    """Return the content of Git's objects, one after the other."""
+    """Return the concatenated content of Git objects."""
     asked = "".join(f"{blob}\n" for blob in blobs).encode()
     command = ["git", "cat-file", "--batch"]
     return subprocess.run(command, cwd=git.folder, input=asked, capture_output=True, check=True).stdout
@@ -143,7 +143,7 @@ def _counted(paths: Collection[Path]) -> str:
 
 
 def _listings_first(path: Path) -> tuple[bool, Path]:
-    """Order a folder's listing before its files: cut off in between, DVC finds no folder, not half of one."""
+    """Sort folder listings before files: if removal is interrupted, DVC finds no folder, not a partial one."""
     return path.suffix != ".dir", path
 
 

@@ -12,10 +12,10 @@ LOCK = "lock"
 
 
 def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limits, now: float) -> Iterator[Item]:
-    """Yield the folders in `<pipeline>/<fingerprint>/`, newest first; `now` is in seconds since 1970.
+    """Yield the folders `<pipeline>/<fingerprint>/`, newest first; `now` is in seconds since 1970.
 
-    One is kept while a trainer holds it, when it is the newest of a pipeline that is still there (a run goes on from
-    it, or `--extend` does), or when it is young; one without a checkpoint is young for a day at most.
+    A folder is kept while a trainer holds it, if it is the newest of an existing pipeline (a run or `--extend` resumes
+    from it), or if it is young; one without a checkpoint is young for a day at most.
     """
     for pipeline in sorted(path for path in folder.glob("*") if path.is_dir()):
         states = sorted((path for path in pipeline.iterdir() if path.is_dir()), key=_changed, reverse=True)
@@ -39,5 +39,5 @@ def _has_checkpoint(state: Path) -> bool:
 
 
 def _changed(state: Path) -> float:
-    """Return when something was last written there."""
+    """Return when something was last written in the folder."""
     return max(path.stat().st_mtime for path in (state, *state.iterdir()))

@@ -1,4 +1,4 @@
-"""Copies of registered models that were predicted with, out of DVC's cache."""
+"""Copies of registered models that `tapeline predict` made from DVC's cache."""
 
 import shutil
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from tapeline.runtime.locks import is_held
 
 
 def model_copies(folder: Path, *, limits: Limits, now: float) -> Iterator[Item]:
-    """Yield the copies in a folder, by name; one is kept while it is written and when it was used in the last days.
+    """Yield the copies in a folder, by name; one is kept while it is being written, or if it was used recently.
 
-    What a killed process left of one is older than a day, or stays; `now` is in seconds since 1970.
+    A partial copy of a killed process is kept for at most a day; `now` is in seconds since 1970.
     """
     for copy in sorted(path for path in folder.glob("*") if path.is_dir()):
         name = copy.name.removeprefix(".").removesuffix(PARTIAL).removesuffix(".old")

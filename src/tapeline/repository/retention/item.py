@@ -1,4 +1,4 @@
-"""One thing that takes room: what it is, how much it holds, and why it is kept."""
+"""One item that occupies storage: what it is, how large it is, and why it is kept."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ DAY = 86400.0
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What is kept without any other reason: the newest `runs` branches, and whatever is younger than `days`."""
+    """What is kept without another reason: the newest `runs` branches, and whatever is younger than `days`."""
 
     runs: int = 20
     days: float = 30.0
@@ -17,7 +17,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One thing; `kept` says why it stays and is empty when it may go, which `remove` does."""
+    """One item; `kept` says why it stays and is empty if it may go; `remove` removes it."""
 
     kind: str
     name: str
@@ -26,16 +26,16 @@ class Item:
     kept: str
     remove: Callable[[], object]
     path: Path | None = None
-    """Its folder, where it is one."""
+    """Its folder, if it is a worktree."""
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of the files in a folder, links not followed."""
+    """Return the total size of a folder's files in bytes; links are not followed."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
 
 
 def age(seconds: float) -> str:
-    """Return an age for people: `5 days`."""
+    """Return a readable age: `5 days`."""
     for name, length in (("day", DAY), ("hour", 3600.0), ("minute", 60.0)):
         if seconds >= length:
             count = int(seconds // length)
@@ -44,5 +44,5 @@ def age(seconds: float) -> str:
 
 
 def younger(days: float) -> str:
-    """Return why something young is kept."""
+    """Return the reason for keeping a young item."""
     return f"younger than {days:g} day{'' if days == 1 else 's'}"

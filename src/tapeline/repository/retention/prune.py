@@ -1,4 +1,4 @@
-"""What branches, worktrees, checkpoints, copies and the cache hold, what keeps each, and the removal of the rest.
+"""The storage of branches, worktrees, checkpoints, copies and the cache, what keeps each, and removal of the rest.
 
 for line in prune(project, pipelines={"digits"}, limits=Limits(), apply=False, now=time.time(), waiting=print):
     print(line)
@@ -31,11 +31,11 @@ def prune(
     now: float,
     waiting: Callable[[str], None],
 ) -> Iterator[str]:
-    """Yield a table of what there is; with `apply`, then remove what nothing keeps.
+    """Yield a table of all items; with `apply`, then remove what nothing keeps.
 
-    Remotes are not touched. `pipelines` are those that the project has; `now` is in seconds since 1970; `waiting` hears
-    for which process this waits. Raises `InputError` where the cache is shared with other repositories, `RunError`
-    while a DVC is writing to it.
+    Remotes are not touched. `pipelines` are the project's; `now` is in seconds since 1970; `waiting` is told which
+    process this waits for. Raises `InputError` if the cache is shared with other repositories, `RunError` while DVC is
+    writing to it.
     """
     git = Git(project.folder)
     cache = Cache.of(git)
@@ -60,7 +60,7 @@ def prune(
 def _items(
     project: Project, git: Git, cache: Cache, pipelines: Collection[str], limits: Limits, now: float
 ) -> list[Item]:
-    """Return what there is, in the order in which it may go: what uses the cache before the cache."""
+    """Return all items in the order of removal: what uses the cache before the cache."""
     branches = list(run_branches(git, limits))
     worktrees = list(worktree_folders(git, project.worktrees, limits=limits, now=now))
     checkpoints = checkpoint_folders(project.shared / "checkpoints", pipelines=pipelines, limits=limits, now=now)
@@ -81,7 +81,7 @@ def _table(items: list[Item]) -> Iterator[str]:
 
 
 def readable(size: float) -> str:
-    """Return a number of bytes for people: `1.5 MB`."""
+    """Return a readable size: `1.5 MB`."""
     power = 0
     while size >= 999.5 and power < len(UNITS) - 1:
         size, power = size / 1000, power + 1

@@ -10,7 +10,7 @@ from tapeline.repository.worktrees import leftovers, remove
 
 
 def worktree_folders(git: Git, folder: Path, *, limits: Limits, now: float) -> Iterator[Item]:
-    """Yield the worktrees: one is kept while its run goes on, or when the run failed in the last days."""
+    """Yield the worktrees: one is kept while its run is active, or if the run failed recently."""
     for left in leftovers(folder):
         old = now - left.time
         if left.held:

@@ -1,0 +1,1 @@
+"""The command lines: they handle everything possible before Prefect is imported."""
