@@ -1,4 +1,4 @@
-"""Workloads that only read: shuffled batches of images from memory or from disk, no model behind them."""
+"""Workloads that only read: shuffled batches of images from memory or from disk, without a model."""
 
 import math
 from pathlib import Path

@@ -125,6 +125,6 @@ WORKLOAD = Workload(
         *keras_fit.contenders(keras_model, jit=(False,)),
         *torch_loop.contenders(classifier(torch_model, torch_adam, images=channels_first), note="channels last"),
     ],
-    tolerance=5e-3,  # rounding grows with each step of a convolutional network
+    tolerance=5e-3,  # rounding errors grow with each step of a convolutional network
     targets={eager.FAMILY: 7, keras_fit.FAMILY: 1.2, torch_loop.FAMILY: 2},
 )

@@ -38,7 +38,7 @@ pipelines:
 
 
 class Repository:
-    """The pipelines `one` and `two` (whose data need a network) in a folder; `one` is built and committed."""
+    """The pipelines `one` and `two` (whose data needs a network) in a folder; `one` is built and committed."""
 
     def __init__(self, folder: Path, *, train: str = "true", export: str = "true") -> None:
         """Create the repository. train, export: shell commands whose output goes into the stages' outputs."""

@@ -103,7 +103,7 @@ class _Verdict(_Part):
 
 
 class _Description(_Part):
-    """What every reader of a description relies on."""
+    """The fields that every reader of a description relies on."""
 
     dataset: _Named
     metrics: dict[str, Any]

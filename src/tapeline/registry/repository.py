@@ -26,7 +26,7 @@ class Repository:
     """The Git repository around a project's folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises `InputError` outside a repository and in one without a commit."""
+        """Open the repository. Raises `InputError` outside a repository and in one without a commit."""
         self.git = Git(folder)
         lines = self.git("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir").splitlines()
         self.top, self.common = (Path(line).resolve() for line in lines)

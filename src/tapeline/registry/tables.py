@@ -1,4 +1,4 @@
-"""What `registry show` and `registry history` print."""
+"""The tables that `registry show` and `registry history` print."""
 
 import math
 from collections.abc import Iterable, Sequence

@@ -47,7 +47,7 @@ def check_source(source: Path) -> None:
     Costs nothing without a `.dvc` file, else tens of milliseconds: DVC is not imported. Raises `InputError`.
     """
     _check_links(source)
-    source = Path(os.path.abspath(source))  # noqa: PTH100  # a link is added under its own name, so it is not followed
+    source = Path(os.path.abspath(source))  # noqa: PTH100  # not resolved: `dvc add` tracks a link under its own name
     above = (source, *source.parents)
     added = [file for path in above if path.name and (file := path.with_name(f"{path.name}.dvc")).is_file()]
     top = next((folder for folder in source.parents if (folder / ".git").exists()), None)

@@ -19,7 +19,7 @@ MEMORY = 0.8
 FLOOR = 1e-3
 """Share of the first loss below which a loss counts as zero, so that noise around zero is no fall or divergence."""
 WINDOW = 1 / 40
-"""Standard deviation of the smoothing window / number of steps."""
+"""Standard deviation of the smoothing window, as a share of the number of steps."""
 FALL = 0.1
 """If the loss falls by less than this share, no rate is suggested."""
 SAFETY = 4.0

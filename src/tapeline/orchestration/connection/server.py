@@ -80,7 +80,7 @@ class LocalServer:
 
         Raises `RunError` with the server's last line, or `OSError` where its disk is full or read-only.
         """
-        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE)  # knows no proxy
+        connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE)  # ignores proxies
         try:
             connection.request("GET", "/api/health")
             status = connection.getresponse().status

@@ -1,4 +1,4 @@
-"""Let a worktree's DVC use the checkout's cache and remotes; nothing of it is committed."""
+"""Let a worktree's DVC use the checkout's cache and remotes; none of this is committed."""
 
 import os
 from pathlib import Path

@@ -51,7 +51,7 @@ def grid(width: float, height: float, *, rows: int = 1, columns: int = 1) -> "tu
     """Return a figure of width × height pixels and its axes, row by row; for functions decorated with `drawn`."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width / 96, height / 96), layout="constrained")  # CSS has 96 pixels an inch
+    figure = Figure(figsize=(width / 96, height / 96), layout="constrained")  # CSS has 96 pixels per inch
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 

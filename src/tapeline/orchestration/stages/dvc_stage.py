@@ -40,7 +40,7 @@ class DvcProject:
     """The DVC repository around a project's folder, opened once."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises `RunError` with DVC's own words when there is no usable repository."""
+        """Open the repository. Raises `RunError` with DVC's message if there is no usable one."""
         self._folder = folder
         check_files(folder)
         with in_one_line(busy=Busy):
