@@ -1,1 +1,1 @@
-"""TFDS builders of our own, one file each: what `source: builder` can name."""
+"""Tapeline's own TFDS builders, one file each, for `source: builder`."""

@@ -1,1 +1,1 @@
-"""What `params.yaml` says, typed and checked. No TensorFlow here."""
+"""The content of `params.yaml`, typed and checked. No TensorFlow here."""

@@ -1,11 +1,11 @@
-"""`engine.lock`: what code a project's results are made of, as one hash for each stage.
+"""`engine.lock`: the code that a project's results were made with, as one hash for each stage.
 
     engine_lock.write(folder)            # what `tapeline lock` does; returns the stages whose code has changed
     engine_lock.check(folder, "train")   # what a stage does first
 
-A hash is over the modules of this package that a stage reaches, by `runtime.code`: comments, formatting and the names
-of local variables are no part of it. `dvc.yaml` has each stage depend on its own, so the file says which code the
-records of `dvc.lock` are of, and a stage whose code is another refuses to run.
+A hash covers the modules of this package that a stage imports, by `runtime.code`: comments, formatting and the names of
+local variables do not count. In `dvc.yaml` each stage depends on its own hash, so the file records which code the
+entries of `dvc.lock` belong to, and a stage with different code refuses to run.
 """
 
 from functools import cache
@@ -28,7 +28,7 @@ def current(stage: str) -> str:
 
 
 def recorded(folder: Path) -> dict[str, str]:
-    """Return what a project's file says, by stage, or nothing. Raises `InputError` for another form."""
+    """Return the recorded hashes by stage; empty without the file. Raises `InputError` if the file is malformed."""
     path = folder / LOCK
     if not path.exists():
         return {}
@@ -42,16 +42,16 @@ def recorded(folder: Path) -> dict[str, str]:
 
 
 def changed(folder: Path) -> list[str]:
-    """Return the stages whose code is not what a project's file says."""
+    """Return the stages whose current hash differs from the recorded one."""
     said = recorded(folder)
     return [stage for stage in STAGES if said.get(stage) != current(stage)]
 
 
 def write(folder: Path) -> list[str]:
-    """Write the hashes of this code, and return the stages whose hash was another; the file stays where none was."""
+    """Write the hashes of this code and return the stages whose hash differed; if none did, leave the file alone."""
     try:
         differing = changed(folder)
-    except InputError:  # of another form, or damaged: it is written anew
+    except InputError:  # malformed or damaged: rewrite all of it
         differing = list(STAGES)
     if differing:
         files.write_text(folder / LOCK, _HEAD + "".join(f'{stage}: "{current(stage)}"\n' for stage in STAGES))
@@ -59,9 +59,9 @@ def write(folder: Path) -> list[str]:
 
 
 def check(folder: Path, *stages: str) -> None:
-    """Raise `InputError` where a project's file says another code for one of these stages.
+    """Raise `InputError` if the recorded hash of one of these stages differs from the current one.
 
-    A folder without the file says nothing; DVC itself refuses it where `dvc.yaml` names one.
+    A folder without the file passes; DVC itself refuses to run if `dvc.yaml` names a file that is missing.
     """
     said = recorded(folder)
     for stage in stages if said else ():

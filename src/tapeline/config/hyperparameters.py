@@ -1,4 +1,4 @@
-"""Hyperparameters that `params.yaml` gives a recipe: its own, and what happens to its gradients. No TensorFlow here."""
+"""Hyperparameters that `params.yaml` gives a recipe: its own, and its gradient transforms. No TensorFlow here."""
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat
 from pydantic import Field as field
@@ -22,11 +22,11 @@ class Transforms(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     clip_value: PositiveFloat | None = None
-    """Each element into [-clip_value, +clip_value]."""
+    """Clips each element to [-clip_value, +clip_value]."""
     clip_norm: PositiveFloat | None = None
-    """Each tensor to at most this Euclidean norm."""
+    """Scales each tensor to at most this Euclidean norm."""
     clip_global_norm: PositiveFloat | None = None
-    """All tensors together to at most this Euclidean norm (Pascanu et al. 2013)."""
+    """Scales all tensors together to at most this Euclidean norm (Pascanu et al. 2013)."""
     weight_decay: PositiveFloat | None = None
     """Adds this times the weight to its gradient."""
     noise: PositiveFloat | None = None

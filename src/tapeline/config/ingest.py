@@ -9,7 +9,7 @@ Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 def _one_path(value: Any) -> Any:
-    """DVC's templates refuse a list among a stage's dependencies; a folder is one, and DVC hashes each file in it."""
+    """Refuse a list: DVC's templates take one path for a dependency; of a folder, DVC hashes every file."""
     if isinstance(value, list):
         raise ValueError(
             f"needs is a list, and `dvc.yaml` takes one path: put {' and '.join(map(str, value[:2])) or 'the files'}"
@@ -22,17 +22,17 @@ Needs = Annotated[str, BeforeValidator(_one_path)]
 
 
 class DatasetSettings(BaseModel):
-    """What every dataset entry has."""
+    """Settings common to all dataset entries."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     needs: Needs
-    """The input that DVC watches: the user's raw file or folder, a builder's file, or the folder with it and what it
-    reads, else `src/tapeline/ingest`."""
+    """The stage's DVC dependency: the user's raw file or folder, a builder's file, or the folder with it and its data;
+    otherwise `src/tapeline/ingest`."""
     validation: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Fraction of `train` moved to `val`, chosen by a hash of each example's key, or of its content without one."""
     columns: Names | None = None
-    """Features to keep; all when absent."""
+    """Features to keep; default: all."""
 
 
 class TfdsSource(DatasetSettings):
@@ -41,7 +41,7 @@ class TfdsSource(DatasetSettings):
     source: Literal["tfds"]
     name: str
     splits: dict[Literal["train", "val", "test"], str] = {"train": "train", "test": "test"}
-    """Our splits as TFDS split expressions."""
+    """Split name → TFDS split expression."""
 
     @model_validator(mode="after")
     def _splits_fit(self) -> "TfdsSource":
@@ -53,19 +53,19 @@ class TfdsSource(DatasetSettings):
 
 
 class BuilderSource(DatasetSettings):
-    """A TFDS `GeneratorBasedBuilder` of one's own, the only one in the file `needs`.
+    """A user-defined TFDS `GeneratorBasedBuilder`, the only one in the file `needs`.
 
-    Or `needs` is a folder with that file and what it reads: the only Python file there, or the one that is named as the
-    folder, with `_dataset_builder` behind or not.
+    Or `needs` is a folder with that file and its data: the file is the only Python file there, or is named like the
+    folder, with or without the suffix `_dataset_builder`.
 
-    The validation cut goes by the content of an example: what is added moves no other, and copies stay together.
+    The validation split is chosen by an example's content: adding examples moves no others, and copies stay together.
     """
 
     source: Literal["builder"]
 
 
 class ImageFolderSource(DatasetSettings):
-    """A folder `needs/<split>/<class>/<image>`, as TFDS's `ImageFolder` reads it; every image becomes `size`."""
+    """A folder `needs/<split>/<class>/<image>`, as TFDS's `ImageFolder` reads it; every image is resized to `size`."""
 
     source: Literal["images"]
     size: tuple[Positive, Positive]
@@ -73,7 +73,7 @@ class ImageFolderSource(DatasetSettings):
 
 
 class TableSource(DatasetSettings):
-    """A CSV or Parquet file `needs`. Several table columns can make one feature."""
+    """A CSV or Parquet file `needs`. Several table columns can form one feature."""
 
     source: Literal["table"]
     features: dict[str, str | Names] = Field(min_length=1)
@@ -81,17 +81,17 @@ class TableSource(DatasetSettings):
     label: str | None = None
     """The feature that holds class names or integer class ids; stored as int64."""
     integers: tuple[str, ...] = ()
-    """Features of whole numbers that are stored as int64; the others are float32, which is exact up to 2**24."""
+    """Features stored as int64; the others are float32, which is exact for integers up to 2**24."""
     split: str | None = None
-    """The table column that says train, val or test; all rows are `train` when absent."""
+    """The table column that holds train, val or test; default: all rows are `train`."""
     key: str | None = None
-    """The table column (names or whole numbers) that says what belongs together: rows of one key are all moved to
-    another split, or none of them. The row's content when absent."""
+    """The table column (names or integers) that groups rows: rows with the same key move to another split together.
+    Default: the row's content."""
     test: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Fraction of the rows that become `test`, chosen as `validation` is, which is then of the rest."""
+    """Fraction of the rows that become `test`, chosen like `validation`, which then applies to the rest."""
     stratify: str | None = None
-    """The table column of whose every value `test` and `validation` take their fraction, to the nearest row. The row's
-    content decides which, so copies of a row stay together."""
+    """The table column to stratify by: `test` and `validation` take their fraction of each value, to the nearest row.
+    The row's content decides which rows, so copies of a row stay together."""
 
     @model_validator(mode="after")
     def _label_fits(self) -> "TableSource":
@@ -110,7 +110,7 @@ class TableSource(DatasetSettings):
 
 
 class IngestedSource(DatasetSettings):
-    """A folder `needs` that ingest has written for another project, such as `../data/digits`."""
+    """A folder `needs` that ingest wrote for another project, such as `../data/digits`."""
 
     source: Literal["dataset"]
 

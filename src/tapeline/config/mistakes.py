@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with settings, in the words of the file that they are written in."""
+"""Translate pydantic's validation errors into the terms of the settings file."""
 
 import json
 import re
@@ -21,17 +21,17 @@ _RULES = {
 _SHOULD = re.compile(r"\w+ should (.+?)(?:, unable .*)?")
 _LENGTHS = {"too_short": "at least {min_length}", "too_long": "at most {max_length}"}
 _WHOLE = ("missing", "extra_forbidden", "value_error", "assertion_error")
-"""Kinds whose rule says all: the value that came is not repeated."""
+"""Kinds whose rule is the whole message: the value is not repeated."""
 
 _LONGEST = 60
-"""Characters of a value that are shown."""
+"""Characters of a value to show."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """One wrong value: its place, a kind of pydantic's, the value, and the rule that it breaks.
+    """One invalid value: its place, pydantic's error type, the value, and the rule it breaks.
 
-    location: the place as pydantic has it, with the names of its own types.
+    location: the place as pydantic reports it, including the names of its types.
     """
 
     location: tuple[int | str, ...]
@@ -41,7 +41,7 @@ class Mistake:
     rule: str
 
     def told(self, where: str) -> str:
-        """Return the line that says it. where: what stands before the place, with what parts the two."""
+        """Return the message. where: the text before the place, including the separator."""
         key = f"{where}{'.'.join(self.place)}" if self.place else where.rstrip(".: ")
         if self.kind == "missing":
             return f"{key} {self.rule}"
@@ -52,9 +52,9 @@ class Mistake:
 
 
 def mistakes_in(error: ValidationError, content: Any) -> list[Mistake]:
-    """Return the mistakes in `content`, one for each place; an unknown name first, because it explains what is missing.
+    """Return the mistakes in `content`, one for each place; unknown names first, because they explain missing ones.
 
-    Where a value may be one of several types, what is wrong inside it is the mistake, or else that it is none of them.
+    For a value that may be one of several types, report what is wrong inside it, or else that it matches none of them.
     """
     known = json.loads(json.dumps(content, default=str))
     every = [_mistake(part, known) for part in error.errors(include_url=False)]
@@ -78,7 +78,7 @@ def _any_of(same: Sequence[Mistake]) -> Mistake:
 
 def _mistake(part: Mapping[str, Any], content: Any) -> Mistake:
     kind, place = str(part["type"]), _place(part["loc"], content, str(part["type"]))
-    if kind in ("union_tag_invalid", "union_tag_not_found"):  # the setting that says which of several types it is
+    if kind in ("union_tag_invalid", "union_tag_not_found"):  # the discriminator is wrong or missing
         context = part["ctx"]
         place = (*place, context["discriminator"].strip("'"))
         if kind == "union_tag_not_found":
@@ -88,7 +88,7 @@ def _mistake(part: Mapping[str, Any], content: Any) -> Mistake:
 
 
 def _place(location: Sequence[int | str], content: Any, kind: str) -> tuple[str, ...]:
-    """Return the keys and numbers of a location; what else is in it names pydantic's own types."""
+    """Return the keys and indices of a location, without pydantic's type names."""
     place = []
     for part in location:
         if isinstance(content, Mapping) and str(part) in (keys := {str(key): key for key in content}):

@@ -1,4 +1,4 @@
-"""`params.yaml`, typed and checked; every mistake is one line that says where, what came and what the rule is.
+"""`params.yaml`, typed and checked; every mistake is one line with the place, the value and the rule.
 
 params = Params.load(project.folder)
 params.pipeline("digits").train.batch_size
@@ -40,7 +40,7 @@ def _named(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 class Environment(BaseModel):
-    """The libraries that decide the bits. Another installed version is refused, not mixed in."""
+    """The library versions that determine results bit for bit. Other installed versions are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -55,9 +55,9 @@ class Pipeline(BaseModel):
 
     dataset: str
     recipe: str
-    """The recipe's file, relative to `params.yaml`, so that DVC sees what it depends on."""
+    """The recipe's file, relative to `params.yaml`, so that DVC can track it as a dependency."""
     needs: Needs
-    """One more input for train and validate, a file or a folder; the dataset's folder again when there is none."""
+    """An additional dependency of train and validate, a file or a folder; the dataset's folder if there is none."""
     params: dict[str, Any]
     """The recipe's own hyperparameters, typed by its `Params`."""
     train: TrainSettings
@@ -82,9 +82,9 @@ class Params(BaseModel):
 
     @classmethod
     def sound(cls, folder: Path) -> "tuple[Params, dict[str, str]]":
-        """Return the datasets and pipelines without a mistake, and the first mistake of each of the others.
+        """Return the valid datasets and pipelines, and the first mistake of each invalid one.
 
-        The mistakes are by `datasets.NAME` and `pipelines.NAME`. Raises `InputError` for one that is in neither.
+        Mistakes are keyed by `datasets.NAME` and `pipelines.NAME`. Raises `InputError` for a mistake elsewhere.
         """
         content = _content(folder)
         mistakes: dict[str, str] = {}
@@ -114,7 +114,7 @@ class Params(BaseModel):
 
     @classmethod
     def load_for(cls, folder: Path, *, pipeline: str = "", dataset: str = "") -> "Params":
-        """Read what one pipeline or dataset needs. Raises `InputError` for its mistakes; those of others are theirs."""
+        """Read what one pipeline or dataset needs. Raises `InputError` for its mistakes, not for those of others."""
         params, mistakes = cls.sound(folder)
         for mistake in (mistakes.get(f"pipelines.{pipeline}"), mistakes.get(f"datasets.{dataset}")):
             if mistake:
@@ -134,20 +134,20 @@ class Params(BaseModel):
         return params
 
     def dataset(self, name: str) -> IngestSettings:
-        """Return one dataset's settings. Raises `InputError` naming those there are."""
+        """Return one dataset's settings. Raises `InputError` that lists the known names."""
         if name not in self.datasets:
             raise InputError(f"no dataset {name!r} in {PARAMS}; {_known(name, self.datasets)}")
         return self.datasets[name]
 
     def pipeline(self, name: str) -> Pipeline:
-        """Return one pipeline. Raises `InputError` naming those there are."""
+        """Return one pipeline. Raises `InputError` that lists the known names."""
         if name not in self.pipelines:
             raise InputError(f"no pipeline {name!r} in {PARAMS}; {_known(name, self.pipelines)}")
         return self.pipelines[name]
 
 
 def _content(folder: Path) -> dict[str, Any]:
-    """Return the file's content. Raises `InputError` for what is no YAML of settings."""
+    """Return the file's content. Raises `InputError` unless it is a YAML mapping."""
     try:
         content = yaml_text.parsed(files.read_bytes(folder / PARAMS))
     except yaml_text.NotYaml as error:
@@ -158,7 +158,7 @@ def _content(folder: Path) -> dict[str, Any]:
 
 
 def _has_entries(content: Mapping[str, Any]) -> bool:
-    """Return whether the sections are mappings, so that their entries can be looked at one by one."""
+    """Return whether the sections are mappings, so that their entries can be checked one by one."""
     registry = content.get("registry", {})
     models = registry.get("models", {}) if isinstance(registry, dict) else None
     sections = (content.get("datasets"), content.get("pipelines"), models)
@@ -166,7 +166,7 @@ def _has_entries(content: Mapping[str, Any]) -> bool:
 
 
 def _check_dataset(pipeline: str, dataset: str, known: Iterable[str], mistakes: Mapping[str, str]) -> None:
-    """Raise `InputError` for a pipeline whose dataset is not there, or has a mistake of its own."""
+    """Raise `InputError` for a pipeline whose dataset is missing or invalid."""
     if dataset not in known:
         raise InputError(
             f"{PARAMS}: pipelines.{pipeline}.dataset is {dataset!r}: no such dataset; {_known(dataset, known)}"
@@ -183,9 +183,9 @@ def check_recipe(folder: Path, name: str, pipeline: Pipeline) -> None:
 
 
 def checked(model: type[Model], content: Any, *, where: str) -> Model:
-    """Return `content` as `model`, or raise `InputError` that names the first wrong key, its value and the rule.
+    """Return `content` as `model`, or raise `InputError` with the first wrong key, its value and the rule.
 
-    The check goes through JSON, so that a list is a tuple's natural form and yet "1" is no number.
+    Validation goes through JSON, where a list is accepted as a tuple but "1" is not accepted as a number.
     """
     try:
         text = json.dumps(content, default=str)
@@ -206,7 +206,7 @@ def _first_mistake(error: ValidationError, content: Any, model: type[BaseModel],
 
 
 def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterable[str]:
-    """Return the settings that stand beside an unknown one, following the models down its path."""
+    """Return the known settings at the place of an unknown one, following the models down its path."""
     models = [model]
     for part in location[:-1]:
         inner = [
@@ -217,7 +217,7 @@ def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterab
             for found in _models(info.annotation)
         ]
         tagged = [outer for outer in models if part in getattr(_annotation(outer, "source"), "__args__", ())]
-        models = inner or tagged or models  # else `part` is a name that the user gave
+        models = inner or tagged or models  # otherwise `part` is a user-defined name
     return [info.alias or name for found in models for name, info in found.model_fields.items()]
 
 

@@ -1,7 +1,7 @@
-"""Where things are: the folder with `params.yaml`, and the two places for what is not an out.
+"""Where things are: the folder with `params.yaml`, and two folders for files that are not DVC outputs.
 
 `local` belongs to this working tree (progress, outcomes). `shared` belongs to the main checkout, so that
-checkpoints outlive a worktree that is removed.
+checkpoints outlive a removed worktree.
 """
 
 import subprocess
@@ -13,7 +13,7 @@ from tapeline.runtime.errors import InputError
 STATE = ".tapeline"
 PARAMS = "params.yaml"
 RUN_BRANCHES = "runs/"
-"""What the branches of isolated runs begin with; the flow run's name follows."""
+"""Prefix of the branches of isolated runs; the flow run's name follows."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Project:
     def find(cls, start: Path | None = None) -> "Project":
         """Return the project of `start` (the working directory) or of its nearest parent.
 
-        Raises `InputError` when no folder up to the root holds `params.yaml`.
+        Raises `InputError` if no folder up to the root holds `params.yaml`.
         """
         start = (start or Path.cwd()).resolve()
         for folder in (start, *start.parents):
@@ -37,37 +37,37 @@ class Project:
         raise InputError(f"no {PARAMS} in {start} or above it: call tapeline inside a project folder")
 
     def data(self, dataset: str) -> Path:
-        """Return the folder out of `ingest@dataset`."""
+        """Return the output folder of `ingest@dataset`."""
         return self.folder / "data" / dataset
 
     def run(self, pipeline: str, stage: str) -> Path:
-        """Return the folder that holds the outs of `train@` or `validate@pipeline`."""
+        """Return the folder with the outputs of `train@pipeline` or `validate@pipeline`."""
         return self.folder / "runs" / pipeline / stage
 
     def model(self, pipeline: str) -> Path:
-        """Return the folder out of `export@pipeline`."""
+        """Return the output folder of `export@pipeline`."""
         return self.folder / "models" / pipeline
 
     @property
     def worktrees(self) -> Path:
-        """Return the folder that holds the Git worktrees of isolated runs, one folder a flow run."""
+        """The folder with the Git worktrees of isolated runs, one folder per flow run."""
         return self.shared / "worktrees"
 
     def checkpoints(self, pipeline: str) -> Path:
-        """Return the folder that holds the pipeline's checkpoints, one folder a fingerprint."""
+        """Return the folder with the pipeline's checkpoints, one folder per fingerprint."""
         return self.shared / "checkpoints" / pipeline
 
     def progress(self, stage: str, name: str) -> Path:
-        """Return the JSON-lines file in which a running stage tells its progress."""
+        """Return the JSON-lines file in which a running stage reports its progress."""
         return self.local / "progress" / f"{stage}@{name}.jsonl"
 
     def outcome(self, stage: str, name: str) -> Path:
-        """Return the file in which a stage leaves its outcome; none there means it was killed."""
+        """Return the file in which a stage records its outcome; if missing after a run, the stage was killed."""
         return self.local / "outcome" / f"{stage}@{name}.json"
 
 
 def _shared_state(folder: Path) -> Path:
-    """Return the main checkout's state folder for this project, or the local one outside Git."""
+    """Return this project's state folder in the main checkout, or the local one outside Git."""
     command = ["git", "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel"]
     try:
         answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)

@@ -1,8 +1,8 @@
 """Check a recipe's hyperparameters without running the recipe, which would import TensorFlow (seconds).
 
-A recipe declares them as a nested class `Params`. That class alone is taken out of the source and run. It
-may use what `pydantic`, `typing` and `tapeline.recipe` offer; if it uses more, the check waits until the
-recipe is imported.
+A recipe declares them as a nested class `Params`. Only that class is extracted from the source and executed. It
+may use `pydantic`, `typing`, and `RecipeParams` and `field` of `tapeline.recipe`; if it uses more, the check is
+deferred until the recipe is imported.
 """
 
 import ast
@@ -20,7 +20,7 @@ from tapeline.runtime.errors import InputError
 def declared_params(path: Path) -> type[RecipeParams] | None:
     """Return the `Params` that the recipe file declares; plain `RecipeParams` if it declares none.
 
-    `None` when the class needs names that only running the whole file would define. Raises `InputError` for a
+    `None` if the class uses names that only running the whole file would define. Raises `InputError` for a
     file that is missing or is not Python.
     """
     try:
@@ -31,7 +31,7 @@ def declared_params(path: Path) -> type[RecipeParams] | None:
         raise InputError(f"recipe {path} is not a Python file") from None
     except SyntaxError as error:
         raise InputError(f"recipe {path}, line {error.lineno or 1}: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:  # a null byte; nested deeper than Python's parser goes
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte; nesting too deep for Python's parser
         raise InputError(f"recipe {path} is not Python: {error}") from None
     nested = [
         node

@@ -1,4 +1,4 @@
-"""`registry` in `params.yaml`: the stages that a version goes through, and what each asks of it."""
+"""`registry` in `params.yaml`: the stages that a version goes through, and the requirements of each."""
 
 import re
 from typing import Annotated, Literal
@@ -23,7 +23,7 @@ class SliceSettings(_Settings):
     change: Bound | None = None
     """Bounds on challenger minus champion."""
     at_least: PositiveInt = 20
-    """A value with fewer examples is shown and not judged."""
+    """A value with fewer examples is shown but not judged."""
 
     @model_validator(mode="after")
     def _asks_something(self) -> "SliceSettings":
@@ -40,27 +40,27 @@ class PairedSettings(_Settings):
     """What "not worse" allows: accuracy for a classifier, else a fraction of the champion's mean absolute error."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
     resamples: PositiveInt = 10_000
-    """Of the bootstrap, for what is no classifier."""
+    """Bootstrap resamples, for models that are not classifiers."""
 
 
 class GateSettings(_Settings):
-    """What the test data must say. Metrics are measured from the exported model; others are those of `validate`."""
+    """Requirements on the test data. Metrics are measured with the exported model; any others come from `validate`."""
 
     target: str | None = None
-    """The feature that is foretold; found by itself where one is a class, or where an output has its name."""
+    """The predicted feature; inferred if one feature is a class, or if an output has its name."""
     bounds: dict[str, Bound] = Field(default={})
     change: dict[str, Bound] = Field(default={})
     """Metric → bounds on challenger minus champion."""
     slices: tuple[SliceSettings, ...] = ()
     paired: PairedSettings | None = PairedSettings()
-    """None where no paired test is wanted, as for what foretells no feature."""
+    """None for no paired test, as for a model that predicts no feature."""
 
 
 class CheckSettings(_Settings):
-    """What the model must do in a fresh process that has TensorFlow only."""
+    """Requirements on the model in a fresh process that has only TensorFlow."""
 
     memory_mb: PositiveInt = 4096
-    """Largest resident memory of that process, TensorFlow included."""
+    """Peak resident memory of that process, TensorFlow included."""
     seconds: PositiveFloat = 300.0
     latency_p50_ms: PositiveFloat | None = None
     """Bounds on the time of one call with one example."""
@@ -70,12 +70,12 @@ class CheckSettings(_Settings):
 
 
 class StageSettings(_Settings):
-    """What a version needs to get into a stage."""
+    """What a version needs to enter a stage."""
 
     gate: bool = True
     check: bool = True
     approval: bool = False
-    """Whether a person must say yes."""
+    """Whether a person must approve."""
     previous: bool = False
     """Whether the version must have been in the stage before this one."""
 
@@ -101,15 +101,15 @@ def _default_stages() -> dict[str, StageSettings]:
 
 
 class RegistrySettings(_Settings):
-    """Stages in their order, the last one is served; and each model's bounds."""
+    """The stages in order, of which the last is served, and each model's bounds."""
 
     stages: Annotated[dict[str, StageSettings], AfterValidator(_stages)] = Field(default_factory=_default_stages)
     models: dict[str, ModelSettings] = Field(default={})
-    """Pipeline → its bounds; the defaults hold for the others."""
+    """Pipeline → its bounds; the others have the defaults."""
 
     @property
     def served(self) -> str:
-        """The stage whose live version stands in the serving folder: the last."""
+        """The stage whose live version is in the serving folder: the last one."""
         return list(self.stages)[-1]
 
     def model(self, name: str) -> ModelSettings:

@@ -1,9 +1,9 @@
-"""A JSON schema of `params.yaml`, by which editors complete names and mark errors while one types.
+"""A JSON schema of `params.yaml`, with which editors complete names and mark errors as you type.
 
     # yaml-language-server: $schema=.tapeline/params.schema.json
 
-as the first line of `params.yaml` is what most editors look for. Each pipeline's `params` are those that its recipe
-declares.
+as the first line of `params.yaml` is what most editors look for. Each pipeline's `params` follow its recipe's
+declaration.
 """
 
 import json
@@ -22,13 +22,13 @@ LINE = f"# yaml-language-server: $schema=.tapeline/{FILE}"
 
 
 def schema(folder: Path, params: Params | None = None) -> dict[str, Any]:
-    """Return the schema (JSON Schema 2020-12) for a project's folder; without `params` that of any project."""
+    """Return the schema (JSON Schema 2020-12) for a project's folder; without `params`, the one for any project."""
     general = Params.model_json_schema(by_alias=True)
     own: dict[str, Any] = {}
     for name, pipeline in params.pipelines.items() if params else ():
         try:
             declared = declared_params(folder / pipeline.recipe)
-        except InputError:  # a recipe that is missing or being written says nothing yet
+        except InputError:  # the recipe is missing or incomplete
             continue
         if declared is not None:
             entry = deepcopy(general["$defs"]["Pipeline"])
@@ -41,7 +41,7 @@ def schema(folder: Path, params: Params | None = None) -> dict[str, Any]:
 
 
 def write(project: Project) -> Path:
-    """Write the schema beside this working tree's other state, and return its path."""
+    """Write the schema to this working tree's state folder, and return its path."""
     known, _ = Params.sound(project.folder)
     path = project.local / FILE
     files.write_text(path, json.dumps(schema(project.folder, known), indent=2, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""`pipelines.<name>.train` in `params.yaml`. No TensorFlow here: a wrong value is said in milliseconds."""
+"""`pipelines.<name>.train` in `params.yaml`. No TensorFlow here: a wrong value is reported in milliseconds."""
 
 import math
 from collections.abc import Collection
@@ -14,23 +14,23 @@ Precision = Literal["float32", "mixed_bfloat16"]
 
 
 class Section(BaseModel):
-    """A part of `params.yaml`: unknown keys and values of another type are refused."""
+    """A part of `params.yaml`: unknown keys and values of the wrong type are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Best(Section):
-    """Which weights are kept: those of the validation at which `metric` was best."""
+    """Keep the weights of the validation with the best `metric`."""
 
     metric: str
     mode: Literal["min", "max"]
     patience: PositiveInt | None = None
-    """Validations without improvement after which training ends early; never when absent."""
+    """Validations without improvement after which training ends early; default: never."""
 
     def among(self, names: Collection[str]) -> str:
-        """Return which of a validation's metrics `metric` is: `loss`, or `val_loss` as `history.csv` has it.
+        """Return the validation metric that `metric` refers to, as `loss` or, as in `history.csv`, `val_loss`.
 
-        Raises `InputError` when it is none of them.
+        Raises `InputError` if it is none of them.
         """
         found = next((name for name in (self.metric, self.metric.removeprefix("val_")) if name in names), None)
         if found is None:
@@ -40,7 +40,7 @@ class Best(Section):
 
 
 class CheckpointPolicy(Section):
-    """When a checkpoint is written and how many stay. None of it changes a bit of the result."""
+    """When to write a checkpoint and how many to keep. Has no effect on the result, to the bit."""
 
     every_steps: PositiveInt | None = None
     every_seconds: PositiveFloat = 30.0
@@ -48,47 +48,47 @@ class CheckpointPolicy(Section):
 
 
 class TrainSettings(Section):
-    """One training run. Where a default is used, `params.yaml` does not mention it."""
+    """One training run. `params.yaml` need not mention a setting that keeps its default."""
 
     seed: NonNegativeInt = Field(default=0, lt=2**31)
     epochs: PositiveInt
     batch_size: PositiveInt
     steps_per_epoch: PositiveInt | None = None
-    """For recipes that draw their training data themselves; else it follows from the data."""
+    """For recipes that generate their training data; otherwise it follows from the data."""
     shuffle: bool = True
     """A new permutation of all examples each epoch; `false` keeps the order on disk."""
     compile: Compile = "graph"
     precision: Precision = "float32"
     data: Literal["auto", "ram", "stream"] = "auto"
-    """Whether columns are held in RAM or streamed from disk; the bits are the same."""
+    """Whether columns are held in RAM or streamed from disk; the result is the same to the bit."""
     validate_every: PositiveInt = 1
-    """Epochs between two validations; the last epoch is always validated when there is a `val` split."""
+    """Epochs between validations; the last epoch is always validated if there is a `val` split."""
     in_graph_epochs: PositiveInt = 1
-    """Epochs of training and validation that one call of the compiled loop may hold; the same bits as one."""
+    """Maximum epochs of training and validation in one call of the compiled loop; the result is the same to the bit."""
     best: Best | None = None
-    """Absent: the weights of the last step are kept."""
+    """Default: keep the weights of the last step."""
     checkpoint: CheckpointPolicy = CheckpointPolicy()
     gradients: dict[str, Transforms] = {}
     """Optimizer attribute of the recipe → transforms."""
     accumulate: PositiveInt = 1
     """Micro-batches that a step's batch is cut into; the update is that of the whole batch, as long as no example's
-    loss looks at other examples."""
+    loss depends on other examples."""
     replicas: PositiveInt = 1
-    """Micro-batches that are computed side by side, one core each: for steps whose operations do not fill all cores.
-    The update is that of `accumulate`; graph mode."""
+    """Micro-batches that are computed in parallel, one core each: for steps whose operations do not use all cores.
+    The update is that of `accumulate`; graph mode only."""
     fused: bool = False
-    """Use TensorFlow's fused kernels, for the optimizers' updates and for batch normalization; other bits, measured by
-    `tapeline tune`."""
+    """Use TensorFlow's fused kernels for optimizer updates and batch normalization. Results differ in the last bits;
+    `tapeline tune` measures the gain."""
     ema: float | None = Field(default=None, gt=0.0, lt=1.0)
-    """Decay of an exponential moving average of the weights, which is then what is validated and kept."""
+    """Decay of an exponential moving average of the weights; if set, the average is what is validated and kept."""
     max_skipped: NonNegativeInt = 0
-    """Non-finite steps that are skipped before training stops."""
+    """Non-finite steps to skip before training stops."""
     skip: tuple[NonNegativeInt, ...] = ()
-    """Steps to leave out in any case, those of a batch that is known to be bad."""
+    """Steps to skip in any case, such as those of a known bad batch."""
     max_time: PositiveFloat | None = None
-    """Wall-clock limit in seconds; past it the run ends non-zero with a checkpoint."""
+    """Wall-clock limit in seconds; past it the run ends with a checkpoint and a non-zero status."""
     log_every: PositiveInt | None = None
-    """A plain line every so many steps."""
+    """Steps between two log lines."""
     tensorboard: bool = False
     """Write scalars and pictures to `.tapeline/train/<pipeline>/tensorboard/`."""
     init_from: str | None = None
@@ -119,7 +119,7 @@ class TrainSettings(Section):
         return self
 
     def deciding(self) -> dict[str, object]:
-        """Return what decides the bits of the result: everything but when to save, log, or give up waiting."""
+        """Return what determines the result bit for bit: everything but when to save, log, or stop at a limit."""
         return self.model_dump(
             mode="json",
             exclude={"checkpoint", "max_time", "log_every", "data", "in_graph_epochs", "tensorboard", "init_from"},

@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
 
 class Bound(BaseModel):
-    """The values that a metric may have."""
+    """The range of values that a metric may have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -28,4 +28,4 @@ class ValidateSettings(BaseModel):
     calibration_bins: PositiveInt = 15
     """Equal-width confidence bins of the expected calibration error (Guo et al. 2017)."""
     thresholds: dict[str, Bound] = Field(default={})
-    """Metric → bound. All of them hold: the verdict is yes."""
+    """Metric → bound. The verdict is yes if all of them hold."""

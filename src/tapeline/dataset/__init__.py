@@ -1,1 +1,1 @@
-"""A dataset on disk as every stage reads it: columns, and what they hold."""
+"""A dataset on disk as every stage reads it: its columns and their statistics."""

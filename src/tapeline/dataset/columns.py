@@ -1,9 +1,9 @@
-"""Reading what ingest wrote: `dataset.json` and one `.npy` per split and feature.
+"""Read what ingest wrote: `dataset.json` and one `.npy` file per split and feature.
 
     dataset = Dataset.open(Path("data/digits"))
     dataset.column("train", "image")     # uint8, shape (examples, 8, 8, 1)
 
-Columns are memory-mapped: opening costs the same whatever their size.
+Columns are memory-mapped: the cost of opening one does not depend on its size.
 """
 
 import mmap
@@ -20,7 +20,7 @@ from tapeline.runtime.errors import InputError
 
 INDEX = "dataset.json"
 LONGEST_NAME, LONGEST_PATH = 255, 1000
-"""What file systems take of a name and, with the folder in front, of a path."""
+"""The longest file name, and the longest path including the folder, that file systems allow."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Feature:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset on disk whose index was read and whose files have the sizes that the index says."""
+    """A dataset on disk whose index has been read and whose file sizes match the index."""
 
     folder: Path
     index: dict[str, Any]
 
     @classmethod
     def open(cls, folder: Path) -> "Dataset":
-        """Read the index and check that every column is there with the recorded size.
+        """Read the index and check that every column exists with the recorded size.
 
         Raises `InputError` for a missing, unreadable or truncated file. Does not read the columns: see `verify`.
         """
@@ -69,19 +69,19 @@ class Dataset:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits' names."""
+        """The names of the splits."""
         return tuple(self.index["splits"])
 
     @property
     def features(self) -> dict[str, Feature]:
-        """The columns' types by name."""
+        """The column types by name."""
         return {
             name: Feature(tuple(f["shape"]), f["dtype"], tuple(f["classes"]) if f.get("classes") else None)
             for name, f in self.index["features"].items()
         }
 
     def examples(self, split: str) -> int:
-        """Return how many examples a split has. Raises `InputError` for a split that is not there."""
+        """Return how many examples a split has. Raises `InputError` for an unknown split."""
         return int(self._split(split)["examples"])
 
     def nbytes(self, split: str) -> int:
@@ -96,7 +96,7 @@ class Dataset:
     def column(self, split: str, feature: str) -> NDArray[Any]:
         """Return a column, memory-mapped and read-only: shape (examples, *feature shape).
 
-        Raises `InputError` for a split or feature that is not there and for a file that holds something else.
+        Raises `InputError` for an unknown split or feature, and for a file with another content.
         """
         path = self.path(split, feature)
         kind = self.features[feature]
@@ -116,7 +116,7 @@ class Dataset:
         return {name: self.column(split, name) for name in self.features}
 
     def verify(self) -> None:
-        """Hash every column. Raises `InputError` naming the first whose bytes are not the recorded ones."""
+        """Hash every column. Raises `InputError` naming the first one whose hash differs from the recorded one."""
         for split in self.splits:
             for name in self.features:
                 record = self._record(split, name)
@@ -144,9 +144,9 @@ class Dataset:
 
 
 def checked_index(content: bytes, *, sizes: bool) -> dict[str, Any]:
-    """Return what a `dataset.json` says. Raises `ValueError`, in words that follow "is", for what is no index.
+    """Return the content of a `dataset.json`. Raises `ValueError`, worded to follow "is", if it is not an index.
 
-    sizes: whether it must have the columns' sizes and checksums too.
+    sizes: whether it must also have the columns' sizes and checksums.
     """
     try:
         index: dict[str, Any] = json_text.parsed(content)
@@ -172,19 +172,19 @@ def _columns(index: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check_feature(feature: dict[str, Any]) -> None:
-    """Raise `TypeError` for an entry that `Feature` cannot be made of."""
+    """Raise an error for an entry that does not describe a `Feature`."""
     if not isinstance(feature["shape"], list) or not all(map(_is_count, feature["shape"])):
         raise TypeError("shape")
     dtype = feature["dtype"]
     if not isinstance(dtype, str) or not dtype.isalnum() or np.dtype(dtype).kind not in arrays.KINDS:
-        raise TypeError("dtype")  # NumPy takes other signs for the beginning of Python, with errors of its own
+        raise TypeError("dtype")  # NumPy parses other characters as Python, with its own errors
     classes = feature.get("classes")
     if classes is not None and not (isinstance(classes, list) and all(isinstance(one, str) for one in classes)):
         raise TypeError("classes")
 
 
 def _check_column(column: dict[str, Any], *, sizes: bool) -> None:
-    """Raise `TypeError` for an entry that names no file inside of the folder, or not its size and its SHA-256."""
+    """Raise an error for an entry that names no file inside the folder, or lacks its size or SHA-256."""
     file = column["file"]
     if not isinstance(file, str) or not file or "\0" in file or file.startswith("/") or ".." in Path(file).parts:
         raise TypeError("file")
@@ -199,6 +199,6 @@ def _is_count(value: Any) -> bool:
 
 
 def release(column: NDArray[Any]) -> None:
-    """Give the pages of a memory-mapped column back: they stay cached, and count no longer as this process' memory."""
+    """Release the pages of a memory-mapped column: they stay cached, but no longer count as this process's memory."""
     if isinstance(column, np.memmap):
         column._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]  # NumPy's stubs leave it out

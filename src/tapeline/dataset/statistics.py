@@ -1,10 +1,10 @@
-"""What a column holds, in a few numbers, computed in float64 over blocks of a fixed size.
+"""Statistics of a column, computed in float64 over blocks of a fixed size.
 
     statistics = TrainStatistics(Dataset.open(Path("data/houses")))
-    statistics["x"].mean           # float64, shape (2,): of rooms and of area
+    statistics["x"].mean           # float64, shape (2,): for rooms and area
     statistics["kind"].counts      # {"flat": 310, "house": 97}
 
-The order of the additions is fixed and none is fused with a multiplication, so the numbers are the same bits
+The order of the additions is fixed and none is fused with a multiplication, so the results are identical to the bit
 on every machine and however the column was written.
 """
 
@@ -21,12 +21,12 @@ from tapeline.dataset.columns import Dataset, Feature
 from tapeline.runtime.errors import InputError
 
 BLOCK = 2**20
-"""Values that are read at a time."""
+"""Values to read at a time."""
 
 
 @dataclass(frozen=True)
 class Moments:
-    """The extent, mean and population standard deviation of values of shape (any number, channels).
+    """The range, mean and population standard deviation of values of shape (any number, channels).
 
     Each of shape (channels,); `min` and `max` in the column's dtype, `mean` and `std` float64.
     """
@@ -44,7 +44,7 @@ def moments(path: Path, channels: int = 1) -> Moments:
     for block in _channels(path, channels):
         values += block.shape[1]
         total = total + block.sum(axis=1, dtype=np.float64)
-        lowest.append(block.min(axis=1) + 0)  # which of -0.0 and 0.0 is less depends on the machine: +0 makes them one
+        lowest.append(block.min(axis=1) + 0)  # the order of -0.0 and 0.0 depends on the machine; +0 makes both 0.0
         highest.append(block.max(axis=1) + 0)
     mean = total / values
     squares = np.zeros(channels)
@@ -74,7 +74,7 @@ def blocks(path: Path, values: int = BLOCK) -> Iterator[NDArray[Any]]:
 
 
 def _channels(path: Path, channels: int) -> Iterator[NDArray[Any]]:
-    """Yield a column's values as (channels, any number), contiguous, so that each channel is added up alike."""
+    """Yield a column's values as (channels, any number), contiguous, so that all channels are summed in one order."""
     for block in blocks(path, max(1, BLOCK // channels) * channels):
         numbers = block.view(np.uint8) if block.dtype == np.bool_ else block
         yield np.ascontiguousarray(numbers.reshape(-1, channels).T)
@@ -82,11 +82,11 @@ def _channels(path: Path, channels: int) -> Iterator[NDArray[Any]]:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """One column of the train split: `counts` of a label, the other four of any other feature.
+    """One column of the train split: `counts` for a label, the other four for any other feature.
 
     These four are float64, shape `feature.shape[-1:]`, over all training examples and all other axes: one number for a
     feature of shape (), two for one of shape (2,), one per channel for an image. They are computed in two passes over
-    the column, when the first of them is asked for.
+    the column, at the first access to any of them.
     """
 
     name: str
@@ -95,7 +95,7 @@ class ColumnStatistics:
 
     @property
     def mean(self) -> NDArray[np.float64]:
-        """The mean, in the feature's unit. Raises `InputError` for a label, as the next three do."""
+        """The mean, in the feature's unit. Raises `InputError` for a label, like the next three."""
         return self._of_last_axis(self._moments.mean)
 
     @property
@@ -105,19 +105,19 @@ class ColumnStatistics:
 
     @property
     def min(self) -> NDArray[np.float64]:
-        """The least value."""
+        """The smallest value."""
         return self._of_last_axis(self._moments.min)
 
     @property
     def max(self) -> NDArray[np.float64]:
-        """The greatest value."""
+        """The largest value."""
         return self._of_last_axis(self._moments.max)
 
     @property
     def counts(self) -> dict[str, int]:
         """Class name → training examples, in the order of the class ids; 0 for a class that has none.
 
-        Raises `InputError` for a feature that is no label.
+        Raises `InputError` for a feature that is not a label.
         """
         if not self.feature.classes:
             raise InputError(
@@ -136,15 +136,15 @@ class ColumnStatistics:
         return moments(self.path, self.feature.shape[-1] if self.feature.shape else 1)
 
     def _of_last_axis(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return a copy in float64: a number for a feature of shape ()."""
+        """Return a float64 copy of shape `feature.shape[-1:]`: a number for a feature of shape ()."""
         copy: NDArray[np.float64] = values.astype(np.float64).reshape(self.feature.shape[-1:])[()]
         return copy
 
 
 class TrainStatistics:
-    """The statistics of a dataset's train split, by feature; each is computed once, when it is asked for.
+    """The statistics of a dataset's train split, by feature; each is computed once, on first access.
 
-    features: the columns' types, where a label is to have other classes than the dataset's.
+    features: column types to use instead of the dataset's, if a label is to have other classes.
     """
 
     def __init__(self, dataset: Dataset, features: Mapping[str, Feature] | None = None) -> None:
@@ -152,7 +152,7 @@ class TrainStatistics:
         self._known: dict[str, ColumnStatistics] = {}
 
     def __getitem__(self, feature: str) -> ColumnStatistics:
-        """Return a feature's statistics. Raises `InputError` for a feature or a train split that is not there."""
+        """Return a feature's statistics. Raises `InputError` for an unknown feature or a missing train split."""
         if feature not in self._known:
             path = self._dataset.path("train", feature)
             self._known[feature] = ColumnStatistics(feature, self._features[feature], path)

@@ -1,7 +1,7 @@
-"""A program: load a SavedModel with TensorFlow alone and compare its answers with recorded ones.
+"""A program: load a SavedModel with TensorFlow only and compare its outputs with recorded ones.
 
-Reads one JSON object from the standard input: `model`, `inputs` (name → `.npy`), `predictions` (`.npz`) and
-`tolerance`. Exits with status 1 and one line on the standard error when an answer differs.
+Reads one JSON object from standard input: `model`, `inputs` (name → `.npy`), `predictions` (`.npz`) and
+`tolerance`. Exits with status 1 and one line on standard error if an output differs.
 """
 
 import gc
@@ -14,8 +14,8 @@ BATCH = 256
 
 
 def main() -> str:
-    """Return what differs, or nothing."""
-    gc.disable()  # what is imported stays, and looking through it takes a quarter of the time
+    """Return what differs, or an empty string."""
+    gc.disable()  # imported objects stay alive; scanning them takes a quarter of the time
     import tensorflow as tf
 
     gc.freeze()
@@ -34,7 +34,7 @@ def main() -> str:
         return f"outputs are {sorted(parts)}, validate recorded {sorted(recorded.files)}"
     for name in sorted(parts):
         answer, expected = np.concatenate(parts[name]), recorded[name]
-        answer = answer.astype("S") if answer.dtype == object else answer  # text, as bytes of a fixed length
+        answer = answer.astype("S") if answer.dtype == object else answer  # text as fixed-length bytes
         if answer.shape != expected.shape or answer.dtype != expected.dtype:
             return f"{name} is {answer.dtype}{answer.shape}, validate recorded {expected.dtype}{expected.shape}"
         if np.issubdtype(answer.dtype, np.floating):
@@ -48,7 +48,7 @@ def main() -> str:
 
 
 def storable(values: np.ndarray) -> np.ndarray:
-    """Return texts as validate records them: bytes of a fixed length instead of objects."""
+    """Return text as validate records it: fixed-length bytes instead of objects."""
     return values.astype(np.bytes_) if values.dtype == object else values
 
 

@@ -1,4 +1,4 @@
-"""The check of the written model in a fresh process, which imports TensorFlow while this one does."""
+"""Check the written model in a fresh process, which imports TensorFlow while this one does."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from tapeline.runtime.errors import RunError
 
 
 class Checker:
-    """`check.py` as a program of its own: TensorFlow and NumPy, no line of Tapeline."""
+    """Runs `check.py` as a separate program: TensorFlow and NumPy, no Tapeline code."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
     def compare(self, model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance: float) -> None:
-        """Compare a SavedModel's answers with recorded ones, once. Raises `RunError` when they differ."""
+        """Compare a SavedModel's outputs with recorded ones; call only once. Raises `RunError` if they differ."""
         asked = {
             "model": str(model),
             "inputs": {name: str(path) for name, path in inputs.items()},
@@ -39,7 +39,7 @@ class Checker:
 
 @contextmanager
 def checker() -> Iterator[Checker]:
-    """Start the program; it ends with the block, and with this process. Its environment is the one of this moment."""
+    """Start the program with the current environment; it ends with the block or with this process."""
     leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
     with subprocess.Popen(
         [*leash, sys.executable, "-I", str(Path(check.__file__))],

@@ -1,7 +1,7 @@
-"""A signature that answers a batch of no examples, which some of TensorFlow's CPU kernels refuse.
+"""Make signatures accept an empty batch, which some TensorFlow CPU kernels refuse.
 
-With oneDNN (TensorFlow 2.21), a convolution that follows a convolution can give an empty batch a wrong shape, and what
-comes after it fails.
+With oneDNN (TensorFlow 2.21), a convolution after a convolution can give an empty batch a wrong shape, so that the
+next operation fails.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ import tensorflow as tf
 
 
 def answering(function: Any) -> Any:
-    """Return a `tf.function` with the signature of another that gives an empty batch one row of zeros on its way.
+    """Return a `tf.function` with the same signature that internally pads an empty batch with one row of zeros.
 
-    One that takes a fixed number of examples is returned as it is. Answers keep their bits.
+    A function with a fixed batch size is returned unchanged. Outputs are the same, bit for bit.
     """
     specs = tf.nest.flatten(function.input_signature)
     if not specs or any(spec.shape.as_list()[:1] != [None] for spec in specs):

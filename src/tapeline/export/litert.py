@@ -1,4 +1,4 @@
-"""LiteRT files beside the SavedModel, with what each answers on the tested split."""
+"""LiteRT files alongside the SavedModel, with measurements of each on the tested split."""
 
 import warnings
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ BATCH = 256
 
 
 def convert(saved_model: Path, precision: Precision) -> bytes:
-    """Return a LiteRT model of the SavedModel's `serving_default`. Raises `RunError` for an operation it lacks."""
+    """Return a LiteRT model of the SavedModel's `serving_default`. Raises `RunError` if it does not convert."""
     converter = tf.lite.TFLiteConverter.from_saved_model(str(saved_model), signature_keys=[SIGNATURE])
     if precision == "int8":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     try:
         with startup.quietly():
             return bytes(converter.convert())
-    except Exception as error:  # the converter raises a class of its own for each of its parts
+    except Exception as error:  # each part of the converter raises its own class
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise RunError(f"the model does not convert to LiteRT: {lines[0]}; leave out export.litert") from None
 
@@ -34,7 +34,7 @@ def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArr
     """Return a LiteRT model's outputs for all inputs, in order. Shapes (examples, ...)."""
     parts: dict[str, list[NDArray[Any]]] = {}
     with warnings.catch_warnings(), startup.quietly():
-        # Announces its removal; the package that replaces it has no release for every Python that Tapeline supports.
+        # Deprecated; the package that replaces it has no release for every Python version that Tapeline supports.
         warnings.filterwarnings("ignore", message=r"(?s).*tf\.lite\.Interpreter is deprecated", category=UserWarning)
         runner = tf.lite.Interpreter(model_content=model).get_signature_runner(SIGNATURE)
         for start in range(0, len(next(iter(inputs.values()))), BATCH):
@@ -50,9 +50,10 @@ def measured(
     target: NDArray[Any] | None,
     name: str | None,
 ) -> dict[str, float]:
-    """Return how good the answers are, and how far from those of the SavedModel.
+    """Return how good the outputs are, and how far they are from the SavedModel's.
 
-    target: what the output `name` foretells, or the class index; None for a model that foretells no feature.
+    target: the actual values of what the output `name` predicts, or of the class index; None for a model that predicts
+    no feature.
     """
     figures = {
         f"largest_difference.{output}": float(np.max(np.abs(found[output] - recorded[output]), initial=0.0))

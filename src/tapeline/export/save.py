@@ -38,7 +38,7 @@ def save(
     checker: Checker,
     report: Report,
 ) -> None:
-    """See `tapeline.export.stage.export`; the verdict and the dataset were checked there."""
+    """Do what `tapeline.export.stage.export` describes; the verdict and the dataset were checked there."""
     built = load(recipe, params, dataset, trained)
     with files.replacing(out) as folder:
         with loading.blaming(recipe, InputError, "does not export"):
@@ -56,7 +56,7 @@ def save(
         target = None if built.target is None else np.asarray(columns[built.target])
         lite = {}
         if settings.litert:
-            with tempfile.TemporaryDirectory() as made:  # the batches of no examples are for serving alone
+            with tempfile.TemporaryDirectory() as made:  # empty batches matter only for serving
                 _write_saved_model(built, plain, Path(made))
                 models = {precision: litert.convert(Path(made), precision) for precision in settings.litert}
             lite = _write_litert(models, folder, served, validated / "predictions.npz", target, built.target)
@@ -80,10 +80,10 @@ def save(
 
 
 def _write_saved_model(recipe: Recipe, signatures: Mapping[str, Any], folder: Path) -> None:
-    """Save the signatures and the variables that they read, in the order of the names; nothing of Keras.
+    """Save the signatures and the recipe's weights and seed states, in the order of names, without Keras objects.
 
-    Keras' own `export` writes names in the order of sets, which follows the hash seed. `fingerprint.pb` holds a
-    random identifier and nothing that loading needs.
+    Keras' `export` writes names in set order, which depends on the hash seed. `fingerprint.pb` holds a random
+    identifier and nothing that loading needs.
     """
     module = tf.Module()
     found = variables.find(recipe)
@@ -109,7 +109,7 @@ def _type(spec: Any) -> dict[str, Any]:
 
 
 def _inputs(served: Columns, columns: Columns, dataset: Dataset, split: str, folder: Path) -> dict[str, Path]:
-    """Return a file of each input that the recorded predictions answer: the dataset's own, or one written here."""
+    """Return a file for each input of the recorded predictions: the dataset's own, or one written here."""
     paths = {}
     for name, given in served.items():
         if given is columns.get(name):
@@ -121,13 +121,13 @@ def _inputs(served: Columns, columns: Columns, dataset: Dataset, split: str, fol
 
 
 def _own_inputs(served: Columns, columns: Columns) -> list[str]:
-    """Return the inputs that bear a feature's name and are given something else: see `Recipe.served`."""
+    """Return the inputs that have a feature's name but other values; see `Recipe.served`."""
     both = sorted(served.keys() & columns.keys())
     return [n for n in both if served[n] is not columns[n] and not np.array_equal(served[n], columns[n])]
 
 
 def _requests(signatures: Mapping[str, Any], given: Columns, count: int) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the first examples for each signature that takes any number of what is given."""
+    """Return the first examples for each signature with given inputs and a variable batch size."""
     found = {}
     for key, function in signatures.items():
         specs = tf.nest.flatten(function.input_signature)
@@ -144,7 +144,7 @@ def _write_litert(
     target: NDArray[Any] | None,
     name: str | None,
 ) -> dict[str, Any]:
-    """Write the LiteRT files, and return what `model.json` says of them."""
+    """Write the LiteRT files, and return their entry in `model.json`."""
     described = {}
     for precision, model in models.items():
         files.write_bytes(folder / "litert" / f"{precision}.tflite", model)

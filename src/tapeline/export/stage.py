@@ -1,4 +1,4 @@
-"""Stage 4: its inputs and the verdict are checked here, before TensorFlow is imported; `save` does the rest."""
+"""Stage 4: check the inputs and the verdict before TensorFlow is imported; `save` does the rest."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,8 +27,8 @@ def export(
 ) -> None:
     """Write `out` (a SavedModel and `model.json`), after a fresh process has reproduced validate's predictions.
 
-    Raises `VerdictNo` when validate's verdict is no, `InputError` for missing inputs, `RunError` when the check
-    fails; the old `out` then stays as it is.
+    Raises `VerdictNo` if validate's verdict is no, `InputError` for missing inputs, `RunError` if the check fails;
+    the old `out` then stays unchanged.
     """
     verdict = _read(validated / "verdict.json", "verdict", "reason", "split", remedy=f"run `tapeline validate {name}`")
     if verdict["verdict"] != "yes":

@@ -1,4 +1,4 @@
-"""Lookup tables that a signature reads: found in the recipe's attributes, so that a SavedModel can hold them."""
+"""Find the lookup tables that a signature reads in the recipe's attributes, so that a SavedModel can hold them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
@@ -15,7 +15,8 @@ from tapeline.recipe.variables import LEAVES
 def read_by(functions: Iterable[Any], recipe: Recipe, variables: Iterable[tf.Variable]) -> list[Any]:
     """Return the tables that concrete functions read, in the order of the attributes; usually none.
 
-    A table from values in memory is named by its content: TensorFlow names it at random, and the name is in the bytes.
+    A table made from values in memory is renamed by its content, because TensorFlow's random name would be in the
+    SavedModel's bytes.
     """
     known = {id(variable.handle) for variable in variables}
     captured = {
@@ -38,7 +39,7 @@ def _content(table: Any) -> str:
 
 
 def _resources(value: Any, seen: set[int]) -> Iterator[Any]:
-    """Yield every resource but variables that can be reached; the one inside, where one wraps another."""
+    """Yield every reachable resource except variables; of a wrapper, only the resource inside."""
     if isinstance(value, (*LEAVES, np.ndarray, tf.Variable, keras.Variable)) or id(value) in seen:
         return
     seen.add(id(value))

@@ -1,7 +1,7 @@
-"""Real examples inside a SavedModel, in the form that TensorFlow Serving replays before it serves a version.
+"""Real examples inside a SavedModel, in the format that TensorFlow Serving replays before it serves a version.
 
 `assets.extra/tf_serving_warmup_requests` is a TFRecord of `tensorflow.serving.PredictionLog` messages. Their definition
-is in TensorFlow Serving's own package; the five fields that are needed are encoded here, in a fixed order.
+is in TensorFlow Serving's package; the fields needed are encoded here, in a fixed order.
 Source: `tensorflow_serving/apis/prediction_log.proto`, `predict.proto` and `model.proto`.
 """
 
@@ -21,9 +21,9 @@ NAME, SIGNATURE_NAME, KEY, VALUE = 1, 3, 1, 2
 
 
 def write(saved_model: Path, name: str, requests: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
-    """Write a request of one example for each example of each signature.
+    """Write one request for each example of each signature.
 
-    requests: signature → input → values of shape (examples, ...); the shortest input decides how many.
+    requests: signature → input → values of shape (examples, ...); the shortest input determines the count.
     """
     path = saved_model / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def write(saved_model: Path, name: str, requests: Mapping[str, Mapping[str, NDAr
 
 
 def request(name: str, signature: str, inputs: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return one `PredictionLog`, serialized."""
+    """Return one serialized `PredictionLog`."""
     spec = _field(NAME, name.encode()) + _field(SIGNATURE_NAME, signature.encode())
     tensors = b""
     for key, values in sorted(inputs.items()):

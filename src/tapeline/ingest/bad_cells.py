@@ -1,4 +1,4 @@
-"""Cells of a table that cannot be used: counted over all columns, the first few told, in one line."""
+"""Unusable cells of a table: counted over all columns, with the first few named in a one-line message."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from tapeline.runtime.errors import InputError
 
 TOLD = 4
-"""Cells that a message names, the first one included."""
+"""Cells that a message names, including the first one."""
 COUNTED = 1000
-"""Bad cells after which a table is not read further."""
+"""Bad cells after which reading a table stops."""
 SHOWN = 60
 """Characters of a value that a message shows."""
 
 
 @dataclass(frozen=True)
 class BadCell:
-    """One cell; `row` is counted from 1, below the header."""
+    """One bad cell; `row` is counted from 1, below the header."""
 
     of: str
     """The table and column."""
@@ -61,12 +61,12 @@ class Collected:
 
     @property
     def full(self) -> bool:
-        """Whether enough were found to stop reading."""
+        """Whether there are enough bad cells to stop reading."""
         return self.count >= COUNTED
 
     @contextmanager
     def column(self) -> Iterator[None]:
-        """Take the bad cells that are raised inside."""
+        """Collect the bad cells raised in the block."""
         try:
             yield
         except BadCells as error:
@@ -75,7 +75,7 @@ class Collected:
             self.first = [*self.first, *error.cells][:TOLD]
 
     def refuse(self) -> None:
-        """Raise `InputError` if there was a bad cell."""
+        """Raise `InputError` if there is a bad cell."""
         if not self.count:
             return
         message = f"{self.first[0]}; {self.remedy}"

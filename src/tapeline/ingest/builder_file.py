@@ -1,7 +1,7 @@
-"""A TFDS builder in a file of one's own as a source.
+"""A user-defined TFDS builder file as a source.
 
-It is prepared anew on each call, in a folder that is removed afterwards: TFDS would silently reuse a version that is
-there already, although the file, or what it reads, has changed. Downloads are kept.
+The dataset is prepared from scratch on each call, in a folder that is removed afterwards: TFDS would silently reuse an
+existing version even if the file or its input has changed. Downloads are kept.
 """
 
 import errno
@@ -23,13 +23,13 @@ from tapeline.runtime.progress import Report
 
 SUFFIX = "_dataset_builder"
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-"""What a disk does to whoever writes or reads; no mistake of a builder."""
+"""Disk errors, which are not the builder's fault."""
 MODULE = f"_tapeline{SUFFIX}"
 
 
 @contextmanager
 def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -> Iterator[Source]:
-    """Yield the examples of the one `GeneratorBasedBuilder` in the file, or the folder's file, prepared below `work`.
+    """Yield the examples of the only `GeneratorBasedBuilder` in the file, or in the folder's file, prepared in `work`.
 
     Raises `InputError` with file and line for a file that does not import or a builder that does not generate.
     """
@@ -44,9 +44,9 @@ def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -
     try:
         with _errors_placed(path):
             builder = _builder_class(path, code)(data_dir=str(folder))
-            tfds_reader.check_features(builder, settings.columns)  # before what may take hours
+            tfds_reader.check_features(builder, settings.columns)  # before preparing, which may take hours
             prepare(builder, downloads=downloads, bring=_bring(downloads), report=report)
-        # No hash of the file: a comment changed in it must not make another dataset.
+        # No hash of the file: changing a comment in it must not change the dataset.
         origin = {"kind": "builder", "name": builder.name, "version": str(builder.version)}
         yield tfds_reader.read(builder, origin=origin, splits=_splits(builder), columns=settings.columns)
     finally:
@@ -61,7 +61,7 @@ def _bring(downloads: Path) -> str:
 
 
 def _file(path: Path) -> Path:
-    """Return the builder's file, where `path` is a folder that holds it and what it reads."""
+    """Return the builder's file, if `path` is a folder with it and its input; otherwise `path`."""
     if not path.is_dir():
         return path
     names = sorted(file.name for file in path.glob("*.py") if file.name != "__init__.py")
@@ -74,7 +74,7 @@ def _file(path: Path) -> Path:
 
 
 def _compiled(path: Path) -> CodeType:
-    """Compile the file, which needs no TensorFlow and leaves no `__pycache__` beside it."""
+    """Compile the file, which needs no TensorFlow and leaves no `__pycache__` next to it."""
     if path.is_file() and not os.access(path, os.R_OK):
         raise InputError(f"{path.name} may not be read by this user: give the right with `chmod u+r`")
     if not path.is_file() or path.suffix != ".py":
@@ -86,12 +86,12 @@ def _compiled(path: Path) -> CodeType:
 
 
 def _builder_class(path: Path, code: CodeType) -> Any:
-    """Run the file and return its builder, which TFDS's catalogue does not get to know."""
+    """Run the file and return its builder, without registering it in TFDS's catalogue."""
     import tensorflow_datasets as tfds
 
     module = ModuleType(MODULE)
     module.__file__ = str(path)
-    sys.modules[MODULE] = module  # TFDS finds a builder's file, and the checksums beside it, through its module
+    sys.modules[MODULE] = module  # TFDS finds a builder's file, and the checksums next to it, by its module
     with tfds.core.registered.skip_registration():
         exec(code, vars(module))
     classes = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == MODULE]
@@ -101,25 +101,25 @@ def _builder_class(path: Path, code: CodeType) -> Any:
         raise InputError(f"{path.name} must define exactly one tfds.core.GeneratorBasedBuilder and defines {names}")
     (builder,) = builders
     builder.pkg_dir_path = tfds.core.Path(path.parent)
-    if builder.__name__ == "Builder":  # TFDS's template calls the class so and the file `<name>_dataset_builder.py`
+    if builder.__name__ == "Builder":  # as in TFDS's template, whose file is `<name>_dataset_builder.py`
         builder.name = path.stem.removesuffix(SUFFIX)
     return builder
 
 
 def _splits(builder: Any) -> dict[str, str]:
-    """Return the builder's splits by our names."""
+    """Return our split name → the builder's split name."""
     named = {split_name(split, of=f"builder {builder.name}"): split for split in builder.info.splits}
     return {split: named[split] for split in SPLITS if split in named}
 
 
 def _disk_error(error: BaseException) -> OSError | None:
-    """Return the full, read-only or failing disk behind an error, which TFDS or TensorFlow may have wrapped."""
+    """Return the disk error (full, read-only or failing) that TFDS or TensorFlow may have wrapped in an error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in DISK:
             return OSError(cause.errno, os.strerror(cause.errno), cause.filename)
         cause = cause.__cause__ or cause.__context__
-    for number in DISK:  # TensorFlow's errors have the system's words and no number
+    for number in DISK:  # TensorFlow's errors have the system's message but not its number
         if type(error).__module__.startswith("tensorflow") and os.strerror(number) in str(error):
             return OSError(number, os.strerror(number))
     return None
@@ -127,7 +127,7 @@ def _disk_error(error: BaseException) -> OSError | None:
 
 @contextmanager
 def _errors_placed(path: Path) -> Iterator[None]:
-    """Turn what the file's code raises into one line with the place in the file."""
+    """Turn an exception from the file's code into a one-line message with the file and line."""
     try:
         yield
     except TapelineError:
@@ -137,7 +137,7 @@ def _errors_placed(path: Path) -> Iterator[None]:
         if (disk := _disk_error(error)) is not None:
             raise disk from error
         if isinstance(error, OSError) and not lines:
-            raise  # of the disk, not of the file's code
+            raise  # from the disk, not from the file's code
         from tapeline.ingest.prepare import one_line
 
         place = f"{path.name}, line {lines[-1]}" if lines else path.name

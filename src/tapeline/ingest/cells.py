@@ -1,4 +1,4 @@
-"""The cells of one table column as labels or as numbers; what is neither is named by its row and value."""
+"""Read the cells of one table column as labels or numbers; bad cells are reported with row and value."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tapeline.runtime.errors import InputError
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
 EXACT = 2.0**24
-"""float32 holds every whole number up to here, and then only some."""
+"""float32 represents every integer up to this one, and only some beyond."""
 MEND = "mend the row or drop it"
 USABLE = "a feature needs numbers: integers, floats, decimals, booleans, or text that holds numbers"
 TEXT = (
@@ -27,16 +27,16 @@ ROUNDED = "a whole number that float32 rounds: keep the feature as int64 with `i
 
 @dataclass(frozen=True)
 class Cells:
-    """Some consecutive rows of a column, from a CSV (then they are text) or a Parquet file."""
+    """Consecutive rows of a column, from a CSV (then they are text) or a Parquet file."""
 
     values: pa.Array
     first: int
-    """The number of the first row in the table, counted from 0."""
+    """The first row's number in the table, counted from 0."""
     of: str
     """The table and column, for messages."""
 
     def words(self) -> pa.Array:
-        """Return names or whole numbers as trimmed text. Raises `BadCells` for those missing or blank."""
+        """Return names or integers as trimmed text. Raises `BadCells` for missing or blank ones."""
         check_words(self.values.type, self.of)
         self._refuse_missing()
         words = pc.utf8_trim_whitespace(pc.cast(self._decoded(), pa.string()))
@@ -44,10 +44,10 @@ class Cells:
         return words
 
     def numbers(self) -> NDArray[np.float32]:
-        """Return float32.
+        """Return the values as float32.
 
-        Raises `BadCells` for a value that is missing, no number, or not finite as float32, and for a whole number that
-        float32 would round: of a decimal fraction one expects that, of a count or an identifier not.
+        Raises `BadCells` for a value that is missing, not a number, or not finite as float32, and for an integer that
+        float32 would round: that is expected of a decimal fraction, but not of a count or an identifier.
         """
         numbers = self._cast(pa.float64(), "is no number", is_number)
         with np.errstate(over="ignore"):
@@ -57,7 +57,7 @@ class Cells:
         return result
 
     def integers(self) -> NDArray[np.int64]:
-        """Return int64. Raises `BadCells` for a value that is missing or no whole number of 64 bits."""
+        """Return the values as int64. Raises `BadCells` for a value that is missing or not a 64-bit integer."""
         result: NDArray[np.int64] = self._cast(pa.int64(), "is no whole number of 64 bits", is_integer)
         return result
 
@@ -75,7 +75,7 @@ class Cells:
                 and not pc.all(pc.match_substring_regex(values, "^-?[0-9]+$")).as_py()
             ):
                 raise pa.ArrowInvalid("Arrow would read hexadecimal digits too")
-            # An integer that float64 cannot hold is rounded here; whether float32 holds it is asked of the original.
+            # Integers that float64 cannot hold are rounded here; `_refuse_rounded` compares the originals with float32.
             return np.asarray(pc.cast(values, kind, safe=kind == pa.int64()).to_numpy(zero_copy_only=False))
         except pa.ArrowInvalid:
             bad = np.array([not good(value) for value in values.to_pylist()])
@@ -115,14 +115,14 @@ class Cells:
 
 
 def check_words(kind: Any, of: str) -> None:
-    """Raise `InputError` for a column type that holds neither names nor whole numbers."""
+    """Raise `InputError` for a column type that holds neither names nor integers."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
         raise InputError(f"{of} is {kind}: names or whole numbers are needed here")
 
 
 def check_numbers(kind: Any, of: str) -> None:
-    """Raise `InputError` for a column type that no number can be made of."""
+    """Raise `InputError` for a column type that cannot be converted to numbers."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     types = pa.types
     numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind)
@@ -140,15 +140,15 @@ def is_number(value: object) -> bool:
 
 
 def is_integer(value: object) -> bool:
-    """Return whether a value is a whole number of 64 bits."""
+    """Return whether a value is a 64-bit integer."""
     whole = _whole(value, points=True)
     return whole is not None and -(2**63) <= whole < 2**63
 
 
 def _whole(value: Any, *, points: bool = False) -> int | None:
-    """Return text of digits, or a number, as a Python integer, which has no limit; None for what is not whole.
+    """Return digits as text, or a number, as an unbounded Python integer; None if the value is not an integer.
 
-    points: whether 5.0, as a number, is whole.
+    points: whether a float such as 5.0 counts as an integer.
     """
     if isinstance(value, str):
         text = value.strip()

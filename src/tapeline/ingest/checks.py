@@ -1,4 +1,4 @@
-"""What examples must be, whatever source they come from, before a byte of them is written."""
+"""Check examples, from any source, before any of them is written."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from tapeline.runtime.errors import InputError
 
 
 def check(examples: Examples, features: Mapping[str, Feature]) -> None:
-    """Raise `InputError` for a wrong shape or dtype, a label outside its classes, a value that is not finite."""
+    """Raise `InputError` for a wrong shape or dtype, a label outside its classes, or a non-finite value."""
     for name, feature in features.items():
         values = examples.columns[name]
         if values.shape[1:] != feature.shape or values.dtype != np.dtype(feature.dtype):

@@ -1,4 +1,4 @@
-"""A table's feature that looks like class ids although no `label` says so."""
+"""Detect a table's feature that looks like class ids although there is no `label`."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 1000
-"""Distinct values beyond which a feature is no label."""
+"""Distinct values above which a feature is no label."""
 
 
 class LooksLikeIds:
-    """Follow one scalar feature: does it hold 0, 1, 2, ... or 1, 2, 3, ... without a gap, each several times?"""
+    """Checks whether a scalar feature holds 0, 1, 2, ... or 1, 2, 3, ... without a gap, each several times."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -18,7 +18,7 @@ class LooksLikeIds:
         self._rows = 0
 
     def add(self, values: NDArray[np.float32]) -> None:
-        """Take more values."""
+        """Add more values."""
         if self._distinct is None:
             return
         self._rows += len(values)
@@ -27,7 +27,7 @@ class LooksLikeIds:
             self._distinct = None
 
     def notes(self) -> Iterator[str]:
-        """Yield a line if it does."""
+        """Yield a line if the feature looks like class ids."""
         ids = sorted(self._distinct or ())
         if len(ids) < 2 or self._rows < 2 * len(ids) or ids[0] > 1 or ids[-1] - ids[0] != len(ids) - 1:
             return

@@ -1,9 +1,9 @@
-"""Columns on disk: `.npy` files that are written in pieces.
+"""Write columns to disk: `.npy` files that are written in pieces.
 
     with ColumnWriter(path, Feature((28, 28, 1), "uint8")) as column:
         column.append(images)            # uint8, (any number, 28, 28, 1)
 
-So a column may be larger than memory.
+So a column can be larger than memory.
 """
 
 import io
@@ -18,7 +18,7 @@ from tapeline.dataset.columns import Feature
 
 
 class ColumnWriter:
-    """Append pieces of a column to a new `.npy` file, whose header gets the final count at the end."""
+    """Appends pieces of a column to a new `.npy` file and writes the final count into its header at the end."""
 
     def __init__(self, path: Path, feature: Feature) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,13 +39,13 @@ class ColumnWriter:
                 self._file.write(_header(self._feature, self.examples))
 
     def append(self, values: NDArray[Any]) -> None:
-        """Write more examples: (any number, *feature shape), of the feature's dtype."""
+        """Write more examples: shape (any number, *feature shape), with the feature's dtype."""
         self._file.write(np.ascontiguousarray(values, self._feature.dtype).data)
         self.examples += len(values)
 
 
 def _header(feature: Feature, examples: int) -> bytes:
-    """Return the header that `np.save` writes. NumPy pads it, so that its length does not depend on the count."""
+    """Return the header that `np.save` writes. NumPy pads it, so its length does not depend on the count."""
     header = io.BytesIO()
     descr = np.lib.format.dtype_to_descr(np.dtype(feature.dtype).newbyteorder("<"))
     shape = (examples, *feature.shape)

@@ -1,6 +1,6 @@
-"""Whether an example of `val` or `test` is also in `train`, by a hash of what it is predicted from.
+"""Find examples of `val` or `test` that are also in `train`, by a hash of their input features.
 
-Labels do not count: the same picture under two labels is in both splits all the same.
+Labels do not count: the same image with two labels is a duplicate nevertheless.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ NAMED = 3
 
 
 class Duplicates:
-    """Take examples, and say which held-out ones were also trained on. Costs 8 bytes and its key an example."""
+    """Collects examples and reports held-out ones that are also in `train`. Costs 8 bytes plus the key per example."""
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
         self._features = [name for name in features if not features[name].classes] or list(features)
@@ -25,7 +25,7 @@ class Duplicates:
         self._keys: dict[str, list[NDArray[np.bytes_]]] = defaultdict(list)
 
     def add(self, examples: Examples) -> None:
-        """Take more examples of one split."""
+        """Add more examples of one split."""
         if not len(examples.keys):
             return
         rows = [np.ascontiguousarray(examples.columns[name]) for name in self._features]

@@ -1,12 +1,12 @@
-"""Fractions of a table's rows as `test`, and as `val` where every stratum shall have its share.
+"""Split off fractions of a table's rows as `test` and, with strata, as `val`.
 
     cut = Fractions(test=0.2, validation=0.1)
     cut.places(range(5), keys)           # 0, 1 or 2 for each row: SPLITS[place]
 
-SHA-256 decides, of the key (or content) of each row. Without strata, rows that are added leave the others where they
-are; `validation` is then cut by the stage, out of what `test` leaves. With strata, the rows of each stratum with the
-lowest numbers are taken, copies of a row all or none, to the nearest row that this allows; a row that is added can then
-move another. Their order in the table moves none.
+The SHA-256 of each row's key (or content) decides. Without strata, added rows do not move others, and the stage takes
+`validation` from the rows that `test` leaves. With strata, the rows with the lowest hashes in each stratum are taken,
+copies of a row all or none, to the nearest possible count; an added row can then move another. The order of the rows
+in the table has no effect.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ TRAIN, VAL, TEST = map(SPLITS.index, ("train", "val", "test"))
 
 
 class Keys:
-    """The keys of all rows of a table as two numbers each: one for `test`, one for `validation` of the rest."""
+    """Two hashes of each row's key: one for `test`, one for `validation` of the rest."""
 
     def __init__(self) -> None:
         self._test: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
@@ -34,20 +34,19 @@ class Keys:
 
     @property
     def test(self) -> NDArray[np.uint64]:
-        """By which rows become `test`, of shape (rows,)."""
+        """The hashes that decide which rows become `test`, shape (rows,)."""
         return np.concatenate(self._test)
 
     @property
     def validation(self) -> NDArray[np.uint64]:
-        """By which rows become `val`, of shape (rows,)."""
+        """The hashes that decide which rows become `val`, shape (rows,)."""
         return np.concatenate(self._validation)
 
 
 class Fractions:
     """How to cut a table.
 
-    strata: the stratum of every row, where each shall have its share, of shape (rows,); `keys` are then those of
-    the same rows.
+    strata: the stratum of every row, shape (rows,), for a stratified split; `keys` are then of the same rows.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Fractions:
             self._assigned = _stratified(strata, keys, test, validation)
 
     def places(self, rows: Sequence[int], keys: Sequence[str]) -> NDArray[np.int64]:
-        """Return the place in `SPLITS` of each row, given by its number and its key."""
+        """Return the index in `SPLITS` of each row, given the row numbers and keys."""
         if self._assigned is not None:
             assigned: NDArray[np.int64] = self._assigned[np.asarray(rows)].astype(np.int64)
             return assigned
@@ -67,7 +66,7 @@ class Fractions:
 
 
 def _test_keys(keys: Iterable[str]) -> list[str]:
-    """Return other texts than the keys alone: the validation cut of the rest is then independent of this one."""
+    """Return texts that differ from the keys, so that the later validation split is independent of this one."""
     return [f"test {key}" for key in keys]
 
 
@@ -84,7 +83,7 @@ def _stratified(strata: NDArray[np.int64], keys: Keys, test: float, validation: 
 
 
 def _lowest(rows: NDArray[np.int64], by: NDArray[np.uint64], fraction: float) -> NDArray[np.int64]:
-    """Return about a fraction of `rows`: those of the lowest numbers, and all that share a number or none of them."""
+    """Return about a fraction of `rows`, those with the lowest hashes; rows with equal hashes stay together."""
     ordered = rows[np.argsort(by[rows], kind="stable")]
     counts = np.append(np.flatnonzero(np.diff(by[ordered], prepend=by[ordered[:1]])), len(rows))
     counts = np.append(0, counts)

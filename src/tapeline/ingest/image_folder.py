@@ -1,7 +1,7 @@
 """A folder `<split>/<class>/<image>` as a source: TFDS's `ImageFolder` layout, decoded by Pillow. No TensorFlow here.
 
-Every image is turned as its EXIF tag says and becomes uint8 of the size asked for: RGB, transparency dropped, unless
-all of them are grey, which gives one channel. Pillow resizes 8-bit images in integers: the same bytes everywhere.
+Every image is rotated according to its EXIF tag and becomes uint8 of the configured size: RGB without transparency, or
+one channel if all images are grey. Pillow resizes 8-bit images in integer arithmetic: the same bytes on every machine.
 An example's key is the image's path in the folder.
 """
 
@@ -55,7 +55,7 @@ def read(settings: ImageFolderSource, folder: Path) -> Source:
 
 
 def _listed(folder: Path) -> Sequence[_File]:
-    """Return the images of every split, ordered by split and path. Names that begin with a dot are passed over."""
+    """Return the images of every split, ordered by split and path, ignoring names that start with a dot."""
     entries = []
     for split in _inside(folder, folder, folders=True):
         name = split_name(split.name, of=f"image folder {folder.name} (<split>/<class>/<image>)")
@@ -81,7 +81,7 @@ def _inside(folder: Path, root: Path, *, folders: bool) -> list[Path]:
             raise InputError(
                 f"{_shown(path, root)} is a link to {path.readlink()}, where nothing is: mend or remove it"
             )
-        if not (path.is_dir() or path.is_file()):  # reading a FIFO would wait for ever
+        if not (path.is_dir() or path.is_file()):  # reading a FIFO would block forever
             raise InputError(f"{_shown(path, root)} is a FIFO, a socket or a device, and no file: remove it")
         if path.is_dir() != folders:
             what = "a folder where images are" if path.is_dir() else "a file where folders are"
@@ -94,7 +94,7 @@ def _shown(path: Path, folder: Path) -> str:
 
 
 def _surveyed(folder: Path, entries: Sequence[_File], notes: list[str]) -> tuple[int, dict[str, str]]:
-    """Return the number of channels that suits all images, and the SHA-256 of each by its key."""
+    """Return the number of channels that fits all images, and the SHA-256 of each image by key."""
     hashes: dict[str, str] = {}
     damaged = []
     grey = True
@@ -132,7 +132,7 @@ def _examples(
 
 
 def _pixels(folder: Path, entry: _File, sha256: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Return one image as uint8 of `shape` (height, width, channels), resized bilinearly where it has another size."""
+    """Return one image as uint8 of `shape` (height, width, channels), resized bilinearly if its size differs."""
     height, width, channels = shape
     shown, content = _shown(folder / entry.key, folder), _content(folder, entry)
     if hashlib.sha256(content).hexdigest() != sha256:

@@ -1,6 +1,6 @@
-"""A dataset that was ingested elsewhere, as another project of the same repository has it, as a source.
+"""A dataset that another project, such as one of the same repository, has ingested, as a source.
 
-An example has no key: messages name its place in its split, and the validation cut goes by its content.
+Examples have no keys: messages name their position in the split, and the validation split goes by content.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, pi
 
 
 def read(settings: IngestedSource, folder: Path) -> Source:
-    """Open the folder. Raises `InputError` when it is no dataset or its bytes are not the recorded ones."""
+    """Open the folder. Raises `InputError` if it is not a dataset or its bytes are not the recorded ones."""
     dataset = Dataset.open(folder)
     dataset.verify()
     kept = chosen_features(dataset.features, settings.columns, of=f"dataset {dataset.name}")

@@ -1,8 +1,8 @@
-"""Whether a JPEG's pixels are those that were encoded. libjpeg makes up what is damaged, and Pillow does not say so.
+"""Detect damaged JPEGs: libjpeg makes up the pixels of damaged parts, and Pillow does not report it.
 
-Compressed data have no checksum. What can be seen is the structure, and whether the data are exactly as long as the
-picture asks for: bytes behind them must change nothing, and their own last ones must change something. Damage after
-which the decoder comes out at the very same place is not seen.
+Compressed data have no checksum. What can be checked is the structure, and whether the data are exactly as long as the
+image needs: bytes appended to them must change nothing, and their own last bytes must change something. Damage after
+which the decoder ends at the same position is not detected.
 """
 
 import io
@@ -14,30 +14,30 @@ from PIL import Image
 START, END, SCAN, STUFFED = b"\xff\xd8", 0xD9, 0xDA, 0x00
 RESTARTS = range(0xD0, 0xD8)
 KNOWN = {*range(0xC0, 0xFF)} - {0xC8, *RESTARTS}
-"""Markers that stand between scans: frames, tables, comments, what applications add."""
+"""Markers allowed between scans: frames, tables, comments, application data."""
 FRAMES = {0xC0, 0xC1}
-"""Markers of pictures that one scan can hold as a whole."""
+"""Frame markers of images that a single scan can hold completely."""
 FILLERS = (b"\x00" * 512, b"\x55\xaa" * 256, b"\xfe\x7f" * 256)
-"""Contents for bytes that must not matter."""
+"""Replacement for bytes that must not matter."""
 TAIL = 8
-"""Bytes at the end of the data that are replaced, which hold the picture's last blocks."""
+"""Bytes to replace at the end of the data, which hold the image's last blocks."""
 
 
 @dataclass
 class _Structure:
-    """Where the parts of a JPEG are that matter here."""
+    """The positions of the relevant parts of a JPEG."""
 
     ends: list[int]
-    """Of all stretches of compressed data, each between two markers."""
+    """The ends of all stretches of compressed data, each between two markers."""
     frame: int | None = None
-    """Of the header with the picture's size, where it is one that a single scan can hold."""
+    """The header with the image's size, if a single scan can hold the image."""
     scans: int = 0
     last: int = 0
-    """Where the last of these stretches begins."""
+    """The start of the last stretch."""
 
 
 def damage(content: bytes) -> str:
-    """Return what is wrong with a JPEG that decodes, in a few words; empty for what seems whole, and for no JPEG.
+    """Return in a few words what is wrong with a JPEG that decodes; empty if it seems intact or is not a JPEG.
 
     Takes the time of up to eight decodings.
     """
@@ -55,16 +55,16 @@ def damage(content: bytes) -> str:
         early = found.last + (cut - found.last) // 4
         if not _differ(whole[:cut] + filler + whole[last:] for filler in FILLERS) and _differ(
             whole[:early] + filler + whole[early + TAIL :] for filler in FILLERS
-        ):  # else it is a plain area, whose tables have no other word than the one for "as before"
+        ):  # otherwise a uniform area, whose tables have no code but the one for "as before"
             return "its compressed data go on where the picture has ended"
     return ""
 
 
 def _structure(content: bytes) -> _Structure:
-    """Return where the parts are. Raises `ValueError`, in a few words, for a structure that is none."""
+    """Return the positions of the parts. Raises `ValueError`, in a few words, for an invalid structure."""
     place, found = 2, _Structure([])
     while True:
-        while content[place : place + 2] == b"\xff\xff":  # a marker may be preceded by any number of these
+        while content[place : place + 2] == b"\xff\xff":  # any number of fill bytes may precede a marker
             place += 1
         if place + 2 > len(content):
             raise ValueError("it has no end marker")
@@ -84,7 +84,7 @@ def _structure(content: bytes) -> _Structure:
 
 
 def _ends(content: bytes, place: int) -> Iterator[int]:
-    """Yield the ends of compressed data: at each marker that restarts the decoder, and at the first other one."""
+    """Yield the ends of compressed data: at each restart marker, and at the first other marker."""
     restarts = 0
     while (place := content.find(b"\xff", place)) >= 0:
         kind = content[place + 1] if place + 1 < len(content) else END
@@ -101,13 +101,13 @@ def _ends(content: bytes, place: int) -> Iterator[int]:
 
 
 def _filled(content: bytes, ends: list[int], filler: bytes) -> bytes:
-    """Return the JPEG with bytes behind each stretch of compressed data."""
+    """Return the JPEG with `filler` inserted after each stretch of compressed data."""
     starts = [0, *ends]
     return filler.join(content[start:end] for start, end in zip(starts, [*ends, len(content)], strict=True))
 
 
 def _with_whole_blocks(content: bytes, frame: int) -> bytes:
-    """Return the JPEG of the size that its blocks have: those that reach over the edge are seen, too."""
+    """Return the JPEG with its size rounded up to whole blocks, so that blocks beyond the edge are decoded too."""
     components = content[frame + 9]
     factors = content[frame + 11 : frame + 10 + 3 * components : 3]
     sizes = []
@@ -124,7 +124,7 @@ def _differ(contents: Iterator[bytes]) -> bool:
 
 
 def _is_plain(content: bytes) -> bool:
-    """Return whether all pixels are the same: whatever bits follow may then say "as before"."""
+    """Return whether all pixels are equal: any bits that follow may then mean "as before"."""
     try:
         with Image.open(io.BytesIO(content)) as image:
             return all(len(set(band.getextrema())) == 1 for band in image.split())

@@ -1,4 +1,4 @@
-"""Classes of a table's label column: ids are kept as they are, names are sorted and numbered."""
+"""Classes of a table's label column: ids are kept, names are sorted and numbered."""
 
 import re
 from collections.abc import Iterable
@@ -16,11 +16,11 @@ WHOLE = re.compile(r"-?[0-9]+")
 
 @dataclass(frozen=True)
 class Classes:
-    """The class names; the class id of a name is its place."""
+    """The class names; a name's class id is its index."""
 
     names: tuple[str, ...]
     ids: bool
-    """Whether the column holds the ids themselves, not names."""
+    """Whether the column holds ids instead of names."""
 
     def encode(self, words: pa.Array) -> NDArray[np.int64]:
         """Return the class ids of a text column of labels."""
@@ -29,9 +29,9 @@ class Classes:
 
 
 def find_classes(labels: Iterable[str], *, of: str) -> Classes:
-    """Return the classes that a column's distinct values stand for.
+    """Return the classes of a column, given its distinct values.
 
-    Raises `InputError` for ids that are not 0, 1, 2, ... without a gap, and for a column of numbers that are no ids.
+    Raises `InputError` for ids that are not 0, 1, 2, ... without a gap, and for numbers that are not ids.
     """
     names = sorted(labels)
     if names and all(WHOLE.fullmatch(name) for name in names):

@@ -1,7 +1,7 @@
-"""Whether a download can begin, asked before TFDS begins it.
+"""Check that a host is reachable before TFDS starts a download.
 
-TFDS repeats a failed connection ten times with growing pauses: without a network that takes minutes. A host that
-answers at all is left to TFDS, however slow the download then is.
+TFDS retries a failed connection ten times with growing pauses: without a network that takes minutes. Any answer
+passes the check, however slow the download is then.
 """
 
 import threading
@@ -11,10 +11,10 @@ DEADLINE = 8.0
 
 
 def unreachable(url: str, *, deadline: float = DEADLINE) -> str | None:
-    """Return why no answer came from the host of an http(s) address within `deadline` seconds, or None when one came.
+    """Return why the host of an http(s) URL gave no answer within `deadline` seconds, or None if it did.
 
-    Asked with `requests`, as TFDS downloads, so that proxies and certificates are the same. An answer of 5xx is none:
-    a proxy without a network gives it. Addresses of other schemes are not asked.
+    Uses `requests`, as TFDS does, so that proxies and certificates are the same. A 5xx status does not count as an
+    answer, because a proxy without a network returns it. URLs of other schemes are not checked.
     """
     if urlsplit(url).scheme not in {"http", "https"}:
         return None
@@ -24,7 +24,7 @@ def unreachable(url: str, *, deadline: float = DEADLINE) -> str | None:
         nonlocal reason
         reason = _answer(url, deadline)
 
-    # Neither name resolution nor a list of dead addresses honours a timeout: the thread may stay behind.
+    # Neither name resolution nor trying several dead addresses honours a timeout: the thread may outlive this call.
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     thread.join(deadline)
@@ -37,5 +37,5 @@ def _answer(url: str, timeout: float) -> str:
     try:
         with requests.get(url, stream=True, timeout=timeout) as response:
             return f"HTTP status {response.status_code}" if response.status_code >= 500 else ""
-    except (requests.RequestException, ValueError) as error:  # ValueError: a name that is none
+    except (requests.RequestException, ValueError) as error:  # ValueError: an invalid host name
         return type(error).__name__

@@ -1,4 +1,4 @@
-"""How an image file becomes pixels, in training data and in what is predicted: one code, so that both see the same."""
+"""Turn image files into pixels, by the same code for training data and for prediction."""
 
 import warnings
 from collections.abc import Iterator
@@ -13,32 +13,30 @@ from tapeline.runtime.errors import InputError
 GREY = {"1", "L", "LA"}
 COLOUR = {"P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""Channels → Pillow's name."""
+"""Channels → Pillow's mode."""
 
 
 @contextmanager
 def decoded(file: IO[bytes], shown: str) -> Iterator[Image.Image]:
-    """Yield an opened image of 8 bits a channel. Raises `InputError` with `shown` for what cannot be decoded."""
+    """Yield an opened image with 8 bits per channel. Raises `InputError`, naming `shown`, if it cannot be decoded."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # damaged metadata and large images: what matters is whether it decodes
+            warnings.simplefilter("ignore")  # damaged metadata and large images: only decoding matters
             with Image.open(file) as image:
                 _refuse_deep(image, shown)
                 yield image
     except (InputError, MemoryError):
         raise
-    except (
-        Exception
-    ) as error:  # each format's reader raises what it happens to: a ValueError, an IndexError, a KeyError
+    except Exception as error:  # Pillow's format readers raise anything: ValueError, IndexError, KeyError
         if isinstance(error, OSError) and error.errno in files.DISK_ERRORS:
             raise
-        # The memory address of the buffer, which Pillow prints, says nothing.
+        # Drop the buffer's memory address, which Pillow prints.
         reason = " ".join(str(error).split("<_io")[0].split())
         raise InputError(f"{shown} is not an image that can be decoded ({reason}): replace or remove it") from None
 
 
 def upright(image: Image.Image, channels: int) -> Image.Image:
-    """Return an image turned as its EXIF tag says, with 1 (grey), 3 (RGB) or 4 (RGBA) channels of 8 bits."""
+    """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB) or 4 (RGBA) channels of 8 bits."""
     turned = ImageOps.exif_transpose(image)
     if "transparency" in turned.info:
         turned = turned.convert("RGBA")
@@ -46,7 +44,7 @@ def upright(image: Image.Image, channels: int) -> Image.Image:
 
 
 def _refuse_deep(image: Image.Image, shown: str) -> None:
-    """Raise `InputError` for more than 8 bits a channel: of 16-bit RGB Pillow silently drops the lower 8."""
+    """Raise `InputError` for more than 8 bits per channel: Pillow silently drops the lower 8 bits of 16-bit RGB."""
     if image.mode not in GREY | COLOUR:
         raise InputError(f"{shown} has pixels of type {image.mode}: save it with 8 bits a channel")
     for tile in getattr(image, "tile", ()):

@@ -1,4 +1,4 @@
-"""TFDS's own preparation of a dataset, with its waiting for a network bounded."""
+"""Prepare a dataset with TFDS, with a bound on its wait for the network."""
 
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from tapeline.runtime.progress import Report
 def prepare(builder: Any, *, downloads: Path, bring: str, report: Report) -> None:
     """Download and prepare into the builder's `data_dir`, which must not hold this version yet.
 
-    `bring` says how to do without the network. Raises `InputError` when a host cannot be reached, `RunError` when a
-    download fails later. What else goes wrong (the builder's own code, the disk) goes through as it is.
+    bring: how to do without the network, for messages. Raises `InputError` if a host cannot be reached, `RunError` if
+    a download fails later. Other errors (from the builder's code or the disk) propagate unchanged.
     """
     _keep_quiet(builder)
     _ask_hosts_first(builder, bring, report)
@@ -25,32 +25,32 @@ def prepare(builder: Any, *, downloads: Path, bring: str, report: Report) -> Non
     except tfds.download.DownloadError as error:
         raise RunError(f"{one_line(error)} {bring}") from error
     except OSError as error:
-        if error.errno is None and isinstance(error, FileNotFoundError):  # what the builder's examples name
+        if error.errno is None and isinstance(error, FileNotFoundError):  # a file named in the builder's examples
             raise InputError(f"{builder.name}: an example names a file that is not there: {one_line(error)}") from error
-        if error.errno is None:  # of `requests` or of TFDS itself, not of the disk
+        if error.errno is None:  # from `requests` or TFDS itself, not from the disk
             raise RunError(f"{builder.name} could not be downloaded or prepared: {one_line(error)}; {bring}") from error
         raise
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error's text, which in TFDS may be many lines, as one of at most 300 characters."""
+    """Return an error's message, which in TFDS may have many lines, as one line of at most 300 characters."""
     lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
     if lines and lines[0].startswith("Failed to encode example"):
-        lines = lines[-1:]  # between the two stands the whole example
+        lines = lines[-1:]  # the whole example is in between
     text = " ".join(lines) or type(error).__name__
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 
 def _keep_quiet(builder: Any) -> None:
-    """Drop TFDS's bars (a stage's log is no terminal) and its two lines that name a folder of this machine."""
+    """Turn off TFDS's progress bars (a stage's log is not a terminal) and its two lines with a path of this machine."""
     tfds.disable_progress_bar()
     builder._log_download_bytes = builder._log_download_done = lambda: None
 
 
 def _ask_hosts_first(builder: Any, bring: str, report: Report) -> None:
-    """Have the builder's download manager ask each host once, before the first download from it.
+    """Make the builder's download manager check each host once, before the first download from it.
 
-    TFDS offers no hook there. `_download` is what it calls for a file that is neither cached nor brought by hand.
+    TFDS has no hook for this. It calls `_download` for a file that is neither cached nor provided manually.
     """
     make_manager = builder._make_download_manager
     asked: set[str] = set()

@@ -1,4 +1,4 @@
-"""Telling how many examples are done: to the flow a few times a second, to people every few seconds."""
+"""Report how many examples are done: to the flow a few times a second, on standard error every few seconds."""
 
 import sys
 import time
@@ -9,11 +9,11 @@ from tapeline.runtime.progress import Report
 REPORTED = 0.3
 """Seconds between two reports."""
 PRINTED = 10.0
-"""Seconds between two lines. A dataset that is read sooner needs none."""
+"""Seconds between two printed lines. A dataset that is read faster needs none."""
 
 
 class ExampleCounter:
-    """Count examples, report them and, when reading takes long, print a line now and then."""
+    """Counts examples, reports the count and, if reading takes long, prints a line now and then."""
 
     def __init__(self, report: Report, total: int | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._report, self._total, self._clock = report, total, clock
@@ -33,7 +33,7 @@ class ExampleCounter:
             print(f"{self._done:,}{of} examples", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
-        """Report the final count, which is then the total."""
+        """Report the final count as the total."""
         self._total = self._done
         self._tell()
 

@@ -1,4 +1,4 @@
-"""What is said about data that are taken all the same: constant columns, odd classes. Each is one line."""
+"""One-line notes about data that are accepted nevertheless: constant columns, odd classes."""
 
 import unicodedata
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ NAMED = 3
 
 
 def named(names: Sequence[str]) -> str:
-    """Return the first few names and how many there are, as in `3 (a, b, c)`."""
+    """Return the number of names and the first few of them, as in `3 (a, b, c)`."""
     return f"{len(names):,} ({', '.join(names[:NAMED])}{', ...' if len(names) > NAMED else ''})"
 
 
@@ -31,7 +31,7 @@ def alike(classes: Sequence[str]) -> Iterator[str]:
 
 
 def unlearned(feature: str, kind: Feature, statistics: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for classes that a held-out split has and `train` has not."""
+    """Yield a line for classes that are in a held-out split but not in `train`."""
     if not kind.classes or "train" not in statistics:
         return
     train = statistics["train"][feature]["counts"]
@@ -43,7 +43,7 @@ def unlearned(feature: str, kind: Feature, statistics: Mapping[str, Any]) -> Ite
 
 
 class Constants:
-    """Follow the columns of scalar and vector features, to say which never change."""
+    """Tracks the columns of scalar and vector features, to report which ones are constant."""
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
         self._followed = [name for name, kind in features.items() if len(kind.shape) <= 1 and not kind.classes]
@@ -52,7 +52,7 @@ class Constants:
         self._examples: Counter[str] = Counter()
 
     def add(self, examples: Examples) -> None:
-        """Take more examples."""
+        """Add more examples."""
         for name in self._followed if len(examples.keys) else ():
             values = examples.columns[name]
             first = self._first.setdefault(name, values[0].copy())
@@ -61,7 +61,7 @@ class Constants:
             self._examples[name] += len(values)
 
     def notes(self) -> Iterator[str]:
-        """Yield a line for each feature with columns that hold one value, where there is more than one example."""
+        """Yield a line for each feature with constant columns, if there is more than one example."""
         for name in self._followed:
             if self._examples[name] < 2:
                 continue

@@ -1,4 +1,4 @@
-"""What every kind of source gives: the columns' types and the examples.
+"""What every kind of source provides: the column types and the examples.
 
     source.features                      # {"image": Feature((8, 8, 1), "uint8"), "label": ...}
     for examples in source.examples:
@@ -27,16 +27,16 @@ NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
 
 @dataclass(frozen=True)
 class Examples:
-    """Some consecutive examples of one split: a key each, and the columns, (examples, *feature shape)."""
+    """Consecutive examples of one split: their keys, and columns of shape (examples, *feature shape)."""
 
     split: str
     keys: Sequence[str]
     columns: Mapping[str, NDArray[Any]]
     own_keys: bool = True
-    """Whether the keys are the source's own, by which the validation cut goes; else they are places, for messages."""
+    """Whether the keys are the source's, for the validation split; otherwise they are positions, for messages."""
 
     def select(self, chosen: NDArray[np.bool_], split: str) -> "Examples":
-        """Return the chosen examples, in order, as examples of `split`."""
+        """Return the selected examples, in order, as examples of `split`."""
         keys = [key for key, take in zip(self.keys, chosen, strict=True) if take]
         return Examples(split, keys, {name: values[chosen] for name, values in self.columns.items()}, self.own_keys)
 
@@ -46,21 +46,21 @@ class Source:
     """An opened source. `examples` can be iterated once."""
 
     origin: Mapping[str, Any]
-    """What `dataset.json` says about where the data came from: no time, no place on this machine."""
+    """The origin of the data for `dataset.json`, without times or paths of this machine."""
     features: Mapping[str, Feature]
     splits: tuple[str, ...]
-    """The splits that the source says it has; each must turn out to hold examples."""
+    """The declared splits; each must turn out to have examples."""
     examples: Iterable[Examples]
     total: int | None = None
-    """How many examples there are in all, where that is known beforehand."""
+    """The total number of examples, if known beforehand."""
     validation_cut: bool = False
-    """Whether `val` is cut already as the settings' `validation` asks, so that the stage must not cut another."""
+    """Whether the source already applied the `validation` setting, so that the stage must not split again."""
     notes: list[str] = field(default_factory=list)
-    """What people are to be told, one line each. Complete when all examples were read."""
+    """Notes for the user, one line each. Complete once all examples have been read."""
 
 
 def piece(features: Mapping[str, Feature]) -> int:
-    """Return how many examples are held at a time: at most `PIECE_BYTES`, at most `PIECE_EXAMPLES`, at least one."""
+    """Return how many examples to hold at a time: at most `PIECE_BYTES`, at most `PIECE_EXAMPLES`, at least one."""
     size = sum(math.prod(feature.shape) * np.dtype(feature.dtype).itemsize for feature in features.values())
     return max(1, min(PIECE_EXAMPLES, PIECE_BYTES // max(size, 1)))
 
@@ -81,7 +81,7 @@ def chosen_features(available: Iterable[str], columns: tuple[str, ...] | None, *
 
 
 def split_name(name: str, *, of: str) -> str:
-    """Return `train`, `val` or `test` for a source's own word; `validation` is `val`, any other an `InputError`."""
+    """Return `train`, `val` or `test` for a source's split name; `validation` is `val`, any other an `InputError`."""
     if name == "validation":
         return "val"
     if name not in SPLITS:

@@ -1,8 +1,8 @@
-"""The validation cut: which examples of `train` become `val`, as a pure function of each example's key or content.
+"""The validation split: which examples of `train` become `val`, as a pure function of each example's key or content.
 
-Whatever else is in the dataset, an example stays on its side, and a larger fraction only adds to a smaller one. Where
-the source has no keys of its own, the content decides: a place would be another's as soon as an example is added. So
-the same content is on one side, however often it is there.
+An example stays on its side whatever else is in the dataset, and a larger fraction only adds examples to `val`. If the
+source has no keys, the content decides, because positions change as soon as an example is added. So copies of an
+example are always on the same side.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from tapeline.ingest.source import Examples
 
 
 def held_out(keys: Sequence[str], fraction: float) -> NDArray[np.bool_]:
-    """Return for each key whether it goes to `val`: its SHA-256, read as a number in [0, 1), is below `fraction`.
+    """Return for each key whether it goes to `val`: whether its SHA-256, as a number in [0, 1), is below `fraction`.
 
     >>> held_out(["0", "1", "2", "3"], 0.5).tolist()
     [True, True, False, True]
@@ -33,10 +33,10 @@ def numbers(keys: Sequence[str]) -> NDArray[np.uint64]:
 
 
 def contents(columns: Mapping[str, NDArray[Any]], features: Mapping[str, Feature]) -> list[str]:
-    """Return a key for each example that says what is in it: a SHA-256 over its values, feature by feature by name.
+    """Return a key for each example from its content: a SHA-256 over its values, in the order of feature names.
 
-    columns: feature → values of shape (examples, *feature shape). A class counts by its name, because its id is
-    another one as soon as a class is added. Little-endian, so that every machine has the same keys.
+    columns: feature → values of shape (examples, *feature shape). Classes are hashed by name, because ids change as
+    soon as a class is added. Values are little-endian, so that keys are the same on every machine.
     """
     digests = [hashlib.sha256() for _ in range(len(next(iter(columns.values()))))]
     for name, values in sorted(columns.items()):
@@ -54,7 +54,7 @@ def contents(columns: Mapping[str, NDArray[Any]], features: Mapping[str, Feature
 
 
 def cut(examples: Examples, fraction: float, features: Mapping[str, Feature]) -> Iterator[Examples]:
-    """Yield examples of `train` as those that stay and those that move to `val`; any other split as it came."""
+    """Yield the examples of `train` that stay and those that move to `val`; yield other splits unchanged."""
     if examples.split != "train" or fraction == 0.0:
         yield examples
         return

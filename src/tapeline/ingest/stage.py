@@ -1,8 +1,8 @@
-"""Stage 1: read a source, check its examples, cut off `val`, write the columns and their index.
+"""Stage 1: read a source, check its examples, split off `val`, write the columns and their index.
 
     ingest("digits", settings, project=folder, out=folder / "data/digits", work=folder / ".tapeline/ingest/digits")
 
-The bytes written depend on the source and the settings only: no time, host or path of this machine is among them.
+The bytes written depend only on the source and the settings, not on time, host or paths of this machine.
 """
 
 from collections import Counter
@@ -39,8 +39,8 @@ def ingest(
     """Write `out/<split>/<feature>.npy` and `out/dataset.json`, or leave `out` as it was.
 
     `project` is the folder that `settings.needs` is relative to; `work` keeps downloads and prepared TFDS data.
-    Prints what is read, how many examples there are, and where they are written.
-    Raises `InputError` for settings or data that cannot be used. An `OSError` (a full or read-only disk) goes through.
+    Prints what is read, the number of examples, and where they are written.
+    Raises `InputError` for unusable settings or data. An `OSError` (a full or read-only disk) propagates.
     """
     needs = _existing(name, settings.needs, project)
     what = settings.name if isinstance(settings, TfdsSource) else settings.needs
@@ -65,7 +65,7 @@ def ingest(
 
 @contextmanager
 def opened(settings: IngestSettings, needs: Path, *, work: Path, report: Report = silent) -> Iterator[Source]:
-    """Yield the source that the settings name. Only the two that read TFDS data import TensorFlow."""
+    """Yield the source that the settings describe. Only the two TFDS sources import TensorFlow."""
     if isinstance(settings, TableSource):
         from tapeline.ingest import table
 
@@ -99,7 +99,7 @@ def _existing(name: str, needs: str, project: Path) -> Path:
 
 
 def _check_splits(name: str, source: Source, settings: IngestSettings) -> None:
-    """Only a builder's dataset may lack `train`, for recipes that draw what they learn from."""
+    """Check the splits. Only a builder may lack `train`, for recipes that generate their training data."""
     validation = settings.validation
     if "train" not in source.splits and not (isinstance(settings, BuilderSource) and source.splits):
         there = ", ".join(source.splits) or "none"
@@ -122,9 +122,9 @@ def _check_counts(name: str, source: Source, counts: Mapping[str, int], validati
 
 
 def _write_columns(source: Source, folder: Path, validation: float, report: Report, notes: list[str]) -> Counter[str]:
-    """Write every column and return the number of examples in each split. Adds what is to be said to `notes`."""
+    """Write every column and return the number of examples in each split. Appends messages to `notes`."""
     constants = Constants(source.features)
-    # One split shares nothing with another, and need not be hashed.
+    # A single split has no duplicates in another one, so hashing is skipped.
     duplicates = Duplicates(source.features) if validation or len(source.splits) > 1 else None
     counts: Counter[str] = Counter()
     counter = ExampleCounter(report, source.total)

@@ -1,4 +1,4 @@
-"""What a column holds, as `dataset.json` has it."""
+"""Statistics of a column for `dataset.json`."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from tapeline.dataset.statistics import class_counts, moments
 
 
 def describe(path: Path, feature: Feature) -> dict[str, Any]:
-    """Return `counts` per class of a label column, else `min`, `max`, `mean` and population `std` over all values."""
+    """Return `counts` per class for a label column, else `min`, `max`, `mean` and population `std` of all values."""
     if feature.classes:
         return {"counts": class_counts(path, len(feature.classes)).tolist()}
     found = moments(path)

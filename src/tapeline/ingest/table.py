@@ -1,8 +1,8 @@
-"""A CSV or Parquet file as a source: streamed in record batches, never held as a whole. No TensorFlow here.
+"""A CSV or Parquet file as a source: streamed in record batches, never fully in memory. No TensorFlow here.
 
-Features are float32, the label and what `integers` names int64. A CSV cell is read as text first, so that a mistake is
-named by its value, column and row. The test and validation cuts go by the `key` column where one is named, else by the
-row's content, so that neither added nor sorted rows change them.
+Features are float32; the label and the features in `integers` are int64. CSV cells are first read as text, so that a
+bad one can be reported with value, column and row. The test and validation splits go by the `key` column if there is
+one, otherwise by the row's content, so that neither adding nor sorting rows changes them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ Wanted = Mapping[str, str | tuple[str, ...]]
 
 
 def read(settings: TableSource, path: Path) -> Source:
-    """Open a table. Raises `InputError` for a column that is not there and, if there is a label, for its bad values."""
+    """Open a table. Raises `InputError` for a missing column and, if there is a label, for its bad values."""
     table = _Table(path)
     sha256 = files.sha256(path)
     names = chosen_features(settings.features, settings.columns, of=f"table {path.name}")
@@ -69,7 +69,7 @@ def read(settings: TableSource, path: Path) -> Source:
 
 
 def _splits(found: tuple[str, ...], settings: TableSource) -> tuple[str, ...]:
-    """Return the splits of the table's own column, or those that the fractions make."""
+    """Return the splits in the table's split column, or those that the fractions create."""
     cut = {"test": settings.test, "val": settings.validation if settings.stratify is not None else 0.0}
     return tuple(split for split in SPLITS if split in found or cut.get(split))
 
@@ -77,7 +77,7 @@ def _splits(found: tuple[str, ...], settings: TableSource) -> tuple[str, ...]:
 def _fractions(
     table: "_Table", settings: TableSource, decoder: "_Decoder", features: Mapping[str, Feature]
 ) -> Fractions | None:
-    """Return how the table is cut, if it is. Strata need all rows once, before the first is written."""
+    """Return how to split the table, if at all. Strata need a pass over all rows before the first is written."""
     if settings.stratify is None:
         return Fractions(test=settings.test, validation=0.0) if settings.test else None
     ids: dict[str, int] = {}
@@ -96,7 +96,7 @@ def _fractions(
 
 
 def _unchanged(examples: Iterator[Examples], path: Path, sha256: str) -> Iterator[Examples]:
-    """Yield all examples, then hash the file again: `InputError` where it is not what was recorded."""
+    """Yield all examples, then hash the file again. Raises `InputError` if it has changed."""
     yield from examples
     if files.sha256(path) != sha256:
         raise InputError(f"{path.name} changed while it was read: ingest again when nothing writes to it")
@@ -104,7 +104,7 @@ def _unchanged(examples: Iterator[Examples], path: Path, sha256: str) -> Iterato
 
 @dataclass(frozen=True)
 class _Rows:
-    """Some consecutive rows of a table."""
+    """Consecutive rows of a table."""
 
     batch: pa.RecordBatch
     first: int
@@ -131,10 +131,10 @@ class _Table:
         _readable(path)
         with self._reading():
             self._schema = self._open_csv(None).schema if self._csv else parquet.read_schema(path)
-            self._names = self._schema.names  # decoded here
+            self._names = self._schema.names  # decoding may fail
 
     def require(self, columns: Iterable[str]) -> None:
-        """Raise `InputError` for a column that the table has not got, or has got twice."""
+        """Raise `InputError` for a column that the table lacks or has more than once."""
         known = ", ".join(repr(name) if name.strip() != name else " ".join(name.split()) for name in self._names)
         for column in columns:
             if self._names.count(column) != 1:
@@ -144,24 +144,24 @@ class _Table:
                 raise InputError(f"{self.path.name} has {what} {column!r}: it has {known}{remedy}")
 
     def check_type(self, column: str, check: Callable[[Any, str], None]) -> None:
-        """Have `check` raise `InputError` for a Parquet column's type. In a CSV every cell is text at first."""
+        """Apply `check` to a Parquet column's type, to raise `InputError`. CSV cells are all text at first."""
         if not self._csv:
             check(self._schema.field(column).type, f"{self.path.name}: column {column!r}")
 
     def rows(self, columns: Iterable[str]) -> Iterator[_Rows]:
-        """Yield the rows of some columns, from the first to the last."""
+        """Yield all rows of the given columns, in order."""
         chosen = list(dict.fromkeys(columns))
         first = 0
         with self._reading():
             for batch in self._open_csv(chosen) if self._csv else self._open_parquet(chosen):
-                batch.validate(full=not self._csv)  # Arrow takes text of a Parquet file as it is, UTF-8 or not
+                batch.validate(full=not self._csv)  # Arrow does not check that text in a Parquet file is UTF-8
                 yield _Rows(batch, first, self.path.name)
                 first += batch.num_rows
 
     def _open_csv(self, columns: list[str] | None) -> Any:
         return csv.open_csv(
             self.path,
-            # One thread: only then does an error say which row is malformed.
+            # A single thread: only then do errors name the malformed row.
             read_options=csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
             convert_options=csv.ConvertOptions(
                 include_columns=columns,
@@ -169,12 +169,12 @@ class _Table:
                 strings_can_be_null=True,
                 null_values=[""],
             ),
-            # Else a newline inside quotes is refused or not by where a block happens to end.
+            # Otherwise a newline inside quotes is accepted or refused depending on where a block ends.
             parse_options=csv.ParseOptions(newlines_in_values=True),
         )
 
     def _open_parquet(self, columns: list[str]) -> Any:
-        # Without these two a whole row group, which may be the whole file, is read at once.
+        # Without the first two options, a whole row group, possibly the whole file, is read at once.
         file = parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20, page_checksum_verification=True)
         return file.iter_batches(PARQUET_ROWS, columns=columns)
 
@@ -187,7 +187,7 @@ class _Table:
         except MemoryError:
             raise self._unreadable(ValueError("it asks for more memory than there is")) from None
         except OSError as error:
-            if error.errno is None:  # Arrow's word for a file that was cut, not the system's for a disk that failed
+            if error.errno is None:  # from Arrow for a truncated file, not from the system for a failed disk
                 raise self._unreadable(error) from None
             raise
 
@@ -199,7 +199,7 @@ class _Table:
 
 
 def _readable(path: Path) -> None:
-    """Raise `InputError` for a file that this user may not read; Arrow's own error does not name it."""
+    """Raise `InputError` for a file that this user may not read; Arrow's error does not name the file."""
     try:
         path.open("rb").close()
     except PermissionError:
@@ -218,7 +218,7 @@ def _type(columns: str | tuple[str, ...], classes: Classes | None, *, whole: boo
 
 @dataclass(frozen=True)
 class _Decoder:
-    """How rows become features."""
+    """Converts rows to features."""
 
     wanted: Wanted
     label: str | None
@@ -230,7 +230,7 @@ class _Decoder:
         return [column for feature in self.wanted.values() for column in _columns(feature)]
 
     def values(self, rows: _Rows, bad: Collected) -> dict[str, NDArray[Any]]:
-        """Return the features of some rows. Bad cells are added to `bad`; then features may be missing."""
+        """Return the features of some rows. Adds bad cells to `bad`; features may then be missing."""
         values: dict[str, NDArray[Any]] = {}
         for name, of in self.wanted.items():
             parts: list[NDArray[Any]] = []
@@ -248,7 +248,7 @@ class _Decoder:
 
 @dataclass(frozen=True)
 class _Survey:
-    """What must be known of all rows before the first is written."""
+    """What must be known about all rows before the first is written."""
 
     rows: int | None
     splits: tuple[str, ...]
@@ -256,7 +256,7 @@ class _Survey:
 
 
 def _survey(table: _Table, label: str | None, split: str | None) -> _Survey:
-    """Read the label and the split column once, where there is one."""
+    """Read the label and the split column once, if there are any."""
     columns = [column for column in (label, split) if column is not None]
     if not columns:
         return _Survey(None, ("train",), None)
@@ -301,7 +301,7 @@ def _examples(
         if bad.full:
             break
         if bad.count:
-            continue  # for the other bad cells
+            continue  # to collect the other bad cells
         for name, looks in unsaid.items():
             looks.add(values[name])
         examples = Examples("train", keys, values, own_keys=key is not None)

@@ -1,8 +1,8 @@
-"""A TFDS dataset by name as a source: looked for where it may be prepared already, else downloaded and prepared.
+"""A TFDS dataset by name as a source: used if it is already prepared, otherwise downloaded and prepared.
 
-Looked for in `TFDS_DATA_DIR`, `~/tensorflow_datasets` and the work folder. To bring a dataset to a machine without a
-network: copy `<name>/<config>/<version>/` from one of these places on a machine that ran `tfds build <name>`, or put
-the raw files into `<work>/tfds/downloads/manual/`.
+The places searched are `TFDS_DATA_DIR`, `~/tensorflow_datasets` and the work folder. For a machine without a network,
+copy `<name>/<config>/<version>/` from one of these places on a machine that ran `tfds build <name>`, or put the raw
+files into `<work>/tfds/downloads/manual/`.
 """
 
 import difflib
@@ -22,14 +22,14 @@ from tapeline.runtime.progress import Report
 
 
 def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:
-    """Open a dataset of the catalogue, preparing it first where it is nowhere on this machine.
+    """Open a dataset of the catalogue, preparing it first if it is not on this machine.
 
     Raises `InputError` for an unknown name, config, version or split, for a feature that cannot be a column, and,
-    within seconds, without a network. A slow download is not cut off.
+    within seconds, without a network. A slow download does not time out.
     """
     own = work / "tfds"
     builder = _prepared(settings.name, _brought()) or _known(settings.name, own)
-    startup.tensorflow()  # seconds, so a wrong name is told before
+    startup.tensorflow()  # takes seconds, so a wrong name is reported before
     if not _is_prepared(builder):
         tfds_reader.check_features(builder, settings.columns)
         _download(builder, settings.name, own, report)
@@ -41,19 +41,19 @@ def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:
 
 
 def _brought() -> list[Path]:
-    """Return the folders in which a user keeps prepared TFDS data, the one that was asked for first."""
+    """Return the folders in which a user keeps prepared TFDS data, with `TFDS_DATA_DIR` first."""
     asked = os.environ.get("TFDS_DATA_DIR")
     return [*([Path(asked).expanduser()] if asked else []), Path.home() / "tensorflow_datasets"]
 
 
 def _prepared(name: str, folders: list[Path]) -> Any | None:
-    """Return the builder over the first folder that holds the dataset."""
+    """Return the builder for the first folder that holds the dataset."""
     for folder in folders:
         if folder.is_dir():
             try:
                 builder = _builder(name, folder)
             except tfds.core.DatasetNotFoundError:
-                continue  # data without code is found by its files, and these are not here
+                continue  # a dataset without code is found by its files, which are not here
             except Exception as error:
                 raise _unusable(name, error) from None
             if _is_prepared(builder):
@@ -66,7 +66,7 @@ def _is_prepared(builder: Any) -> bool:
 
 
 def _known(name: str, folder: Path) -> Any:
-    """Return the catalogue's builder, which would prepare below `folder`."""
+    """Return the catalogue's builder, set up to prepare in `folder`."""
     try:
         return _builder(name, folder)
     except tfds.core.DatasetNotFoundError:
@@ -92,7 +92,7 @@ def _download(builder: Any, name: str, folder: Path, report: Report) -> None:
         prepare(builder, downloads=downloads, bring=bring, report=report)
     except (TapelineError, OSError):
         raise
-    except AssertionError as error:  # TFDS's way to say that files must be fetched by hand
+    except AssertionError as error:  # TFDS's signal that files must be downloaded manually
         raise InputError(f"TFDS dataset {name!r}: {one_line(error)}") from error
     except Exception as error:
         raise RunError(f"TFDS could not prepare {name!r}: {one_line(error)}") from error

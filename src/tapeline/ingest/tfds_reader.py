@@ -1,7 +1,7 @@
-"""Prepared TFDS data as a source: which features can be columns, and their examples in TFDS's stored order.
+"""Prepared TFDS data as a source: which features can be columns, and the examples in TFDS's stored order.
 
-TFDS stores no keys, and its order is another one as soon as an example is added. So messages name an example by its
-place in its split, and the validation cut goes by its content.
+TFDS stores no keys, and its order changes as soon as an example is added. So messages name an example by its position
+in the split, and the validation split goes by content.
 """
 
 import re
@@ -26,7 +26,7 @@ def read(
 ) -> Source:
     """Open a prepared builder's data; `splits` maps our splits to TFDS split expressions.
 
-    Raises `InputError` for a split that is not there and for a chosen feature that is no number of one fixed shape.
+    Raises `InputError` for a missing split and for a selected feature that is not numeric with one fixed shape.
     """
     of = f"TFDS dataset {builder.name}"
     available = _flat(builder.info.features, of)
@@ -43,17 +43,17 @@ def read(
 
 
 def check_features(builder: Any, columns: tuple[str, ...] | None) -> None:
-    """Raise `InputError` for what `read` would refuse in the features; also of a builder that is not prepared yet."""
+    """Raise `InputError` for features that `read` would refuse; works before the builder is prepared."""
     of = f"TFDS dataset {builder.name}"
     if builder.info.features is None:
-        return  # some say them only when they are prepared
+        return  # some builders have them only once prepared
     available = _flat(builder.info.features, of)
     for name in chosen_features(available, columns, of=of):
         _type(name, available[name], of)
 
 
 def _flat(features: Any, of: str, prefix: str = "") -> dict[str, Any]:
-    """Return the features by name, those of nested dictionaries as `outer/inner`."""
+    """Return the features by name; nested ones are named `outer/inner`."""
     if not isinstance(features, tfds.features.FeaturesDict):
         raise InputError(
             f"{of} has no named features: write a builder of your own that gives a dictionary (`source: builder`)"
@@ -114,8 +114,8 @@ def _examples(datasets: Mapping[str, Any], features: Mapping[str, Feature]) -> I
 
 
 def _next(batches: Any, kept: Any, split: str, place: int, features: Mapping[str, Feature]) -> Any:
-    """Return the next batch, or None at the end. Raises `InputError` for an example that cannot be one of a batch."""
-    import tensorflow as tf  # here: its import is noisy, and this module is imported before it
+    """Return the next batch, or None at the end. Raises `InputError` for an example that cannot be read or batched."""
+    import tensorflow as tf  # here: the import is noisy, and this module may be imported before it
 
     try:
         return next(batches, None)
@@ -133,17 +133,17 @@ def _next(batches: Any, kept: Any, split: str, place: int, features: Mapping[str
 _NAMES = re.compile(
     r"\[\[.*|\[Op:.*|\{\{.*?\}\}|Error in user-defined function.*?: (?=Iterator)|Iterator::[\w:]+: ", re.DOTALL
 )
-"""TensorFlow's names of the operations, functions and iterators on the way to an error."""
+"""The names of operations, functions and iterators in a TensorFlow error."""
 
 
 def _reason(error: Any, names: Sequence[str]) -> str:
-    """Return what TensorFlow says. names: the features in the order of its components."""
+    """Return TensorFlow's reason. names: the features in the order of its components."""
     text = _NAMES.sub("", error.message)
     return str(one_line(ValueError(re.sub(r"component (\d+)", lambda found: f"{names[int(found[1])]!r}", text))))
 
 
 def _inner(example: Any, name: str) -> Any:
-    """Return a feature of a nested example; a name with `/` may also be that of one feature."""
+    """Return a feature of a nested example; a single feature's name may contain `/` too."""
     if name in example:
         return example[name]
     outer, _, rest = name.partition("/")

@@ -1,1 +1,1 @@
-"""Text and arrays that somebody else may have written: whatever is wrong with them is one line."""
+"""Parse untrusted text and arrays: any fault is reported in one line."""

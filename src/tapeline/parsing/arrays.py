@@ -1,7 +1,7 @@
-"""NumPy files that somebody else may have written: whatever is wrong with one is one `ValueError` in one line.
+"""Read untrusted NumPy files: any fault is one `ValueError` with a one-line message.
 
-No pickles, and no memory before the header is known to be true: `.npy` files are mapped, and what an archive would
-unpack to is counted first, because a few megabytes can say that they are gigabytes.
+Pickles are refused, and memory is allocated only after the header is checked: `.npy` files are mapped, and an archive's
+unpacked size is summed first, because a few megabytes can claim to be gigabytes.
 """
 
 import math
@@ -19,25 +19,25 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, plain
 
 MOST_UNPACKED = 2**30
-"""Bytes that an archive may unpack to: it is held in memory as a whole. An `.npy` file is not."""
+"""Bytes that an archive may unpack to, because it is held in memory as a whole; an `.npy` file is not."""
 KINDS = "biufcSU"
-"""Of a dtype: truth values, numbers, bytes and text of a fixed length."""
+"""Allowed dtype kinds: booleans, numbers, bytes and text of a fixed length."""
 MOST_AXES = 32
-"""What every NumPy takes."""
+"""What every NumPy version supports."""
 MOST_EMPTY = 10**6
-"""Examples of which none has a value."""
+"""Largest dimension of an array without elements."""
 HEADER = 10_000
-"""Bytes of a header; beyond, NumPy takes it for an attack on Python's parser."""
+"""Bytes of a header; NumPy refuses longer ones as an attack on Python's parser."""
 
 
 class NotArrays(ValueError):
-    """Why a file holds no array that can be used, in one line."""
+    """The one-line reason why a file holds no usable array."""
 
 
 def mapped(path: Path) -> NDArray[Any]:
     """Return the array of an `.npy` file, memory-mapped and read-only.
 
-    Raises `NotArrays`, `InputError` for what is no regular file, and `OSError`.
+    Raises `NotArrays`, `InputError` for anything but a regular file, and `OSError`.
     """
     with files.opened(path) as file:
         shape, _, dtype = _header(file)
@@ -58,10 +58,10 @@ def members(path: Path) -> list[str]:
 
 
 def unpacked(path: Path, names: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an `.npz` archive by name: those of `names` that it has, or all.
+    """Return the arrays of an `.npz` archive by name: all of them, or those in `names` that it has.
 
-    Raises `NotArrays`, also for members of these names that are no arrays or would unpack to more than
-    `MOST_UNPACKED`; `InputError` for what is no regular file; `OSError`.
+    Raises `NotArrays`, also for requested members that are not arrays or would unpack to more than `MOST_UNPACKED`;
+    `InputError` for anything but a regular file; `OSError`.
     """
     with files.opened(path) as file, _refused(), zipfile.ZipFile(file) as archive:
         listed = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
@@ -76,14 +76,14 @@ def unpacked(path: Path, names: Collection[str] | None = None) -> dict[str, NDAr
 
 
 def storable(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that NumPy files hold: TensorFlow's text, which is Python objects, as bytes of a fixed length."""
+    """Return an array that NumPy files can hold: TensorFlow's text, an object array, becomes fixed-length bytes."""
     if values.dtype != object:
         return values
     return np.array([one.encode() if isinstance(one, str) else one for one in values.flat], "S").reshape(values.shape)
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
-    """Return one array, for which no more memory is taken than its member says that it has."""
+    """Return one array, allocating no more memory than the archive lists for its member."""
     if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         how = "encrypted" if info.flag_bits & 1 else f"compressed by the method {info.compress_type}"
         raise NotArrays(f"{info.filename} is {how}, which NumPy does not write")
@@ -93,12 +93,12 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
             raise NotArrays(f"{info.filename} has {info.file_size} bytes, and says {dtype}{_shown(shape)}")
     with archive.open(info) as member:
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-        member.read()  # to the end, where the checksum is compared
+        member.read()  # to the end, where the checksum is verified
     return array
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, order and dtype of an `.npy` header. Raises `NotArrays`, for structures and objects too."""
+    """Return shape, order and dtype of an `.npy` header. Raises `NotArrays`, also for structured and object dtypes."""
     with _refused():
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0)):
@@ -122,10 +122,10 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """Make one error of all that NumPy and `zipfile` raise: a header is a Python literal, and can fail as any code."""
+    """Turn whatever NumPy and `zipfile` raise into `NotArrays`: a header is a Python literal and can raise anything."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that Python 2 wrote it
+            warnings.simplefilter("ignore")  # the file may be from Python 2
             yield
     except (NotArrays, InputError):
         raise

@@ -1,7 +1,7 @@
-"""JSON that somebody else may have written or altered: whatever is wrong with it is one `ValueError` in one line.
+"""Parse untrusted JSON: any fault is one `ValueError` with a one-line message.
 
-Python's reader takes more than other programs do, and than the code behind it can use: numbers that are not finite,
-text that has no UTF-8, nesting that ends in a `RecursionError`.
+Python's parser accepts more than other programs do, and more than our code can use: non-finite numbers, text that
+UTF-8 cannot encode, nesting that ends in a `RecursionError`.
 """
 
 import json
@@ -12,21 +12,21 @@ from typing import Any, NoReturn
 from tapeline.runtime.errors import plain
 
 DEEPEST = 100
-"""Lists and mappings inside one another. Nothing of ours has ten."""
+"""Levels of nested lists and mappings. None of our files has ten."""
 DIGITS = 300
-"""Of a whole number: more do not fit a float."""
+"""Digits of an integer: more do not fit in a float."""
 HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half of a character beyond 16 bits, which alone is none."""
+"""Half of a surrogate pair, which is no character by itself."""
 
 
 class NotJson(ValueError):
-    """Why a text is no JSON that can be used, in one line."""
+    """The one-line reason why a text is not usable JSON."""
 
 
 def parsed(content: bytes | str, *, finite: bool = True) -> Any:
     """Return the value of a JSON text in UTF-8. Raises `NotJson`.
 
-    finite: refuse NaN and infinities, which JSON has not and Python writes.
+    finite: refuse NaN and infinities, which Python writes although JSON lacks them.
     """
     hooks: dict[str, Any] = {"parse_constant": _refuse, "parse_float": _float, "parse_int": _int} if finite else {}
     try:
@@ -46,7 +46,7 @@ def parsed(content: bytes | str, *, finite: bool = True) -> Any:
 
 
 def mapping(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
-    """Return the value of a JSON text that is an object. Raises `NotJson`, for another value too."""
+    """Return the value of a JSON text that is an object. Raises `NotJson`, also for any other value."""
     value = parsed(content, finite=finite)
     if not isinstance(value, dict):
         raise NotJson("not an object")
@@ -71,7 +71,7 @@ def _int(word: str) -> int:
 
 
 def _depth(value: Any) -> int:
-    """Return how deep a value is nested, as far as one level beyond what is allowed."""
+    """Return how deeply a value is nested, counting at most one level beyond the limit."""
     level, depth = [value], 0
     while level and depth <= DEEPEST + 1:
         inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))

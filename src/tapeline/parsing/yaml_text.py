@@ -1,6 +1,6 @@
-"""YAML that somebody else may have written: whatever is wrong with it is one `ValueError` in one line, soon.
+"""Parse untrusted YAML: any fault is one `ValueError` with a one-line message, raised early.
 
-A text is looked through before anything is made of it, so that aliases cannot make gigabytes of a few hundred bytes.
+The text is scanned before any value is created, so that aliases cannot expand a few hundred bytes to gigabytes.
 """
 
 import itertools
@@ -16,23 +16,23 @@ from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEv
 from tapeline.runtime.errors import plain
 
 DEEPEST = 100
-"""Lists and mappings inside one another. Nothing of ours has ten."""
+"""Levels of nested lists and mappings. None of our files has ten."""
 MOST = 1_000_000
-"""Values, those that an alias repeats counted each time. The largest `dvc.lock` of the gallery has a hundredth."""
+"""Values, counting each repetition by an alias. The largest `dvc.lock` of the gallery has a hundredth of this."""
 LARGEST = 10**300
-"""Whole numbers of more digits do not fit a float, and cannot be told either."""
+"""Larger integers do not fit in a float, and are too long to print."""
 
 PYTHON = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
-"""What a constructor raises for a value that is none: a thirteenth month, text that is no base 64."""
+"""What a constructor raises for an invalid value: a thirteenth month, text that is not base 64."""
 
 
 class NotYaml(ValueError):
-    """Why a text is no YAML that can be used, in one line."""
+    """The one-line reason why a text is not usable YAML."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(plain(reason))
         self.where = f", line {line}" if line else ""
-        """For behind the file's name."""
+        """To append to the file's name."""
 
 
 def parsed(content: bytes | str) -> Any:
@@ -61,7 +61,7 @@ def _reader() -> YAML:
 
 
 class _Constructor(SafeConstructor):
-    """Says at which line a value is none."""
+    """Reports the line of an invalid value."""
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:
@@ -74,7 +74,7 @@ class _Constructor(SafeConstructor):
 
 
 def _check_size(events: Iterable[Any]) -> None:
-    """Raise `NotYaml` for a text that is nested too deep, or has too many values once its aliases are replaced."""
+    """Raise `NotYaml` for a text that is nested too deeply, or has too many values once aliases are expanded."""
     sizes: dict[str, int] = {}
     opened: list[tuple[str | None, int]] = []
     count = 0
@@ -102,7 +102,7 @@ def _check_size(events: Iterable[Any]) -> None:
 
 
 def _check_kinds(value: Any) -> None:
-    """Raise `NotYaml` for what JSON has nothing like: bytes, sets, keys that are lists, text that is no UTF-8."""
+    """Raise `NotYaml` for values without a JSON equivalent: bytes, sets, list keys, text that UTF-8 cannot encode."""
     seen: set[int] = set()
     waiting = [value]
     while waiting:

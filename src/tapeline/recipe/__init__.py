@@ -1,4 +1,4 @@
-"""What a user writes: the models, losses and optimizers, and one step of each kind.
+"""What a user writes: models, losses, optimizers, and one training and one evaluation step.
 
 from tapeline.recipe import RecipeParams, Supervised, field
 """

@@ -1,4 +1,4 @@
-"""AutoGraph for the user's functions alone: ours are traced as they are written, which is faster and blames right."""
+"""AutoGraph for the user's functions only: ours are traced as written, which is faster and keeps error lines right."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import tensorflow as tf
 
 
 def convert(function: Any) -> Any:
-    """Return a user's function as AutoGraph sees it, so that Python `if` and `for` over tensors work in a graph.
+    """Return a user's function converted by AutoGraph, so that Python `if` and `for` over tensors work in a graph.
 
-    Call this outside of any graph: inside one, AutoGraph takes over what was chosen for the function around it.
+    Call this outside any graph: inside one, AutoGraph inherits the setting of the enclosing function.
     """
     autograph = tf.__internal__.autograph
     return autograph.tf_convert(function, autograph.control_status_ctx())

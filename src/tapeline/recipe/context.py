@@ -1,4 +1,4 @@
-"""What a step knows besides its batch: the global step and a seed of its own."""
+"""What a step gets besides its batch: the global step and its own seed."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 class Context:
     """The global step and the run's key, both tensors inside a graph.
 
-    step: int64 scalar, 0 at the first step ever.
+    step: int64 scalar, 0 at the first step of the run.
     key: int32, shape (2,), the same for the whole run.
     """
 
@@ -20,14 +20,14 @@ class Context:
     def seed(self) -> tf.Tensor:
         """A stateless seed, int64 of shape (2,): a pure function of (run seed, step).
 
-        Draw several things by `seeds`.
+        Use `seeds` for several draws.
         """
         return tf.random.fold_in(self.key, self.step)
 
     def seeds(self, count: int) -> list[tf.Tensor]:
-        """Return so many stateless seeds of one step, each int64 of shape (2,), unrelated to each other."""
+        """Return `count` stateless seeds for this step, each int64 of shape (2,), independent of each other."""
         return list(tf.unstack(tf.random.split(self.seed, count)))
 
     def fold_in(self, number: int) -> "Context":
-        """Return a context whose seeds are unrelated to this one's."""
+        """Return a context whose seeds are independent of this one's."""
         return Context(self.step, tf.random.fold_in(self.key, number))

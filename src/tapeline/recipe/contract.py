@@ -1,6 +1,6 @@
 """The contract between a recipe and the engine.
 
-A recipe holds models and optimizers in any attribute and says what one step does. The engine finds and
+A recipe holds models and optimizers in any attributes and defines one step. The engine finds and
 tracks every variable, compiles the step into its loop, and owns everything around it.
 """
 
@@ -26,30 +26,30 @@ from tapeline.runtime.errors import InputError
 Batch = Mapping[str, tf.Tensor]
 """Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""
 Metrics = Mapping[str, tf.Tensor | tuple[tf.Tensor, tf.Tensor]]
-"""Name → per-example tensor of shape (batch,), or a pair of scalars (sum, count). Never a mean."""
+"""Name → per-example tensor of shape (batch,), or a pair of scalars (sum, count); never a mean."""
 Columns = Mapping[str, NDArray[Any]]
-"""Feature → all of a split's values, shape (examples, *feature shape), read-only."""
+"""Feature → all values of a split, shape (examples, *feature shape), read-only."""
 
 
 class Recipe(ABC):
-    """Base of every recipe. Implement `build`, `train_step` and `eval_step`; the rest has defaults."""
+    """Base class of every recipe. Implement `build`, `train_step` and `eval_step`; the rest has defaults."""
 
     Params: ClassVar[type[RecipeParams]] = RecipeParams
-    """The recipe's hyperparameters; `self.params` is one of these."""
+    """The type of the recipe's hyperparameters, and of `self.params`."""
     modes: ClassVar[Mapping[str, Sequence[str]]] = {
         "graph": ("float32", "mixed_bfloat16"),
         "xla": ("float32", "mixed_bfloat16"),
         "eager": ("float32", "mixed_bfloat16"),
     }
-    """Compile mode → precisions that the recipe supports. Others are refused in one line."""
+    """Compile mode → precisions that the recipe supports. Others are refused with a one-line message."""
     inputs: Sequence[str] | Mapping[str, Feature | Noise] = ()
-    """What `predict` takes, and with it the exported model: names of features.
+    """The inputs of `predict`, and so of the exported model: names of features.
 
-    Where not all of it are features, `build` sets a dict of name → type:
+    If not all inputs are features, `build` sets a dict of name → type:
     `self.inputs = {"label": self.features["label"], "noise": Noise(100)}`.
     """
     target: ClassVar[str | None] = None
-    """The feature that `predict` foretells."""
+    """The feature that `predict` predicts."""
 
     def __init__(
         self, params: RecipeParams, features: Mapping[str, Feature], statistics: TrainStatistics | None = None
@@ -60,7 +60,7 @@ class Recipe(ABC):
         self._transforms: Mapping[str, Transforms] = {}
         self._accumulate, self._replicas, self._fused = 1, 1, False
         self.batch_size = 1
-        """How many examples a training step has, for recipes that draw them themselves."""
+        """Examples in a training step, for recipes that generate their data."""
         self._context: Context | None = None
         self.updated: set[str] = set()
         """The names of the optimizers that `update` was called with."""
@@ -69,8 +69,8 @@ class Recipe(ABC):
     def statistics(self) -> TrainStatistics:
         """The train split's statistics: `statistics["age"].mean`, `.std`, `.min`, `.max`; `statistics["kind"].counts`.
 
-        A function of the dataset alone, so a constant made of them is the same in each run, resumed or not, and in the
-        exported model. Raises `InputError` for a feature or a train split that is not there.
+        They depend only on the dataset, so a constant computed from them is the same in each run, resumed or not, and
+        in the exported model. Raises `InputError` for an unknown feature or a missing train split.
         """
         if self._statistics is None:
             raise InputError(f"{type(self).__name__} asks for statistics, and was built without a dataset")
@@ -85,7 +85,7 @@ class Recipe(ABC):
         replicas: int = 1,
         fused: bool = False,
     ) -> None:
-        """Take what `params.yaml` says about steps. transforms: by the optimizer's name in `optimizers()`."""
+        """Apply the step settings of `params.yaml`. transforms: by the optimizer's name in `optimizers()`."""
         self.batch_size, self._transforms = batch_size, transforms or {}
         self._accumulate, self._replicas, self._fused = accumulate, replicas, fused
         for layer in layers(self) if fused else ():
@@ -97,7 +97,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def train_step(self, batch: Batch, context: Context) -> Metrics:
-        """Change the state by one step and return what to sum up over the epoch. Graph-traceable."""
+        """Update the state by one step and return the metrics to sum over the epoch. Graph-traceable."""
 
     @abstractmethod
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
@@ -106,22 +106,22 @@ class Recipe(ABC):
     def prepare(self, batch: Batch, context: Context) -> Batch:
         """Add what belongs outside the compiled step: latent noise, crop offsets, coin flips.
 
-        Runs in the input pipeline, for training only. Random and integer work; floating-point arithmetic on
-        features belongs into the step, where every way of reading the data gives the same bits.
+        Runs in the input pipeline, for training only. Use it for random draws and integer work; floating-point
+        arithmetic on features belongs in the step, where results do not depend on how the data are read.
         """
         return batch
 
     def predict(self, inputs: Batch) -> Mapping[str, tf.Tensor]:
-        """Return named outputs of shape (batch, ...) for raw features. What is exported is this function."""
+        """Return named outputs of shape (batch, ...) for raw features. This function is what is exported."""
         raise InputError(
             f"{type(self).__name__} has no `predict`, which validate and export call: add one, or `signatures`"
         )
 
     def served(self, data: Columns) -> Columns:
-        """Return what the exported model is given to record its answers on a split: the features in `inputs`.
+        """Return the inputs for recording the exported model's outputs on a split: the features in `inputs`.
 
-        `Noise` among the inputs is drawn, as many examples as the split has. Override it for a model whose inputs are
-        neither. The same at each call.
+        `Noise` among the inputs is drawn for as many examples as the split has. Override this for a model with other
+        kinds of inputs. Every call must return the same values.
         """
         examples = len(next(iter(data.values())))
         kinds = self.inputs if isinstance(self.inputs, Mapping) else {}
@@ -132,11 +132,11 @@ class Recipe(ABC):
         return {name: drawn[name] if name in drawn else data[name] for name in self.inputs}
 
     def evaluate(self, data: Columns) -> Mapping[str, float]:
-        """Return metrics of a split that no per-example figure can say. Plain Python on the host; none by default."""
+        """Return metrics of a split that are not sums over examples. Plain Python on the host; none by default."""
         return {}
 
     def pictures(self, data: Columns) -> Mapping[str, NDArray[np.uint8]]:
-        """Return pictures to look at after a validation, uint8 of shape (height, width, 1 or 3)."""
+        """Return images to show after a validation, uint8 of shape (height, width, 1 or 3); none by default."""
         return {}
 
     def signatures(self) -> Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]:
@@ -150,7 +150,7 @@ class Recipe(ABC):
         return {"serving_default": tf.function(serve, input_signature=specs)}
 
     def update(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
-        """Transform the gradients as `params.yaml` says for this optimizer, and apply them.
+        """Transform the gradients as set in `params.yaml` for this optimizer, and apply them.
 
         Raises `InputError` for a variable that the loss does not depend on.
         """
@@ -174,7 +174,7 @@ class Recipe(ABC):
                 raise InputError(f"no gradient for {name}: the loss does not depend on it; leave it out of the update")
 
     def optimizers(self) -> dict[str, Any]:
-        """Return the optimizers by name: the attribute, and `attribute.key` for one in a dict or list."""
+        """Return the optimizers by name: the attribute, or `attribute.key` for one in a dict or list."""
         found: dict[str, Any] = {}
         for name, value in vars(self).items():
             items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()

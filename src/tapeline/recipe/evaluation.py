@@ -1,6 +1,6 @@
-"""Measuring a split exactly: sums and counts over every example, the short last batch included.
+"""Measure a split exactly: sums and counts over every example, including the shorter last batch.
 
-Training measures `val` with it, validate measures `test`.
+Training uses it for `val`, validate for `test`.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,8 +21,8 @@ from tapeline.runtime.errors import InputError
 class Evaluation:
     """One recipe's `eval_step` over one split.
 
-    Random draws in `eval_step` are functions of the batch's number, those of the global generators in `evaluate` of the
-    run's seed: every validation draws the same. watch: called before `evaluate`; what it returns is called after.
+    Random draws in `eval_step` depend on the batch number, draws from the global generators in `evaluate` on the run's
+    seed: every validation draws the same. watch: called before `evaluate`; the function it returns is called after.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Evaluation:
         self._columns = dataset.columns(split)
         self._key, self._watch = key, watch
         self.names: list[str] = []
-        """The metrics' names, in the order of the totals; known after the first call."""
+        """The metric names, in the order of the totals; known after the first call."""
         self._converted = convert(recipe.eval_step)
         self._measure: Any = self.step if eager else tf.function(self.step, autograph=False)
 
     def __call__(self) -> dict[str, float]:
-        """Return the metrics' exact means over the split, with what `evaluate` adds."""
+        """Return the exact means of the metrics over the split, and the metrics of `evaluate`."""
         totals: NDArray[np.float64] | float = 0.0
         for number, start in enumerate(range(0, self._examples, self._size)):
             batch = {name: tf.constant(column[start : start + self._size]) for name, column in self._columns.items()}
@@ -55,7 +55,7 @@ class Evaluation:
         return {**means(self.names, np.asarray(totals)), **self.on_host(self._examples)}
 
     def on_host(self, examples: int) -> dict[str, float]:
-        """Return what the recipe's `evaluate` says of the first examples of the split."""
+        """Return the metrics of the recipe's `evaluate` on the first `examples` examples of the split."""
         if type(self._recipe).evaluate is Recipe.evaluate:
             return {}
         keras.utils.set_random_seed(int(self._key[0]))
@@ -70,19 +70,19 @@ class Evaluation:
         return measured
 
     def trace(self) -> Any:
-        """Trace `eval_step` for a whole batch, which is not traced again, and return the concrete function."""
+        """Trace `eval_step` for a full batch, unless traced before, and return the concrete function."""
         specs = {n: tf.TensorSpec((self._size, *c.shape[1:]), c.dtype) for n, c in self._columns.items()}
         measure = tf.function(self.step, autograph=False) if self._measure == self.step else self._measure
         return measure.get_concrete_function(specs, tf.TensorSpec([], tf.int64))
 
     def pictures(self) -> Mapping[str, NDArray[np.uint8]]:
-        """Return what the recipe shows."""
+        """Return the recipe's pictures of the split."""
         return self._recipe.pictures(self._columns)
 
     def in_graph(self) -> Callable[[], tf.Tensor]:
         """Return a graph-traceable function of the same totals, float64 of shape (metrics, 2), from columns in RAM.
 
-        It adds the same batches in the same order. `evaluate` is plain Python and has no place in it.
+        It adds the same batches in the same order. It leaves out `evaluate`, which is plain Python.
         """
         columns = {name: tf.constant(column) for name, column in self._columns.items()}
         whole, rest = divmod(self._examples, self._size)
@@ -107,7 +107,7 @@ class Evaluation:
         return totals
 
     def step(self, batch: Mapping[str, tf.Tensor], number: tf.Tensor) -> tf.Tensor:
-        """Return one batch's (sum, count) of each metric."""
+        """Return each metric's (sum, count) for one batch."""
         step = self._recipe.eval_step if tf.executing_eagerly() else self._converted
         context = Context(number, self._key)
         randomness.seed_states(variables.find(self._recipe).seeds, context)

@@ -1,7 +1,7 @@
-"""TensorFlow's fused kernels for Keras layers that compute the same by many operations.
+"""TensorFlow's fused kernels for Keras layers that take many operations for the same computation.
 
-Keras 3 normalizes a batch by many operations, each of them a pass over the activations; TensorFlow has one kernel for
-the way forward and one for the way back. The formula is the same, rounded elsewhere, so that the last bits differ.
+Keras 3 normalizes a batch in many operations, each a pass over the activations; TensorFlow has one kernel for the
+forward pass and one for the backward pass. The formula is the same but rounds at other points, so the last bits differ.
 """
 
 from typing import Any
@@ -11,13 +11,13 @@ import tensorflow as tf
 
 
 def fuse(layer: keras.Layer) -> None:
-    """Have a layer that has a kernel use it in training; any other, and any other use of it, stays as it is."""
+    """Make a layer use its fused kernel, if it has one, in training; inference and other layers stay unchanged."""
     if type(layer) is keras.layers.BatchNormalization and not layer.renorm and not layer.synchronized:
         layer.call = _batch_normalization(layer)
 
 
 def _batch_normalization(layer: Any) -> Any:
-    """Ioffe and Szegedy 2015, for images of shape (batch, height, width, channels); moments in float32."""
+    """Return a fused `call`: Ioffe and Szegedy 2015, for images (batch, height, width, channels); float32 moments."""
     plain = layer.call
 
     def call(inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
@@ -35,7 +35,7 @@ def _batch_normalization(layer: Any) -> Any:
             is_training=True,
         )
         count = tf.cast(tf.size(inputs) // channels, tf.float32)
-        variance *= (count - 1) / count  # Keras' is the biased one
+        variance *= (count - 1) / count  # Keras uses the biased variance
         for moving, moment in ((layer.moving_mean, mean), (layer.moving_variance, variance)):
             moving.assign(moving * layer.momentum + moment * (1.0 - layer.momentum))
         return tf.cast(outputs, layer.compute_dtype)

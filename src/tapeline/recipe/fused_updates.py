@@ -1,7 +1,7 @@
-"""TensorFlow's fused update kernels for the optimizers that have an exact one: one operation a variable.
+"""TensorFlow's fused update kernels for the optimizers with an exact counterpart: one operation per variable.
 
-Keras computes an update in a dozen operations. The kernels here compute the same formula, rounded elsewhere, so
-that the last bits differ.
+Keras computes an update in a dozen operations. The kernels here compute the same formula but round at other points,
+so the last bits differ.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ _UNFUSED = (
     "use_ema",
     "weight_decay",
 )
-"""Options of Keras' optimizers that the kernels do not have."""
+"""Options of Keras optimizers that the kernels lack."""
 
 
 def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:
-    """Do what `optimizer.apply` does, by kernels. Raises `InputError` for an optimizer that has none."""
+    """Do what `optimizer.apply` does, with fused kernels. Raises `InputError` for an optimizer without one."""
     kernel = _KERNELS.get(type(optimizer))
     if kernel is None:
         known = ", ".join(sorted(kind.__name__ for kind in _KERNELS))
@@ -52,7 +52,7 @@ Update = Callable[[tf.Variable, tf.Tensor, int], None]
 
 
 def _adam(optimizer: Any, rate: tf.Tensor, step: tf.Tensor) -> Update:
-    """Kingma and Ba 2015, in the form of its section 2's last paragraph, as Keras has it."""
+    """Return Adam's update: Kingma and Ba 2015, in the form of section 2, last paragraph, as in Keras."""
     beta_1, beta_2 = (tf.constant(beta, tf.float32) for beta in (optimizer.beta_1, optimizer.beta_2))
     powers = {"beta1_power": tf.pow(beta_1, step), "beta2_power": tf.pow(beta_2, step)}
 

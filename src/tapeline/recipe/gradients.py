@@ -1,4 +1,4 @@
-"""Gradient transforms: pure functions from gradients to gradients, in the order in which `Transforms` lists them."""
+"""Gradient transforms: pure functions from gradients to gradients, in the order of `Transforms`."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def transform(
 ) -> list[tf.Tensor]:
     """Return the gradients after the chosen transforms; same shapes and dtypes.
 
-    seed: int32, shape (2,), only used by the noise.
+    seed: int32, shape (2,), used only for the noise.
     """
     result = list(gradients)
     if transforms.clip_value is not None:

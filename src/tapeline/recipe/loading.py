@@ -1,4 +1,4 @@
-"""From a file to a built recipe; and from an error inside it to the line where it happened."""
+"""Load and build a recipe from its file, and trace an error in it to the line where it happened."""
 
 import importlib.util
 import json
@@ -25,7 +25,7 @@ from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_r
 def load(path: Path) -> type[Recipe]:
     """Return the one concrete `Recipe` that a file defines.
 
-    Raises `InputError` when the file fails to run, or defines none or several.
+    Raises `InputError` if the file fails to run, or defines none or several.
     """
     name = f"tapeline_recipe_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -61,12 +61,12 @@ def build(
 ) -> Recipe:
     """Return a recipe with its models and optimizers created; the same initial weights for the same seed.
 
-    statistics: of the train split, for a recipe that asks for them.
-    Sets the global seeds of Python, NumPy and TensorFlow, and Keras' name counters, on which both depend.
+    statistics: of the train split, for a recipe that uses them.
+    Sets the global seeds of Python, NumPy and TensorFlow, and resets Keras' state and name counters.
     """
     kind = load(path)
     try:
-        # Through JSON, as `params.yaml` is checked: a list is then a tuple's natural form, and a text an integer key's.
+        # Through JSON, as `params.yaml` is checked: lists are then accepted as tuples, and strings as integer keys.
         typed = kind.Params.model_validate_json(json.dumps(dict(params), default=str))
     except pydantic.ValidationError as error:
         first = mistakes_in(error, dict(params))[0]
@@ -86,12 +86,12 @@ def build(
 
 _BOLD = re.compile(r"\x1b\[[0-9;]*m")
 _KERAS = re.compile(r"Exception encountered when calling [^\n]*\n(.*?)(?:\n\s*Arguments received by|\Z)", re.DOTALL)
-"""How Keras wraps what goes wrong in a layer: a sentence, the reason, the arguments."""
+"""How Keras wraps an error in a layer: a sentence, the reason, the arguments."""
 
 
 @contextmanager
 def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
-    """Turn any exception into one line that points at the recipe's own line."""
+    """Turn any exception into a one-line message that names the line in the recipe."""
     try:
         yield
     except TapelineError as error:
@@ -108,14 +108,14 @@ def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
 
 
 def _as_raised(error: BaseException) -> BaseException:
-    """Return our own exception as it was before AutoGraph raised it again with its account of the stack."""
+    """Return our exception as it was before AutoGraph re-raised it with a stack trace in its message."""
     while str(error).startswith("in user code:") and type(error.__context__) is type(error):
         error = error.__context__
     return error
 
 
 def _line_in(path: Path, error: BaseException) -> int | None:
-    """Return the deepest line of `path` in the error's traceback, or in the one that AutoGraph wrote into its text."""
+    """Return the innermost line of `path` in the error's traceback, or in the one AutoGraph put into its message."""
     if isinstance(error, SyntaxError):
         return error.lineno
     own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
@@ -125,7 +125,7 @@ def _line_in(path: Path, error: BaseException) -> int | None:
 
 
 def _describe(error: BaseException) -> str:
-    """Return the exception's type and the line of its text that says what is wrong."""
+    """Return the exception's type and the line of its message that states the cause."""
     text = _BOLD.sub("", str(error))
     if keras_reason := _KERAS.search(text):
         text = keras_reason[1].strip()

@@ -1,4 +1,4 @@
-"""Metrics as (sum, count): added up they stay exact, whatever the batches; never means of means."""
+"""Metrics as (sum, count): their totals are exact for any batch sizes, unlike means of means."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,9 @@ from tapeline.runtime.errors import InputError
 
 
 def sums_and_counts(metrics: Metrics, *, of: str = "loss") -> tuple[list[str], tf.Tensor]:
-    """Return the metrics' names, sorted, and their (sum, count), float64 of shape (metrics, 2).
+    """Return the sorted metric names and their (sum, count), float64 of shape (metrics, 2).
 
-    of: the method that returned them. Raises `InputError` for what is no dict, and for a metric that is neither
+    of: the method that returned them. Raises `InputError` for anything but a dict, and for a metric that is neither
     per-example nor a (sum, count) pair.
     """
     if not isinstance(metrics, Mapping):
@@ -24,13 +24,13 @@ def sums_and_counts(metrics: Metrics, *, of: str = "loss") -> tuple[list[str], t
     pairs = [_pair(name, metrics[name]) for name in names]
     if not pairs:
         return names, tf.zeros([0, 2], tf.float64)
-    # Few operations, because each costs microseconds in every step of a graph: one cast, and counts that are constants.
+    # Few operations, because each costs microseconds in every step of a graph: one cast, and constant counts.
     totals, counts = (tf.cast(tf.stack(column), tf.float64) for column in zip(*pairs, strict=True))
     return names, tf.stack([totals, counts], axis=1)
 
 
 def _pair(name: str, value: Any) -> tuple[tf.Tensor, Any]:
-    """Return (sum, count), the sum as float32 (float64 where it was), the count as a number where it is known."""
+    """Return (sum, count) in float32; the count is a plain number if it is known when tracing."""
     if isinstance(value, tuple):
         total, count = (tf.cast(part, tf.float32) for part in value)
         return total, count
@@ -45,5 +45,5 @@ def _pair(name: str, value: Any) -> tuple[tf.Tensor, Any]:
 
 
 def means(names: list[str], totals: NDArray[np.float64]) -> dict[str, float]:
-    """Return sum / count by name; a metric that counted nothing is left out."""
+    """Return sum / count by name, without metrics whose count is 0."""
     return {name: float(total / count) for name, (total, count) in zip(names, totals, strict=True) if count}

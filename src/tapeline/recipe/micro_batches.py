@@ -1,4 +1,4 @@
-"""The gradient of a large batch from equal micro-batches, whose mean of means is the large batch's mean."""
+"""The gradient of a large batch from equal micro-batches: the mean of their means is the large batch's mean."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ Gradients = Sequence[tf.Tensor]
 Measured = Mapping[str, tf.Tensor]
 """Name → (sum, count), shape (2,)."""
 Step = Callable[[Batch], tuple[Gradients, Measured]]
-"""Tensors of shape (examples, ...) → their mean gradients, and the sums of their metrics."""
+"""Tensors of shape (examples, ...) → mean gradients and metric sums."""
 
 
 def one_after_the_other(step: Step, parts: int) -> Step:
-    """Return a step over `parts` micro-batches in a loop: one micro-batch's memory suffices."""
+    """Return a step over `parts` micro-batches in a loop: it needs the memory of only one."""
 
     def accumulated(batch: Batch) -> tuple[Gradients, Measured]:
         stacked = _cut(batch, parts)
@@ -39,7 +39,7 @@ def one_after_the_other(step: Step, parts: int) -> Step:
 
 
 def side_by_side(step: Step, parts: int) -> Step:
-    """Return a step whose `parts` micro-batches do not wait for each other: in a graph, each may have a core."""
+    """Return a step whose `parts` micro-batches are independent: in a graph, each can run on its own core."""
 
     def replicated(batch: Batch) -> tuple[Gradients, Measured]:
         stacked = _cut(batch, parts)

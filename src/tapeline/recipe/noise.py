@@ -1,4 +1,4 @@
-"""An input of a model that no dataset has: the noise that a generator turns into images."""
+"""A model input that is in no dataset: the noise that a generator turns into images."""
 
 from typing import Any
 
@@ -16,6 +16,6 @@ class Noise:
         self.shape = shape
 
     def draw(self, examples: int, number: int = 0) -> NDArray[Any]:
-        """Return noise for so many examples, the same at each call. number: which of several noise inputs it is."""
+        """Return noise for `examples` examples, the same at each call. number: the index among several noise inputs."""
         drawn: NDArray[np.float32] = tf.random.stateless_normal([examples, *self.shape], [0, number]).numpy()
         return drawn

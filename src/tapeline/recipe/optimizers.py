@@ -1,4 +1,4 @@
-"""Any Keras optimizer by its name, so that `params.yaml` can choose it."""
+"""Any Keras optimizer by name, so that `params.yaml` can choose it."""
 
 import difflib
 from typing import Any
@@ -11,8 +11,8 @@ from tapeline.runtime.errors import InputError
 def optimizer(name: str, learning_rate: Any, **options: Any) -> Any:
     """Return a Keras optimizer.
 
-    name: its class, in any case: "adam", "AdamW", "sgd". learning_rate: a number or a schedule. options: its other
-    arguments. Raises `InputError` for a name or an option that Keras does not have.
+    name: its class, case-insensitive: "adam", "AdamW", "sgd". learning_rate: a number or a schedule. options: other
+    arguments. Raises `InputError` for a name or an option unknown to Keras.
 
     >>> optimizer("sgd", 0.1, momentum=0.9).momentum
     0.9

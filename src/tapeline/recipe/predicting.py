@@ -1,4 +1,4 @@
-"""Running an exported signature over columns: what validate records and export must reproduce."""
+"""Run an exported signature over columns: validate records the outputs, and export must reproduce them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,9 +17,9 @@ DEFAULT = "serving_default"
 def predictions(
     signature: Callable[..., Mapping[str, tf.Tensor]], given: Columns, batch_size: int
 ) -> dict[str, NDArray[Any]]:
-    """Return a signature's outputs for all that is given, in order, by output name; text as bytes.
+    """Return a signature's outputs for all given examples, in order, by output name; text as bytes.
 
-    Raises `InputError` when the signature takes an input that is not given.
+    Raises `InputError` if an input of the signature is not given.
     """
     names = inputs(signature)
     if unknown := sorted(set(names) - set(given)):
@@ -33,5 +33,5 @@ def predictions(
 
 
 def inputs(signature: Any) -> list[str]:
-    """Return the names of a `tf.function`'s inputs, in the order in which it takes them."""
+    """Return the input names of a `tf.function`, in the order of its signature."""
     return [spec.name for spec in tf.nest.flatten(signature.input_signature)]

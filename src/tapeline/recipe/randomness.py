@@ -1,9 +1,9 @@
-"""Draws that take no seed of their own, made functions of (seed, step).
+"""Make random draws without an explicit seed functions of (seed, step).
 
-Keras' layers and `keras.random` draw from seed generators, whose states are variables; `tf.image.random_…` draws from
-stateful operations. Inside a step the engine sets the states; in `prepare`, which tf.data runs ahead and several times
-at once, there is no variable to set, so the states become values. This is the one place that knows private names of
-Keras and TensorFlow for it: `tests/recipe/test_randomness.py` fails when one goes.
+Keras layers and `keras.random` draw from seed generators, whose states are variables; `tf.image.random_…` uses
+stateful operations. Inside a step the engine sets the states. tf.data runs `prepare` ahead and in parallel, where no
+variable can be set, so there the states become values. Only this module uses private names of Keras and TensorFlow for
+this; `tests/recipe/test_randomness.py` fails if one disappears.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,32 +20,32 @@ from tapeline.recipe.context import Context
 from tapeline.runtime.errors import InputError
 
 _STATES = 3
-"""The first of the contexts that seed generators get; 1 is for transforms of gradients and 2 for `prepare`."""
+"""The first `fold_in` number for seed generators; 1 is for gradient transforms and 2 for `prepare`."""
 _IMAGES = 1 << 20
-"""The first of the contexts that image operations get: beyond any number of seed generators."""
+"""The first `fold_in` number for image operations: beyond any number of seed generators."""
 
 
 def keras_random() -> keras.Variable | None:
-    """Return the state behind `keras.random` without a seed, if anything has drawn from it since the last build."""
+    """Return the state of `keras.random`'s global generator, if anything has drawn from it since the last build."""
     generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
     return generator.state if generator is not None else None
 
 
 def seed_states(states: Mapping[str, tf.Variable], context: Context) -> None:
-    """Set the states of seed generators for one step. Neighbouring steps share no draw."""
+    """Set the states of seed generators for one step; neighbouring steps share no draws."""
     for number, state in enumerate(states.values()):
         state.assign(tf.cast(context.fold_in(_STATES + number).seed, state.dtype))
 
 
 class LateGenerator(Exception):
-    """The generator behind `keras.random` was made by the call that drew from it: call again."""
+    """The global generator of `keras.random` was created by the call that drew from it: call again."""
 
 
 @contextmanager
 def without_states(states: Mapping[str, keras.Variable], context: Context, where: str) -> Iterator[None]:
-    """Inside it, seed generators count from (seed, step) and no Keras variable changes.
+    """Make seed generators start from (seed, step) in the block, where no Keras variable changes.
 
-    Raises `InputError` for a Keras variable that would have changed, and for a draw inside a loop.
+    Raises `LateGenerator`, and `InputError` for a Keras variable that would have changed and for a draw inside a loop.
     """
     begun = [
         (state, tf.cast(context.fold_in(_STATES + number).seed, state.dtype))
@@ -67,9 +67,9 @@ def without_states(states: Mapping[str, keras.Variable], context: Context, where
 
 @contextmanager
 def seeded_images(context: Context, where: str) -> Iterator[None]:
-    """Inside it, `tf.image.random_…` draws from (seed, step), each call from a seed of its own.
+    """Make `tf.image.random_…` draw from (seed, step) in the block, each call with its own seed.
 
-    Raises `InputError` at a draw inside a loop or a function of its own, where each call would draw the same numbers.
+    Raises `InputError` at a draw inside a loop or a nested `tf.function`, where each call would draw the same numbers.
     """
     drawn, graph = 0, _graph()
 
@@ -97,7 +97,7 @@ def seeded_images(context: Context, where: str) -> Iterator[None]:
 
 
 class _With:
-    """TensorFlow's module of random operations with another `random_uniform`."""
+    """TensorFlow's module of random operations with `random_uniform` replaced."""
 
     def __init__(self, original: Any, random_uniform: Any) -> None:
         self._original, self.random_uniform = original, random_uniform
@@ -118,7 +118,7 @@ def _graph() -> Any:
 
 
 def _is_inside(outer: Any) -> bool:
-    """Whether the current graph is `outer`, or a branch of a condition in it, which runs at most once."""
+    """Return whether the current graph is `outer`, or a branch of a condition in it, which runs at most once."""
     graph = _graph()
     while graph is not outer and type(graph).__name__ == "CondBranchFuncGraph":
         graph = graph.outer_graph

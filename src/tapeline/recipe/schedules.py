@@ -1,12 +1,12 @@
-"""Learning rates as pure functions of the step, for every optimizer and for arithmetic of one's own.
+"""Learning rates as pure functions of the step, for any optimizer and for your own arithmetic.
 
     from tapeline.recipe import schedules
     keras.optimizers.SGD(schedules.Cyclic(1e-4, 1e-2, step_size=500))
     rate = schedules.OneCycle(0.1, total_steps=2_000)(context.step)
 
-Each is a `keras.optimizers.schedules.LearningRateSchedule`: an integer scalar step, 0 at first, becomes a float32
-scalar, in eager, graph and XLA mode alike. What counts steps is done in int64, so that periods stay exact at step
-10⁹, where float32 no longer tells a step from the next.
+Each is a `keras.optimizers.schedules.LearningRateSchedule`: it maps an integer scalar step, starting at 0, to a float32
+scalar, in eager, graph and XLA mode alike. Step arithmetic is int64, so that periods stay exact at step 10⁹, where
+float32 no longer tells a step from the next.
 
 | rate | class |
 |---|---|
@@ -18,7 +18,7 @@ scalar, in eager, graph and XLA mode alike. What counts steps is done in int64, 
 | triangular, triangular2, exp_range | `Cyclic` |
 | one cycle | `OneCycle` |
 
-Importing this changes nothing in the stages: a recipe that uses it depends on it, no other does.
+Only a recipe that imports this module depends on it; the stages do not.
 """
 
 import itertools
@@ -50,7 +50,7 @@ __all__ = [
 
 @keras.saving.register_keras_serializable(package="tapeline")
 class Constant(LearningRateSchedule):
-    """The same rate at every step, where a schedule is wanted rather than a number."""
+    """The same rate at every step, for places that need a schedule rather than a number."""
 
     def __init__(self, learning_rate: float) -> None:
         self.learning_rate = _positive("learning_rate", learning_rate)
@@ -66,18 +66,18 @@ class Constant(LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="tapeline")
 class WarmupCosineRestarts(LearningRateSchedule):
-    """A linear warm-up, then cosine cycles that begin anew at the top.
+    """A linear warm-up, then cosine cycles with warm restarts.
 
         step < warmup_steps:   warmup_start + (learning_rate - warmup_start) * step / warmup_steps
         else, in cycle i:      learning_rate * (alpha + (1 - alpha) * m_mul^i * (1 + cos(pi * t / T_i)) / 2)
 
-    with T_i = first_decay_steps * t_mul^i and t the steps since the cycle began. Without a warm-up it is Keras'
-    `CosineDecayRestarts`, whose cycle comes out of a float32 logarithm and so may begin a step late.
+    with T_i = first_decay_steps * t_mul^i and t the steps since the cycle began. Without a warm-up it matches Keras'
+    `CosineDecayRestarts`, which computes the cycle by a float32 logarithm and so may restart a step late.
 
-    learning_rate: the top of the first cycle. first_decay_steps: its length, without the warm-up.
+    learning_rate: the peak of the first cycle. first_decay_steps: its length, without the warm-up.
     warmup_steps: 0 for none. warmup_start: the rate at step 0, at most `learning_rate`.
-    t_mul: integer, at least 1: each cycle is so many times as long as the one before.
-    m_mul: each cycle's top is so many times that of the one before. alpha: the lowest rate / `learning_rate`.
+    t_mul: ratio of a cycle's length to the previous one's, an integer of at least 1.
+    m_mul: ratio of a cycle's peak to the previous one's. alpha: the lowest rate / `learning_rate`.
 
     Raises `ValueError` for an argument outside its range.
     Loshchilov & Hutter 2017, https://arxiv.org/abs/1608.03983; warm-up: Goyal et al. 2017,
@@ -114,7 +114,7 @@ class WarmupCosineRestarts(LearningRateSchedule):
         return tf.where(step < self.warmup_steps, warmed, decayed)
 
     def _cycle(self, step: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the number of the cycle and how much of it is done, in [0, 1), both float32."""
+        """Return the cycle's number and the completed fraction of it, in [0, 1), both float32."""
         first, growth = self.first_decay_steps, self.t_mul
         if growth == 1:
             return tf.cast(step // first, tf.float32), _ratio(step % first, first)
@@ -135,11 +135,11 @@ class WarmupCosineRestarts(LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="tapeline")
 class Cyclic(LearningRateSchedule):
-    """A rate that climbs from `low` to `high` in `step_size` steps, falls back in as many, and so on.
+    """A rate that rises from `low` to `high` in `step_size` steps, falls back in as many, and repeats.
 
         rate = low + (high - low) * (1 - |t / step_size - 1|) * scale,   t = step mod (2 * step_size)
 
-    mode: what becomes of the height: "triangular", scale = 1; "triangular2", scale = 1 / 2^cycle, half as high each
+    mode: how the amplitude scales: "triangular", scale = 1; "triangular2", scale = 1 / 2^cycle, half as high each
     cycle; "exp_range", scale = gamma^step.
     step_size: half a cycle in steps; Smith advises 2 to 10 epochs. `tapeline lr-find` suggests `low` and `high`.
     gamma: in (0, 1]; "exp_range" only.
@@ -166,7 +166,7 @@ class Cyclic(LearningRateSchedule):
         if self.mode == "triangular2":
             height *= tf.pow(0.5, tf.cast(step // (2 * self.step_size), tf.float32))
         elif self.mode == "exp_range":
-            # Not pow(gamma, step): gamma rounded to float32 is 3e-3 off after 10⁵ steps, its logarithm is not.
+            # Not pow(gamma, step): rounding gamma to float32 makes it 3e-3 off after 10⁵ steps, unlike its logarithm.
             height *= tf.exp(tf.cast(step, tf.float32) * math.log(self.gamma))
         return self.low + (self.high - self.low) * height
 
@@ -177,15 +177,15 @@ class Cyclic(LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="tapeline")
 class OneCycle(LearningRateSchedule):
-    """One rise to `learning_rate`, one fall far below where it began; constant after `total_steps`.
+    """One rise to `learning_rate`, then one fall far below the initial rate; constant after `total_steps`.
 
         from learning_rate / div_factor, up to learning_rate at step pct_start * total_steps,
         down to learning_rate / div_factor / final_div_factor at step total_steps
 
-    With `three_phase`, the paper's own form, the fall has two parts: as long as the rise back to the start, and the
-    rest of the steps to the end. Corners are rounded to whole steps.
+    With `three_phase`, the paper's form, the fall has two parts: back to the initial rate in as many steps as the rise
+    took, then to the final rate in the remaining steps. Corners are rounded to whole steps.
 
-    learning_rate: the peak. total_steps: of the whole run, at least 3. pct_start: the share of the rise, in (0, 1);
+    learning_rate: the peak. total_steps: of the whole run, at least 3. pct_start: the rise as a fraction, in (0, 1);
     with `three_phase` at most 0.5. div_factor, final_div_factor: at least 1. anneal: "cos" or "linear" between corners.
 
     Raises `ValueError` for an argument outside its range.
@@ -229,7 +229,7 @@ class OneCycle(LearningRateSchedule):
             done = _ratio(tf.clip_by_value(step - begin, 0, end - begin), end - begin)
             if self.anneal == "cos":
                 done = 0.5 * (1.0 - tf.cos(math.pi * done))
-            # Not before + (after - before) * done, which leaves the float32 rounding of `before` at a far lower end.
+            # Not before + (after - before) * done, which leaves the rounding error of `before` in a far lower end rate.
             rate = tf.where(step >= begin, before * (1.0 - done) + after * done, rate)
         return rate
 

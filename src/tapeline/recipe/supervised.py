@@ -24,7 +24,7 @@ class Supervised(Recipe):
         """Return the loss of each example, shape (batch,), and further per-example metrics."""
 
     def configure(self, **options: Any) -> None:
-        """Take the options, and create the optimizer's slots now where the variables are known: one trace then does."""
+        """Apply the options, and create the optimizer's slots now if the variables exist: then one trace is enough."""
         super().configure(**options)
         kind = type(self)
         if kind.variables is Supervised.variables and not hasattr(self, "model"):
@@ -50,7 +50,7 @@ class Supervised(Recipe):
         return tf.add_n(losses) if losses else 0.0
 
     def train_step(self, batch: Batch, context: Context) -> Metrics:
-        """Minimise the mean loss by one update, of one batch or of its micro-batches' mean gradient."""
+        """Minimise the mean loss by one update, with the gradient of the batch or the mean of its micro-batches'."""
         if self._accumulate == self._replicas == 1:
             gradients, metrics = self.gradients(batch)
         else:
@@ -74,12 +74,12 @@ class Supervised(Recipe):
         return gradients, {name: sums[number] for number, name in enumerate(names)}
 
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
-        """Measure without dropout and with the moving statistics."""
+        """Measure one batch without dropout and with the moving statistics."""
         losses, metrics = self._measured(batch, training=False)
         return {"loss": losses, **metrics}
 
     def _measured(self, batch: Batch, *, training: bool) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-        """Return what `loss` does. Raises `InputError` when that is no pair."""
+        """Return the result of `loss`. Raises `InputError` if it is not a pair."""
         returned: Any = self.loss(batch, training=training)
         if not isinstance(returned, (tuple, list)) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise InputError(

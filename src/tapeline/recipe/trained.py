@@ -1,4 +1,4 @@
-"""A recipe as training left it: built again, with the kept weights."""
+"""A recipe as training left it: rebuilt, with the kept weights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from tapeline.recipe import Recipe, loading, variables
 def load(recipe: Path, params: Mapping[str, Any], dataset: Dataset, folder: Path) -> Recipe:
     """Return the recipe with the weights of `folder/weights`, computing in float32.
 
-    Raises `InputError` when the weights are missing or are not exactly this recipe's.
+    Raises `InputError` if the weights are missing or do not match the recipe exactly.
     """
     built = loading.build(recipe, params, dataset.features, statistics=TrainStatistics(dataset))
     weights = variables.find(built).weights

@@ -1,7 +1,7 @@
-"""Every variable that a recipe holds, by name; and writing and reading them as one TensorFlow bundle.
+"""Find every variable that a recipe holds, by name; write and read variables as one TensorFlow bundle.
 
-A recipe may keep its models and optimizers in any attribute, in lists, dicts and objects of its own. The walk
-finds them all; `tapeline.train.checks.completeness` proves, from the traced loop, that it did.
+A recipe may keep its models and optimizers in any attributes, lists, dicts and its own objects. The walk finds them
+all; `tapeline.train.checks.completeness` verifies this from the traced loop.
 """
 
 import os
@@ -20,21 +20,21 @@ from tapeline.runtime.errors import InputError, RunError
 
 BUNDLE = "weights"
 LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType, tf.Tensor)
-"""What a walk through a recipe's attributes does not enter: a module leads to everything in the process."""
+"""Types that the walk through a recipe's attributes does not enter: a module leads to everything in the process."""
 
 
 @dataclass(frozen=True)
 class Variables:
-    """A recipe's variables by name, in three roles. The order is that of the recipe's attributes."""
+    """A recipe's variables by name, in three roles, in the order of the recipe's attributes."""
 
     weights: dict[str, tf.Variable] = field(default_factory=dict)
-    """What the models compute with, moving statistics included."""
+    """The models' variables, including moving statistics."""
     optimizers: dict[str, tf.Variable] = field(default_factory=dict)
     """Slots, iterations and learning rates."""
     seeds: dict[str, tf.Variable] = field(default_factory=dict)
     """States of Keras' seed generators, shape (2,)."""
     generators: dict[str, keras.Variable] = field(default_factory=dict)
-    """The same states as Keras' own variables."""
+    """The same states as Keras variables."""
 
     def all(self) -> dict[str, tf.Variable]:
         """Return all three roles as one mapping."""
@@ -42,9 +42,9 @@ class Variables:
 
 
 def find(recipe: Any) -> Variables:
-    """Return the variables that the recipe's attributes reach, each once; the state of `keras.random` comes last.
+    """Return the variables reachable from the recipe's attributes, each once; the state of `keras.random` comes last.
 
-    Raises `InputError` for a set with variables in it, whose order is another in each process.
+    Raises `InputError` for a set that holds variables, because its order differs between processes.
     """
     found = Variables()
     seen: set[int] = set()
@@ -66,7 +66,7 @@ def _add(found: Variables, name: str, variable: Any, role: str) -> None:
 
 
 def tables(recipe: Any) -> frozenset[int]:
-    """Return the identities of the handles of the immutable lookup tables that the recipe's attributes reach."""
+    """Return the `id`s of the handles of immutable lookup tables reachable from the recipe's attributes."""
     found: set[int] = set()
     seen: set[int] = set()
 
@@ -91,9 +91,9 @@ def tables(recipe: Any) -> frozenset[int]:
 
 
 def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str]]:
-    """Yield (name, variable, role) below one object; `seen` holds the identities already visited.
+    """Yield (name, variable, role) below one object; `seen` holds the `id`s already visited.
 
-    The variable is a `tf.Variable`, and a `keras.Variable` in the role of a seed.
+    The variable is a `tf.Variable`, but a `keras.Variable` for seeds.
     """
     if isinstance(value, LEAVES) or id(value) in seen:
         return
@@ -128,7 +128,7 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
                 )
     elif hasattr(value, "__dict__"):
         for name, item in vars(value).items():
-            if not name.startswith("_self_"):  # TensorFlow's own bookkeeping in every tf.Module
+            if not name.startswith("_self_"):  # TensorFlow's bookkeeping in every tf.Module
                 yield from _walk(item, f"{path}/{name.lstrip('_')}", seen)
 
 
@@ -148,18 +148,18 @@ def _unique(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def snapshot(variables: Mapping[str, tf.Variable]) -> dict[str, tf.Tensor]:
-    """Return the values as they are now. Copy-on-write: nothing is copied until a variable changes."""
-    read = tf.raw_ops.ReadVariableOp  # half the time of `read_value`, between every two loops
+    """Return the current values. Copy-on-write: nothing is copied until a variable changes."""
+    read = tf.raw_ops.ReadVariableOp  # takes half the time of `read_value`; runs between loops
     return {name: read(resource=variable.handle, dtype=variable.dtype) for name, variable in variables.items()}
 
 
 def bits(variables: Mapping[str, tf.Variable]) -> list[bytes]:
-    """Return the bytes of every variable, in their order."""
+    """Return the bytes of every variable, in order."""
     return [value.numpy().tobytes() for value in snapshot(variables).values()]
 
 
 def assign(variables: Mapping[str, tf.Variable], values: Mapping[str, tf.Tensor]) -> None:
-    """Set every variable. The names must be the same on both sides."""
+    """Set every variable. Both mappings must have the same names."""
     assert variables.keys() == values.keys()
     for name, variable in variables.items():
         variable.assign(values[name])
@@ -177,7 +177,7 @@ def write_bundle(prefix: Path, values: Mapping[str, tf.Tensor]) -> None:
             tensors=[values[n] for n in names],
         )
     except tf.errors.OpError as error:
-        for number in files.DISK_ERRORS:  # TensorFlow has them as text only
+        for number in files.DISK_ERRORS:  # TensorFlow reports them only as text
             if os.strerror(number) in error.message:
                 raise OSError(number, os.strerror(number), str(prefix)) from None
         raise RunError(f"{prefix} could not be written: {error.message.splitlines()[0]}") from None
@@ -185,7 +185,7 @@ def write_bundle(prefix: Path, values: Mapping[str, tf.Tensor]) -> None:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle whose index was read: what it holds, by name. The values are checked when they are read."""
+    """A bundle whose index has been read: shapes and dtypes by name. Values are checked when they are read."""
 
     prefix: Path
     shapes: Mapping[str, list[int]]
@@ -193,7 +193,7 @@ class Bundle:
     remedy: str
 
     def read(self, names: Iterable[str]) -> dict[str, tf.Tensor]:
-        """Return tensors by name. Raises `InputError` when one's bytes are not those that were written."""
+        """Return tensors by name. Raises `InputError` if the bytes of one are not as written."""
         names = list(names)
         try:
             values = tf.raw_ops.RestoreV2(
@@ -208,7 +208,7 @@ class Bundle:
 
 
 def open_bundle(prefix: Path, *, remedy: str = "`dvc checkout` it, or train again") -> Bundle:
-    """Read the index of a bundle. Raises `InputError`, which ends in `remedy`, when it was cut or altered."""
+    """Read the index of a bundle. Raises `InputError`, ending in `remedy`, if it is missing, truncated or altered."""
     index = Path(f"{prefix}.index")
     try:
         _check_footer(index)
@@ -222,9 +222,9 @@ def open_bundle(prefix: Path, *, remedy: str = "`dvc checkout` it, or train agai
 
 
 def _check_footer(index: Path) -> None:
-    """Raise `ValueError` for a table whose end points outside of it: TensorFlow would allocate whatever it says.
+    """Raise `ValueError` for a table whose footer points outside it: TensorFlow would allocate any size it claims.
 
-    The last 48 bytes are offset and size of two blocks, as varints, padding, and 8 bytes that mark a table.
+    The last 48 bytes are the offsets and sizes of two blocks, as varints, padding, and 8 bytes that mark a table.
     """
     content = files.read_bytes(index)
     place, numbers = max(len(content) - 48, 0), [0]
@@ -250,9 +250,9 @@ def _altered(prefix: Path, suffix: str, error: Exception, remedy: str) -> InputE
 def read_bundle(
     prefix: Path, expected: Mapping[str, tf.Variable], *, remedy: str = "train again"
 ) -> dict[str, tf.Tensor]:
-    """Return the tensors of a bundle. It must hold exactly the expected names and dtypes, and shapes that fit.
+    """Return the tensors of a bundle, which must hold exactly the expected names and dtypes, and compatible shapes.
 
-    Raises `InputError` naming the first difference; nothing is ever restored in part.
+    Raises `InputError` naming the first difference; nothing is restored partially.
     """
     bundle = open_bundle(prefix)
     for name in sorted(expected.keys() | bundle.shapes.keys()):
@@ -274,7 +274,7 @@ def _shown(shape: tf.TensorShape) -> str:
 
 
 def layers(value: Any, seen: set[int] | None = None) -> Iterator[keras.Layer]:
-    """Yield every Keras layer that can be reached from a recipe's attributes, nested ones too."""
+    """Yield every Keras layer reachable from a recipe's attributes, including nested ones."""
     seen = set() if seen is None else seen
     if isinstance(value, LEAVES) or id(value) in seen:
         return

@@ -1,1 +1,1 @@
-"""What a stage's process stands on: errors, files, signals, progress, its environment and its start."""
+"""What every stage process builds on: errors, files, signals, progress, environment and startup."""

@@ -1,6 +1,6 @@
-"""Which files a module's code consists of: itself and all it imports from this package, found without running it.
+"""Find the files that a module's code consists of: itself and all it imports from this package, without running it.
 
-`engine.lock` has a hash of these for each stage, and so does a checkpoint's fingerprint.
+`engine.lock` holds a hash of these files for each stage; a checkpoint's fingerprint includes such a hash too.
 """
 
 import ast
@@ -11,11 +11,11 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 Trees = dict[Path, ast.Module]
-"""Files with what stands in them."""
+"""File → its syntax tree."""
 
 
 def of_module(name: str, package: Path = PACKAGE) -> Trees:
-    """Return the files of `tapeline.…` module `name` and of all that it imports, wherever in the code."""
+    """Return the files of `tapeline.…` module `name` and of all it imports, anywhere in the code."""
     start = _file(name, package)
     if start is None:
         raise ValueError(f"{name} is no module of {package}")
@@ -39,7 +39,7 @@ def _close(start: Path, package: Path) -> Trees:
 
 
 def _imports(tree: ast.Module, path: Path, package: Path, folders: set[Path]) -> Iterator[Path]:
-    """Yield the files that one file imports; `folders` are those that the first one is in."""
+    """Yield the files that one file imports. folders: where its absolute imports are also looked up."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -56,7 +56,7 @@ def _imports(tree: ast.Module, path: Path, package: Path, folders: set[Path]) ->
 
 
 def _relative(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
-    """Yield what `from .name import other` names, and the packages on the way there."""
+    """Yield the modules that `from .name import other` refers to, and the packages on the way there."""
     folder = path.parents[node.level - 1]
     start = f"{node.module}." if node.module else ""
     for alias in node.names:

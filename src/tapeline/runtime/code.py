@@ -1,10 +1,10 @@
-"""What a source file computes, as a hash: its syntax tree without what changes no result.
+"""Hash what a source file computes: its syntax tree without the parts that change no result.
 
     digest("def f(x):\n    y = x + 1  # one more\n    return y\n") == digest("def f(x):\n    z = x + 1\n    return z\n")
 
-Comments, formatting and docstrings are left out, and so are the names of a function's local variables, which become
-numbers. Parameters keep theirs, since callers may use them; so do the names of a module and of a class. The same text
-has the same hash under every Python that can run it.
+Comments, formatting and docstrings are left out; the names of a function's local variables become numbers. Parameters
+keep their names, since callers may use them, and so do module-level and class-level names. The same text has the same
+hash under every Python version that can run it.
 """
 
 import ast
@@ -16,24 +16,24 @@ from typing import Any
 
 
 def digest(source: str) -> str:
-    """Return 64 hexadecimal digits for a module's source. Raises `SyntaxError` where it is no Python."""
+    """Return 64 hexadecimal digits for a module's source. Raises `SyntaxError` if it is not Python."""
     return digest_of_tree(ast.parse(source))
 
 
 def digest_of_modules(modules: Mapping[Path, ast.Module], root: Path) -> str:
-    """Return one hash for modules, each with its place below `root`, in whatever order they come."""
+    """Return one hash for modules and their paths relative to `root`, independent of their order."""
     lines = sorted(f"{path.relative_to(root).as_posix()} {digest_of_tree(tree)}" for path, tree in modules.items())
     return sha256("\n".join(lines).encode()).hexdigest()
 
 
 def digest_of_tree(tree: ast.Module) -> str:
-    """Return `digest` of a source that has been parsed."""
+    """Return `digest` of a source that is already parsed."""
     return sha256(" ".join(_told(tree, _Scope())).encode()).hexdigest()
 
 
 @dataclass
 class _Scope:
-    """The names that one function, class or comprehension binds: a number for each that may be called otherwise."""
+    """The names that one function, class or comprehension binds, with a number for each that may be renamed."""
 
     outer: "_Scope | None" = None
     numbers: dict[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class _Scope:
     is_class: bool = False
 
     def name(self, name: str) -> str:
-        """Return what stands for a name that is read or written here."""
+        """Return what the hash uses for a name that is read or written in this scope."""
         scope: _Scope | None = self
         while scope is not None:
             if name in scope.numbers:
@@ -65,15 +65,15 @@ class _Scope:
 
 
 _UNTOLD = ("ctx", "type_comment", "kind", "type_ignores", "type_params")
-"""Fields that change no result, or that not every Python has."""
+"""Fields that change no result, or that not every Python version has."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _BY_NAME = {"locals", "vars", "eval", "exec", "dir"}
-"""Functions that see how local variables are called."""
+"""Functions that see the names of local variables."""
 
 
 def _told(value: Any, scope: _Scope) -> Iterator[str]:
-    """Yield a tree's parts, in the scope that they are in."""
+    """Yield the parts of a tree, each named in its own scope."""
     if isinstance(value, list):
         yield "["
         for item in value:
@@ -98,7 +98,7 @@ def _told(value: Any, scope: _Scope) -> Iterator[str]:
 
 
 def _fields(node: ast.AST, scope: _Scope, scopes: dict[str, _Scope], named: Iterable[str] = ()) -> Iterator[str]:
-    """scopes: those of fields that are in another one. named: fields that are a variable's name."""
+    """Yield a node's fields. scopes: of fields that are not in `scope`. named: fields that hold variable names."""
     yield type(node).__name__
     for name, value in ast.iter_fields(node):
         if name not in _UNTOLD and value is not None and value != []:
@@ -120,7 +120,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: 
 
 
 def _comprehension(node: Any, scope: _Scope) -> Iterator[str]:
-    """The first iterable is in the scope around; all else is in one of its own."""
+    """Yield a comprehension: its first iterable is in the enclosing scope, the rest in its own."""
     targets = [part for generator in node.generators for part in ast.walk(generator.target)]
     inner = scope.inner((part.id for part in targets if isinstance(part, ast.Name)), ())
     yield type(node).__name__
@@ -132,9 +132,9 @@ def _comprehension(node: Any, scope: _Scope) -> Iterator[str]:
 
 
 def _bound(body: Iterable[ast.AST]) -> tuple[list[str], set[str]]:
-    """Return the names that statements bind in their own scope, and those among them or beside that are not local.
+    """Return the names that statements bind in their own scope, and the names that must stay as they are.
 
-    Functions, classes and imports keep their names: results may tell them.
+    Functions, classes and imports keep their names: results may contain them.
     """
     bound: list[str] = []
     fixed: set[str] = set()
@@ -150,7 +150,7 @@ def _bound(body: Iterable[ast.AST]) -> tuple[list[str], set[str]]:
             continue
         if isinstance(node, _COMPREHENSIONS):
             inside = [part for part in ast.walk(node) if isinstance(part, ast.NamedExpr)]
-            bound += [part.target.id for part in inside]  # `:=` binds around a comprehension
+            bound += [part.target.id for part in inside]  # `:=` binds in the scope around a comprehension
             continue
         if isinstance(node, ast.Global):
             fixed |= set(node.names)
@@ -169,5 +169,5 @@ def _bound(body: Iterable[ast.AST]) -> tuple[list[str], set[str]]:
 
 
 def _is_docstring(node: Any) -> bool:
-    """A string that stands alone, wherever it does: nothing is done with it."""
+    """Return whether a statement is a bare string, anywhere: it has no effect."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,4 +1,4 @@
-"""What the operating system says of a disk, in one line that says what to do."""
+"""Turn the operating system's disk errors into one line with a remedy."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from tapeline.runtime.files import NO_NAME
 
 
 def disk_error(error: OSError) -> TapelineError:
-    """Return the error to tell for a disk that is full or not writable; any other `error` is raised again."""
+    """Return the error to report for a full, failing or unwritable disk; re-raise any other `error`."""
     where = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(f"no space left on the disk{where}: make room and run again")
@@ -28,9 +28,9 @@ def disk_error(error: OSError) -> TapelineError:
 
 
 def check_writable(folder: Path) -> None:
-    """Write a megabyte in `folder` and take it away: `OSError` for a disk that is full or not writable.
+    """Write a megabyte to `folder` and delete it. Raises `OSError` for a disk that is full or not writable.
 
-    For what fails on such a disk in a way that does not say so, a database for instance.
+    For libraries whose errors do not mention such a disk, for instance a database.
     """
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(1_000_000))
@@ -40,7 +40,7 @@ def check_writable(folder: Path) -> None:
 
 @contextmanager
 def blamed(folder: Path) -> Iterator[None]:
-    """Blame the disk of `folder`, where it is full or not writable, for whatever fails in here without saying so."""
+    """Replace an unexpected exception with `OSError` if the disk of `folder` is full or not writable."""
     try:
         yield
     except (TapelineError, OSError):

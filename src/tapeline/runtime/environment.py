@@ -1,4 +1,4 @@
-"""What results depend on besides the project: library versions, which are checked, and the machine, which is told."""
+"""What results depend on besides the project: library versions (checked) and the machine (recorded)."""
 
 import importlib.metadata
 import os
@@ -14,7 +14,7 @@ LIBRARIES = ("tensorflow", "keras")
 
 
 def check_versions(expected: dict[str, str]) -> None:
-    """Raise `InputError` when an installed library is not the version that `params.yaml` says."""
+    """Raise `InputError` if an installed library's version is not the one in `params.yaml`."""
     for name, version in expected.items():
         installed = importlib.metadata.version(name)
         if installed != version:
@@ -25,14 +25,14 @@ def check_versions(expected: dict[str, str]) -> None:
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions that decide the bits of a result."""
+    """Return the library versions that determine a result bit for bit."""
     return {name: importlib.metadata.version(name) for name in LIBRARIES}
 
 
 def machine() -> dict[str, Any]:
-    """Return what of this machine can change the last bits of a floating-point result, as far as it tells.
+    """Return the properties of this machine, where known, that can change the last bits of a floating-point result.
 
-    A cgroup's quota is none of it: kernels have a thread for each core that this process may use, whatever its share.
+    A cgroup's CPU quota is not one: kernels use a thread for each core that this process may use, whatever its share.
     """
     told = {
         **_cpu(_first_processor()),
@@ -48,7 +48,7 @@ def machine() -> dict[str, Any]:
 CPUINFO = Path("/proc/cpuinfo")
 
 INSTRUCTIONS = re.compile(r"avx\w*|fma4?|f16c|amx\w*|asimd\w*|fphp|sve\w*|sme(?!p)\w*|bf16|i8mm")
-"""The instruction sets by which kernels choose their code, in the order and the size of their sums."""
+"""The instruction sets by which kernels choose their code, and with it the order and block size of their sums."""
 
 TYPE = {
     "cpu": ("model name",),
@@ -57,11 +57,11 @@ TYPE = {
     "model": ("model", "CPU part"),
     "stepping": ("stepping", "CPU revision"),
 }
-"""What Linux calls it on x86-64 and on ARM."""
+"""Our name → the keys of `/proc/cpuinfo` on x86-64 and on ARM."""
 
 
 def _cpu(said: Mapping[str, str]) -> dict[str, str]:
-    """Return name, type and instruction sets of a processor as `/proc/cpuinfo` has it; elsewhere its name only."""
+    """Return a processor's name, type and instruction sets from `/proc/cpuinfo`; on other systems its name only."""
     found = {name: next((said[key] for key in keys if key in said), "") for name, keys in TYPE.items()}
     flags = set((said.get("flags") or said.get("Features") or "").split())
     found["instructions"] = " ".join(sorted(flag for flag in flags if INSTRUCTIONS.fullmatch(flag)))
@@ -69,7 +69,7 @@ def _cpu(said: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_processor() -> dict[str, str]:
-    """Return what Linux says of the first processor; empty on other systems."""
+    """Return the entries of the first processor in `/proc/cpuinfo`; empty on other systems."""
     try:
         first = CPUINFO.read_text(encoding="utf-8").strip().split("\n\n")[0]
     except OSError:

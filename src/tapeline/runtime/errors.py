@@ -1,6 +1,6 @@
-"""What can go wrong, as one line each: the value, the rule and the remedy.
+"""The expected errors, with one-line messages: the value, the rule and the remedy.
 
-Only these leave a stage on purpose. The command line prints the message without a traceback and
+A stage raises no others on purpose. The command line prints the message without a traceback and
 exits with `status`; the flow reads `outcome` from the outcome file and decides whether to retry.
 """
 
@@ -8,9 +8,9 @@ import re
 
 
 def plain(text: str) -> str:
-    """Return a text as one line that a terminal only shows: a line break is a space, other control characters escaped.
+    """Return a text as one line that is safe to print: line breaks become spaces, other control characters are escaped.
 
-    What people are told names values from files and tags, which others may have written.
+    Messages contain values from files and tags, which others may have written.
 
     >>> plain("a\\nb \\x1b[2J")
     'a b \\\\x1b[2J'
@@ -20,11 +20,11 @@ def plain(text: str) -> str:
 
 
 _AROUND = re.compile(r"\s|Graph execution error|Detected at|Stack trace|<stack|\d+ root error|\(\d+\) ")
-"""The lines around the reason when an operation of a graph fails: the node, its stack, what Python called."""
+"""The lines around the reason when a graph operation fails: the node, its stack, the Python calls."""
 
 
 def graph_reason(text: str) -> str:
-    """Return the line of a TensorFlow error's text that says what is wrong.
+    """Return the line of a TensorFlow error that states the cause.
 
     >>> graph_reason("Graph execution error:\\n\\nDetected at node a\\n\\nindices[1] = 9 is not in [0, 4)\\n\\t [[a]]")
     'indices[1] = 9 is not in [0, 4)'
@@ -44,18 +44,18 @@ class TapelineError(Exception):
 
 
 class InputError(TapelineError):
-    """What the user gave is wrong; nothing was written. Retrying without a change is pointless."""
+    """Invalid input; nothing was written. Retrying without a change is pointless."""
 
     status = 2
     outcome = "input"
 
 
 class NotRepeatable(InputError):
-    """The same step, or the same start, gave two results; nothing that it computed is worth a checkpoint."""
+    """The same step, or the same start, gave two results; neither is worth a checkpoint."""
 
 
 class RunError(TapelineError):
-    """The input was accepted and the run failed on the way."""
+    """The input was accepted, and the run failed later."""
 
 
 class VerdictNo(TapelineError):
@@ -65,7 +65,7 @@ class VerdictNo(TapelineError):
 
 
 class LimitReached(TapelineError):
-    """A limit (wall clock) ended the run; its checkpoint is kept and the next call goes on."""
+    """A limit (wall clock) ended the run; its checkpoint is kept and the next call resumes."""
 
     outcome = "limit"
 
@@ -73,8 +73,8 @@ class LimitReached(TapelineError):
 class Interrupted(BaseException):
     """A signal ended the run. `status` is 128 + the signal's number, as a shell reports it.
 
-    No `Exception`, so that nothing on its way takes it for a failure of its own: AutoGraph and Keras re-raise what a
-    traced function raises as something else.
+    Not an `Exception`, so that no caller on the way handles it as a failure: AutoGraph and Keras re-raise exceptions
+    of a traced function as another type.
     """
 
     outcome = "interrupted"

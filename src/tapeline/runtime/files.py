@@ -1,4 +1,4 @@
-"""Writing that leaves the old thing or the new thing, never a half; reading of regular files alone; and hashing.
+"""Write atomically (the old content or the new, never a half), read regular files only, and hash.
 
 with files.replacing(Path("models/digits")) as folder:   # write into `folder`; renamed on success
     ...
@@ -20,17 +20,17 @@ from tapeline.runtime.errors import InputError
 
 PARTIAL = ".partial"
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
-"""The disk's fault: full, over its quota, a file larger than it takes, broken, read-only, not ours to write."""
+"""The disk is at fault: full, over quota, file too large, broken, read-only, no permission to write."""
 NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
-"""The name's own fault: too long, a link to itself, below a file."""
+"""The name is at fault: too long, a link to itself, below a file."""
 NO_FILE = "{} is a FIFO, a socket or a device, and no file: give a file, or remove it"
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a regular file for reading. Raises `InputError` for a FIFO, which would wait for ever, and its like."""
+    """Open a regular file for reading. Raises `InputError` for a FIFO (which would block), a socket or a device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except ValueError as error:  # of a null byte
+    except ValueError as error:  # a null byte
         raise InputError(f"{path} is no file's name: {error}") from None
     except OSError as error:
         if error.errno in NO_NAME:
@@ -54,7 +54,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def check_tree(path: Path) -> None:
-    """Raise `InputError` for a FIFO, a socket or a device, at a path or below it: who reads all that is there waits."""
+    """Raise `InputError` for a FIFO, a socket or a device at or below a path: reading it would block."""
     for one in (path, *path.rglob("*")) if path.is_dir() else (path,):
         if one.exists() and not (one.is_file() or one.is_dir()):
             raise InputError(NO_FILE.format(one))
@@ -67,7 +67,7 @@ def sha256(path: Path) -> str:
 
 
 def sha256_of_files(paths: Iterable[Path]) -> str:
-    """Return one SHA-256 over several files' names and contents, in the order given."""
+    """Return one SHA-256 over the names and contents of several files, in the given order."""
     lines = [f"{path.name} {sha256(path)}\n" for path in paths]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -75,7 +75,7 @@ def sha256_of_files(paths: Iterable[Path]) -> str:
 def sha256_of_tree(path: Path) -> str:
     """Return one SHA-256 over a file, or over every file below a folder: relative names and contents.
 
-    Raises `FileNotFoundError` when nothing is there, and `InputError` as `check_tree` does.
+    Raises `FileNotFoundError` if `path` does not exist, and `InputError` as `check_tree` does.
     """
     check_tree(path)
     if not path.is_dir():
@@ -86,12 +86,12 @@ def sha256_of_tree(path: Path) -> str:
 
 
 def canonical_json(value: Any) -> str:
-    """Return JSON whose bytes depend on the value only: sorted keys, two spaces, a final newline."""
+    """Return JSON whose bytes depend only on the value: sorted keys, two spaces, a final newline."""
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def sync(path: Path) -> None:
-    """Flush one file or folder to the disk."""
+    """Flush one file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -100,13 +100,13 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush every file and folder below and including `folder`."""
+    """Flush `folder` and every file and folder below it to disk."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it; each new one's name is flushed to the disk."""
+    """Create a folder and its parents; flush the directory entry of each new one to disk."""
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     there = new[-1].parent if new else folder
     if not there.is_dir():
@@ -117,7 +117,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write `content` beside `path`, flush it, and rename it into place."""
+    """Write `content` to a temporary file next to `path`, flush it, and rename it into place."""
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}{PARTIAL}")
     try:
@@ -144,9 +144,9 @@ def write_json(path: Path, value: Any) -> None:
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `folder`; on success it takes its place, on failure it is removed.
+    """Yield an empty temporary folder next to `folder`: on success it replaces `folder`, on failure it is removed.
 
-    Between the two renames neither the old nor the new folder is there; no half ever is.
+    Between the two renames neither the old nor the new folder exists; a half-written one never does.
     """
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
     old = folder.with_name(f".{folder.name}.old{PARTIAL}")
@@ -158,7 +158,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         sync_tree(partial)
         shutil.rmtree(old, ignore_errors=True)
         if folder.exists():
-            folder.rename(old)  # removing it here file by file could be cut half-way
+            folder.rename(old)  # deleting it here, file by file, could be interrupted half-way
         partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Run the code of the tree one stands in, with an interpreter that has the dependencies.
+"""Run the code of the current checkout, with an interpreter that has the dependencies.
 
 `dvc repro` without an activated environment finds the system's `python`, and an editable install finds the
-checkout that it was made in. Both would run the wrong thing without a word. Standard library only.
+checkout it was made in. Both would silently run the wrong code. Standard library only.
 """
 
 import importlib.util
@@ -14,9 +14,9 @@ SOURCE = Path(__file__).resolve().parents[2]
 
 
 def use_project_interpreter() -> None:
-    """Replace this process by the tree's `.venv` where this interpreter lacks the dependencies.
+    """Replace this process with the checkout's `.venv` interpreter if this one lacks the dependencies.
 
-    Exits with status 2 and one line when there is no such environment either.
+    Exits with status 2 and one line if there is no such environment either.
     """
     if importlib.util.find_spec("pydantic") and importlib.util.find_spec("dvc"):
         return
@@ -27,7 +27,7 @@ def use_project_interpreter() -> None:
 
 
 def use_tree_code(folder: Path) -> None:
-    """Start again with the code of the checkout that `folder` belongs to, where this code is another's."""
+    """Start again with the code of the checkout that `folder` belongs to, if this code is from another one."""
     for tree in (folder, *folder.parents):
         source = tree / "src"
         if (source / "tapeline" / "__main__.py").is_file():
@@ -38,9 +38,9 @@ def use_tree_code(folder: Path) -> None:
 
 
 def with_this_code() -> dict[str, str]:
-    """Return the variables by which a Python process imports this very `tapeline`, whatever is installed."""
+    """Return the environment variables that make a Python process import this `tapeline`, whatever is installed."""
     if Path(sysconfig.get_path("purelib")) == SOURCE:
-        return {}  # it is what is installed
+        return {}  # this code is the installed one
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))}
 
 

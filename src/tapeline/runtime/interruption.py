@@ -1,11 +1,11 @@
-"""Ending on a signal where there is no state to save: at once, whatever TensorFlow does meanwhile.
+"""End on a signal when there is no state to save: at once, whatever TensorFlow is doing.
 
 The handlers raise `Interrupted`, which cleans up on its way out. It may come late, since Python's handlers do not run
-inside a long call of TensorFlow, or be lost, since what is raised inside a `__del__` is printed and dropped. Then a
-watcher thread, which the kernel's signal reaches in any case, ends the process.
+inside a long TensorFlow call, or be lost, since an exception inside a `__del__` is printed and dropped. Then a watcher
+thread, which is always notified of the signal, ends the process.
 
-A signal that comes again at once is the same one (`is_echo`): a parent's death is told once for each of its threads
-(`tapeline.runtime.processes`), and a second signal means that a person has lost patience.
+A signal repeated at once counts as one (`is_echo`): the kernel signals a parent's death once for each of its threads
+(`tapeline.runtime.processes`), and a second signal means that a user has lost patience.
 """
 
 import math
@@ -21,22 +21,22 @@ from tapeline.runtime.errors import Interrupted
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE = 3.0
-"""Seconds that the exception has to end the process in order."""
+"""Seconds that the exception has to end the process cleanly."""
 
 ECHO = 1.0
-"""Seconds in which a signal that comes again is the same one."""
+"""Seconds within which a repeated signal counts as the same one."""
 
 _heard: dict[int, float] = {}
-"""When each signal was last taken for a new one. Signals are the process's, and so is this."""
+"""When each signal last counted as new. Signals belong to the whole process, hence a global."""
 
 
 def listen() -> None:
-    """Take whatever comes next for a new signal."""
+    """Treat the next signal as a new one."""
     _heard.clear()
 
 
 def is_echo(signum: int) -> bool:
-    """Return whether a signal that has just come is the one before, told again. To be asked once for each."""
+    """Return whether a signal that has just arrived repeats the previous one. Call once for each signal."""
     now = time.monotonic()
     if now - _heard.get(signum, -math.inf) < ECHO:
         return True
@@ -46,9 +46,9 @@ def is_echo(signum: int) -> bool:
 
 @contextmanager
 def interruptible(leave: Callable[[Interrupted], None], *, grace: float = GRACE) -> Iterator[None]:
-    """Raise `Interrupted` for SIGTERM and SIGINT in the main thread; `leave` is called when that had no effect.
+    """Raise `Interrupted` for SIGTERM and SIGINT in the main thread; call `leave` if that has no effect.
 
-    leave: ends the process; called from another thread. The handlers stay when the block is left.
+    leave: ends the process; called from another thread. The handlers stay installed after the block.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
@@ -70,7 +70,7 @@ def interruptible(leave: Callable[[Interrupted], None], *, grace: float = GRACE)
 
 
 def interrupt(signum: int, frame: FrameType | None) -> None:
-    """Handle a signal by `Interrupted`."""
+    """Handle a signal: raise `Interrupted` unless it is an echo."""
     if not is_echo(signum):
         raise _of(signum)
 

@@ -1,11 +1,11 @@
-"""Whether somebody holds a lock file: the kernel frees it when its holder ends, however it ends."""
+"""Tell whether a lock file is held: the kernel releases the lock when its holder ends, however it ends."""
 
 import fcntl
 from pathlib import Path
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a living process holds the lock on a file; one that is not there is held by nobody."""
+    """Return whether a living process holds the lock on a file; nobody holds a missing file."""
     try:
         with path.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,13 +1,13 @@
-"""How a stage behaves as a process: it dies with its parent, and it is alone on its checkpoints.
+"""How a stage behaves as a process: it dies with its parent, and has exclusive use of its checkpoints.
 
     python processes.py SIGNAL PARENT COMMAND...   # COMMAND gets SIGNAL when the process PARENT ends
 
-A parent's death is told once for each of its threads: the kernel gives a child to the next thread that still lives,
-and signals it at each. Up to 7 signals in 34 ms were seen of a parent with 8 threads. Who takes a second signal for
-a person that has lost patience must not be told so by the kernel: between a parent with threads and such a command a
-process without any stays, the guard.
+The kernel signals a parent's death once for each of its threads: it reparents the child to the next thread that still
+lives, and signals each time. Up to 7 signals in 34 ms were seen from a parent with 8 threads. A command that takes a
+second signal for a user who has lost patience must not get these, so a single-threaded process, the guard, stays
+between a multi-threaded parent and such a command.
 
-This file is run by its path as well, so what that needs is the standard library alone.
+This file is also run by its path, and that code needs only the standard library.
 """
 
 import ctypes
@@ -25,20 +25,20 @@ from typing import NoReturn
 PR_SET_PDEATHSIG = 1
 
 DEATH = signal.SIGUSR1
-"""What tells a guard that its parent has ended: a signal that nobody else sends it."""
+"""The signal that tells a guard that its parent has ended; nobody else sends it."""
 
 HEEDED = {DEATH, signal.SIGCHLD}
 """The signals that a guard waits for."""
 
 GUARDIAN = "TAPELINE_GUARDIAN"
-"""The environment variable with the process that whatever it started must not outlive."""
+"""The environment variable with the id of the process that its descendants must not outlive."""
 
 
 def die_with_parent(signum: int = signal.SIGTERM) -> None:
-    """Ask the Linux kernel for `signum` when the parent process ends; elsewhere do nothing.
+    """Ask the Linux kernel for `signum` when the parent process ends; do nothing on other systems.
 
-    A DVC that is killed must not leave a trainer behind that writes to the outs of the next one, nor one
-    that was just starting: a parent that is gone already is noticed by the guardian that it was.
+    A killed DVC must not leave a trainer behind that writes to the outputs of the next one, not even a trainer that
+    was just starting: the check of the guardian notices a parent that is gone already.
     """
     parent = os.getppid()
     guardian = int(os.environ.get(GUARDIAN, parent))
@@ -64,8 +64,9 @@ def _exists(pid: int) -> bool:
 def leashed(command: list[str], *, signum: int, parent: int) -> None:
     """Run `command`, which gets `signum` once when the process `parent` ends, and is the guardian of what it starts.
 
-    This process becomes the command where it is to be killed, which happens once in any case. Else it stays as its
-    guard, and ends as it does. A guard heeds nothing but its parent's death: the command gets other signals itself.
+    With SIGKILL this process becomes the command: a repeated SIGKILL does no harm. Otherwise this process stays as the
+    command's guard and ends with the same status. A guard reacts only to its parent's death: the command gets other
+    signals itself.
     """
     os.environ.pop(GUARDIAN, None)
     if signum == signal.SIGKILL:
@@ -92,7 +93,7 @@ def _still_there(parent: int, command: list[str]) -> None:
 
 
 def _start(command: list[str], parent: int) -> NoReturn:
-    """Become the command."""
+    """Replace this process with the command."""
     _still_there(parent, command)
     os.environ[GUARDIAN] = str(os.getpid())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -100,7 +101,7 @@ def _start(command: list[str], parent: int) -> NoReturn:
 
 
 def _guard(child: int, signum: int) -> NoReturn:
-    """Pass the first `DEATH` on to the child as `signum`, and end as it ends."""
+    """Pass the first `DEATH` on to the child as `signum`, and end with the child's status or signal."""
     told = False
     ended = status = 0
     while not ended:
@@ -119,11 +120,11 @@ def _guard(child: int, signum: int) -> NoReturn:
 
 @contextmanager
 def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) -> Iterator[None]:
-    """Hold an exclusive lock on the file `path`; wait for a holder and say once for whom.
+    """Hold an exclusive lock on the file `path`; wait for its holder, and report once which process that is.
 
-    The kernel frees the lock when its holder dies, however it dies.
+    The kernel releases the lock when its holder dies, however it dies.
     """
-    from tapeline.runtime import files  # here: what runs this file by its path never takes a lock
+    from tapeline.runtime import files  # here: code that runs this file by its path takes no lock, and has no tapeline
 
     files.make_folder(path.parent)
     with path.open("a+", encoding="utf-8") as file:

@@ -1,6 +1,6 @@
-"""What a running stage tells the outside: progress as JSON lines, the outcome as one small file.
+"""What a running stage reports: its progress as JSON lines, its outcome as one small file.
 
-Neither is an out: both carry times, and only the flow and people read them.
+Neither is a DVC output: both contain times or ids, and only the flow and people read them.
 """
 
 import json
@@ -15,15 +15,15 @@ from typing import Any, BinaryIO
 from tapeline.runtime import files
 
 Report = Callable[[Mapping[str, Any]], None]
-"""Takes one progress record: `event` and whatever belongs to it, all of it JSON."""
+"""Takes one progress record: `event` and its data, all of it JSON."""
 
 
 def silent(record: Mapping[str, Any]) -> None:
-    """Take a record and tell nobody."""
+    """Discard a record."""
 
 
 class Progress:
-    """Append records to a JSON-lines file, one flushed line each; a disk that is full ends no run: lines are left out.
+    """Append records to a JSON-lines file, one flushed line each; a full disk drops lines but does not end the run.
 
     >>> with Progress(path) as report:
     ...     report({"event": "epoch", "step": 10, "metrics": {"loss": 0.5}})
@@ -48,7 +48,7 @@ class Progress:
     def _write(self, record: Mapping[str, Any]) -> None:
         assert self._file is not None, "a report is made inside `with Progress(...)`"
         line = (json.dumps({"time": round(self._clock(), 3), **record}) + "\n").encode()
-        with self._lock:  # checkpoints are told of from their own thread
+        with self._lock:  # checkpoints are reported from a thread of their own
             whole = self._file.tell()
             try:
                 written = self._file.write(line)
@@ -62,8 +62,8 @@ class Progress:
 
 
 def write_outcome(path: Path, *, outcome: str, status: int, message: str) -> None:
-    """Leave the outcome of a stage: one of ok, input, failed, verdict, limit, interrupted.
+    """Write the outcome of a stage: one of ok, input, failed, verdict, limit, interrupted.
 
-    `session` is the process session it ran in, by which whoever started it knows its own from an earlier one.
+    `session` is the process session of the stage, by which its launcher tells this outcome from an earlier one.
     """
     files.write_json(path, {"outcome": outcome, "status": status, "message": message, "session": os.getsid(0)})

@@ -1,8 +1,8 @@
-"""Importing TensorFlow in half of its time, and without its greetings.
+"""Import TensorFlow in half the time, and without its startup messages.
 
-A third of a plain import goes into Keras' wrappers for scikit-learn and its picture galleries, which import
-scikit-learn, SciPy's statistics and matplotlib where these are installed; they load when they are used. A quarter goes
-into looking for garbage where there is none. The greetings tell of drivers that a machine without a GPU lacks.
+A third of a plain import goes into Keras' scikit-learn wrappers and visualization modules, which import scikit-learn,
+SciPy's statistics and matplotlib where these are installed; here they load on first use. A quarter goes into GC runs
+that find nothing. The startup messages are about drivers that a machine without a GPU lacks.
 """
 
 import os
@@ -33,7 +33,7 @@ _GREETINGS = (
     b"failed call to cuInit",
     b"This TensorFlow binary is optimized to use available CPU instructions",
     b"To enable the following instructions",
-    b"Ignored output_format.",  # LiteRT's converter, of settings that nobody has made
+    b"Ignored output_format.",  # LiteRT's converter, about settings that nobody has set
     b"Ignored drop_control_dependency.",
     b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU",
 )
@@ -41,15 +41,15 @@ _GREETINGS = (
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Hold back the process's standard error, then pass on what is not a greeting; all of it after a failure.
+    """Hold back the process's standard error, then pass on all but the startup messages; after a failure, all of it.
 
-    A process that dies in here, by whatever signal, leaves what was held to a shell that has waited for its end.
-    Where standard error is closed or no shell can be started, nothing is held back.
+    If the process dies in the block, by whatever signal, a waiting shell passes on what was held back.
+    Nothing is held back if standard error is closed or no shell can be started.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     try:
         original = os.dup(2)
-    except OSError:  # closed: nobody could read anything
+    except OSError:  # standard error is closed
         yield
         return
     if sys.stderr is not None:
@@ -82,19 +82,19 @@ def quietly() -> Iterator[None]:
 _SHELL = "/bin/sh"
 _AT_DEATH = """trap '' HUP INT TERM
 (read -r alive || cat <&3 >&2) <&4 4<&- &"""
-"""A background process, so that it is nobody's child and what kills this one's children does not reach it."""
+"""Runs in the background, so that it is no child of this process and survives whatever kills those."""
 
 
 @contextmanager
 def _passed_on_at_death(path: Path) -> Iterator[None]:
-    """Have the file written to standard error if this process ends inside; a pipe that closes without a word says so.
+    """Have a shell write the file to standard error if this process dies in the block, so that a pipe closes silently.
 
     Starting the shell costs a millisecond or two.
     """
     reader, writer = os.pipe()
-    program = f"exec 4<&0 3<&1 0<&- 1>&-\n{_AT_DEATH}"  # dash knows descriptors of one digit alone
+    program = f"exec 4<&0 3<&1 0<&- 1>&-\n{_AT_DEATH}"  # dash takes descriptors of one digit only
     try:
-        with path.open("rb") as again:  # with a position of its own
+        with path.open("rb") as again:  # with its own file position
             shell = subprocess.Popen([_SHELL, "-c", program], stdin=reader, stdout=again)
     except OSError:
         os.close(writer)
@@ -116,7 +116,7 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 class _Later(Loader):
-    """Loads a module when somebody asks for something in it; another thread that asks meanwhile waits."""
+    """Loads a module on the first access to an attribute; other threads wait meanwhile."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader, self._lock, self._begun = loader, threading.RLock(), False
@@ -139,12 +139,12 @@ class _Later(Loader):
         try:
             self._loader.exec_module(module)
         except BaseException:
-            self._begun = False  # whoever asks next hears the same
+            self._begun = False  # the next access raises the same error
             raise
 
 
 class _RareModules:
-    """Finds what Keras imports and hardly anybody uses."""
+    """Finds the rarely used modules that Keras imports, and delays their loading."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -164,10 +164,10 @@ def _rare_modules_later() -> Iterator[None]:
 
 
 def tensorflow(replicas: int = 1) -> None:
-    """Import TensorFlow and look for devices, which is when it greets.
+    """Import TensorFlow and list its devices, which is when it prints its startup messages.
 
-    replicas: as `train.replicas`; of two or more each has a core. Raises `InputError` where TensorFlow has begun
-    with other threads, which it cannot change.
+    replicas: as `train.replicas`; two or more get one core each. Raises `InputError` if TensorFlow has already started
+    with other thread counts, which it cannot change.
     """
     with quietly(), imports.lasting(), _rare_modules_later():
         import tensorflow as tf

@@ -1,1 +1,1 @@
-"""Stage 2: the engine. A graph inside, plain Python outside."""
+"""Stage 2: training. A graph inside, plain Python outside."""

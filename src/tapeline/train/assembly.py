@@ -1,4 +1,4 @@
-"""A recipe with all that its run needs, at step 0: feed, loop, state, evaluation."""
+"""Assemble a recipe with everything its run needs, at step 0: feed, loop, state, evaluation."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from tapeline.train.engine.loop import Loop
 from tapeline.train.engine.state import State
 
 OTHER = 1
-"""For the first of two assemblies: a number that is drawn while tracing is drawn once, and shows as a difference."""
+"""Seed offset for the first of two assemblies: a random number drawn while tracing then shows as a difference."""
 
 
 def assemble_twice(
@@ -35,9 +35,9 @@ def assemble_twice(
     *,
     first_look: Callable[["Assembled"], None] = lambda assembled: None,
 ) -> "Assembled":
-    """Assemble, and refuse a recipe that is different at each start; see `repeatability`.
+    """Assemble, and refuse a recipe that differs at each start; see `repeatability`.
 
-    first_look: called with the first of both, which nobody will train.
+    first_look: called with the first of the two, which is not trained.
     """
     statistics = TrainStatistics(dataset)
     first = assemble(path, params, settings, dataset, statistics=statistics, drawn=OTHER)
@@ -59,10 +59,10 @@ def assemble(
     loaded: Mapping[str, tf.Tensor] | None = None,
     drawn: int = 0,
 ) -> "Assembled":
-    """Load and build a recipe and everything that its run needs. Raises `InputError` for what the recipe cannot do.
+    """Load and build a recipe and everything its run needs. Raises `InputError` for settings it does not support.
 
-    statistics, loaded: what another assembly has computed, and has in memory. drawn: added to the seed with which the
-    global generators of Python and NumPy begin when the recipe is traced.
+    statistics, loaded: statistics and in-memory columns from another assembly, to reuse. drawn: added to the seed of
+    the global generators of Python and NumPy before the recipe is traced.
     """
     kind = loading.load(path)
     if settings.compile not in kind.modes or settings.precision not in kind.modes[settings.compile]:
@@ -94,7 +94,7 @@ def assemble(
 
 
 def _check(recipe: Recipe, settings: TrainSettings) -> None:
-    """Refuse settings that this recipe would not obey, or not as asked."""
+    """Refuse settings that this recipe would ignore or not apply as requested."""
     name = type(recipe).__name__
     if unknown := settings.gradients.keys() - recipe.optimizers().keys():
         known = ", ".join(recipe.optimizers()) or "none"
@@ -120,7 +120,7 @@ def _check(recipe: Recipe, settings: TrainSettings) -> None:
 
 
 class Assembled:
-    """What an engine runs. Everything that it changes is in `state`."""
+    """What an engine runs. Everything the engine changes is in `state`."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class Assembled:
         loaded: Mapping[str, tf.Tensor] | None = None,
     ) -> None:
         self.recipe = recipe
-        initial = variables.snapshot(variables.find(recipe).all())  # before tracing, which makes states of its own
+        initial = variables.snapshot(variables.find(recipe).all())  # before tracing, which may create more states
         key = tf.constant([settings.seed, 0], tf.int32)
         self.batches = _batches(settings, dataset)
         stored = dataset.features if "train" in dataset.splits else ()
@@ -185,7 +185,7 @@ class Assembled:
         self.loop.guarded = [variable for variable in self.state.variables.values() if variable.dtype.is_floating]
 
     def _checked(self, step: Any, found: variables.Variables, initial: Mapping[str, tf.Tensor], path: Path) -> Made:
-        """Refuse by its name what a checkpoint could not hold, in the step and beside it; return what it is made of."""
+        """Refuse by name what a checkpoint could not hold, in all traced functions; return the values of this start."""
         tracked, tables = found.all(), variables.tables(self.recipe)
         traced = {"train_step": step}
         completeness.check(step, {**tracked, "stop": self.loop.stop}, tables=tables)

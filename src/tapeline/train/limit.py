@@ -1,4 +1,4 @@
-"""A hook that ends a run whose time is over."""
+"""A hook that ends a run when its time is up."""
 
 import time
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from tapeline.train.engine.records import LoopEnded, Record, Started
 
 
 class TimeLimit:
-    """Raises `LimitReached` after `seconds` from the first step on; compiling counts."""
+    """Raises `LimitReached` `seconds` after the first step began; compiling counts."""
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
         self._began = clock()
 
     def __call__(self, record: Record) -> None:
-        """Look at the clock after each loop."""
+        """Check the clock after each loop."""
         if isinstance(record, Started):
             self._began = self._clock()
         elif isinstance(record, LoopEnded) and record.step < record.total and self._is_over():

@@ -1,4 +1,4 @@
-"""How one call of `tapeline train` goes about it; nothing here decides a bit of the result."""
+"""Options of one call of `tapeline train`, none of which changes the result."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from tapeline.runtime.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """fresh: drop the checkpoints. extend: go on from a shorter run. profile: trace the steps [first, last)."""
+    """fresh: delete the checkpoints. extend: continue a shorter run. profile: trace the steps in [first, last)."""
 
     fresh: bool = False
     extend: bool = False
@@ -16,7 +16,7 @@ class Options:
 
 
 def steps(text: str) -> tuple[int, int]:
-    """Read `100:110`. Raises `InputError` for anything but two steps in order."""
+    """Parse `100:110`. Raises `InputError` for anything but two steps in ascending order."""
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if not match or int(match[1]) >= int(match[2]):
         raise InputError(f"--profile is {text!r}: give the first step and the one after the last, as in 100:110")

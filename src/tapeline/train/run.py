@@ -1,4 +1,4 @@
-"""One run: assemble, go on from where it was, train, write the outs."""
+"""One run: assemble, resume, train, write the outputs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
@@ -137,7 +137,7 @@ def _trained(job: Job, parts: Assembled, hooks: "Hooks", writer: disk.Writer) ->
 
 
 class Hooks:
-    """What is called after each loop, in order: validation, checkpoints and limits first, then who only looks."""
+    """The hooks called after each loop, in order: validation, checkpoints and limits first, then observers."""
 
     def __init__(self, job: Job, parts: Assembled, stack: ExitStack) -> None:
         settings = job.settings
@@ -169,16 +169,16 @@ class Hooks:
         self.hooks[:0] = first
 
     def tell(self, record: Record) -> None:
-        """Give a record to every hook."""
+        """Pass a record to every hook."""
         for hook in self.hooks:
             hook(record)
 
     def say(self, text: str) -> None:
-        """Tell what the user should know."""
+        """Report a note to the user."""
         self.tell(Note(text=text))
 
     def saved(self, step: int, path: Path, seconds: float) -> None:
-        """Tell of a checkpoint."""
+        """Report a checkpoint."""
         self.tell(Saved(step=step, path=path, seconds=seconds))
 
 
@@ -197,5 +197,5 @@ def _write_outs(out: Path, state: State, covered: Mapping[str, Any], *, stopped:
         parameters=parameters,
         stopped=stopped,
     )
-    # The code is in `engine.lock` and in `dvc.lock`: another that computes the same leaves the same bytes.
+    # Code is tracked by `engine.lock` and `dvc.lock`; without it here, equivalent code writes identical bytes.
     files.write_json(out / "run.json", {name: covered[name] for name in covered.keys() - {"machine", "code"}})

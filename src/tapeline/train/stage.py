@@ -1,4 +1,4 @@
-"""Stage 2: its inputs are checked here, before TensorFlow is imported (seconds); `run` does the rest."""
+"""Stage 2: check the inputs before TensorFlow is imported (seconds); `run` does the rest."""
 
 import importlib.util
 from pathlib import Path
@@ -31,7 +31,7 @@ def train(job: Job) -> None:
 
 
 def opened(data: Path, settings: TrainSettings) -> Dataset:
-    """Return the dataset, verified. Raises `InputError` when it does not fit the settings."""
+    """Return the dataset, verified. Raises `InputError` if it does not fit the settings."""
     dataset = Dataset.open(data)
     if "train" not in dataset.splits and not settings.steps_per_epoch:
         raise InputError(

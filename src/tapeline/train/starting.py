@@ -1,4 +1,4 @@
-"""Where a run starts: at its newest checkpoint, at the end of a shorter run, at given weights, or at step 0."""
+"""Where a run starts: from its newest checkpoint, the end of a shorter run, given weights, or at step 0."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,11 +25,11 @@ def start(
     rows: Sequence[ClassRows] | None = (),
     say: Callable[[str], None],
 ) -> None:
-    """Restore what there is to go on from, and say what it is.
+    """Restore the state to start from, and report which one it is.
 
-    folder: of this fingerprint. covered: what the fingerprint covers. weights: `train.init_from`, found.
-    rows: what `initial.take` needs to know of classes.
-    Raises `InputError` when there is nothing that could be extended, and for a whole checkpoint that does not fit.
+    folder: of this fingerprint. covered: what the fingerprint covers. weights: the folder of `train.init_from`.
+    rows: as for `initial.take`.
+    Raises `InputError` if there is no run to extend, and for an intact checkpoint that does not fit.
     """
     disk.remove_partial(folder)
     if options.fresh:
@@ -59,13 +59,13 @@ def start(
 
 
 def _others(folder: Path) -> list[Path]:
-    """Return the records of this pipeline's other runs that left a checkpoint, the oldest first."""
+    """Return the records of this pipeline's other runs that left a checkpoint, oldest first."""
     records = sorted(folder.parent.glob(f"*/{RECORD}"), key=lambda path: path.stat().st_mtime)
     return [path for path in records if path.parent != folder and disk.any_saved(path.parent)]
 
 
 def _shorter(folder: Path, covered: Mapping[str, Any]) -> Path:
-    """Return the folder of the longest run that differs in its epochs alone."""
+    """Return the folder of the longest shorter run that differs only in its epochs."""
     differing: list[str] = []
     found: list[tuple[int, Path]] = []
     for record in _others(folder):
@@ -81,7 +81,7 @@ def _shorter(folder: Path, covered: Mapping[str, Any]) -> Path:
 
 
 def _covered(record: Path) -> dict[str, Any]:
-    """Return what the fingerprint of another run covers; nothing where its record cannot be read."""
+    """Return what the fingerprint of another run covers; empty if its record is unreadable."""
     try:
         return json_text.mapping(files.read_bytes(record))
     except json_text.NotJson:

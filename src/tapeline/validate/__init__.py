@@ -1,1 +1,1 @@
-"""Stage 3: the test split's metrics and the verdict."""
+"""Stage 3: the metrics of the test split, and the verdict."""

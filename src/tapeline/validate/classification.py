@@ -1,4 +1,4 @@
-"""What is not a mean of per-example values: precision, recall, confusion and calibration of a classifier."""
+"""Metrics of a classifier that are not means over examples: precision, recall, confusion and calibration."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 
 def per_class(labels: NDArray[Any], predicted: NDArray[Any], classes: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return precision, recall, F1 and support of each class; 0 where a class was never predicted or is absent."""
+    """Return precision, recall, F1 and support of each class; 0 if a class was never predicted or is absent."""
     everything = range(len(classes))
     columns = precision_recall_fscore_support(labels, predicted, labels=everything, zero_division=0.0)
     names = ("precision", "recall", "f1", "support")
@@ -31,8 +31,8 @@ def calibration(labels: NDArray[Any], probabilities: NDArray[Any], bins: int) ->
     """Return the expected calibration error and its reliability diagram (Guo et al. 2017).
 
     probabilities: shape (examples, classes). The error is the mean over examples of |accuracy - confidence| of
-    their bin; bins are of equal width in the confidence of the predicted class, empty ones left out.
-    NaN and no diagram when a probability is not finite: such an example is in no bin.
+    their bin; bins have equal width in the confidence of the predicted class, and empty ones are left out.
+    NaN and no diagram if a probability is not finite, because such an example is in no bin.
     """
     if not np.isfinite(probabilities).all():
         return float("nan"), []
@@ -50,12 +50,12 @@ def calibration(labels: NDArray[Any], probabilities: NDArray[Any], bins: int) ->
 
 
 def confusion_csv(labels: NDArray[Any], predicted: NDArray[Any], classes: Sequence[str]) -> str:
-    """Return one line an example, `actual,predicted`, as DVC's confusion template counts them."""
+    """Return one line per example, `actual,predicted`, as DVC's confusion template counts them."""
     return _csv(["actual", "predicted"], ([classes[a], classes[p]] for a, p in zip(labels, predicted, strict=True)))
 
 
 def calibration_csv(diagram: Sequence[dict[str, float]]) -> str:
-    """Return the reliability diagram, one line a bin."""
+    """Return the reliability diagram, one line per bin."""
     names = ["confidence", "accuracy", "examples"]
     return _csv(names, ([repr(row[name]) for name in names] for row in diagram))
 

@@ -1,4 +1,4 @@
-"""What a recipe must answer, and what will be measured of it: asked before training, and of the answers after it."""
+"""Check a recipe's outputs and metrics: before training as traced, and after training as measured."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -7,13 +7,13 @@ from tapeline.runtime.errors import InputError
 
 OF_CLASSES = ("calibration_error", "macro_f1", "macro_precision", "macro_recall")
 OF_NUMBERS = ("mean_absolute_error", "r2", "root_mean_squared_error")
-"""The metrics that are measured besides the recipe's own, by the kind of target."""
+"""The metrics measured besides the recipe's own, by kind of target."""
 
 
 def check_answers(target: str | None, classes: Sequence[str] | None, answers: Mapping[str, str]) -> None:
-    """Raise `InputError` where the outputs of `predict` cannot be compared with the target.
+    """Raise `InputError` if the outputs of `predict` cannot be compared with the target.
 
-    classes: the target's, if it has any. answers: output → dtype, by NumPy's or TensorFlow's name.
+    classes: the target's, if it has any. answers: output → dtype, by its NumPy or TensorFlow name.
     """
     if target is None:
         return
@@ -35,7 +35,7 @@ def check_answers(target: str | None, classes: Sequence[str] | None, answers: Ma
 def check_thresholds(
     settings: ValidateSettings, target: str | None, classes: Sequence[str] | None, measured: Collection[str]
 ) -> None:
-    """Raise `InputError` for a threshold on a metric that there will not be. measured: the recipe's own metrics."""
+    """Raise `InputError` for a threshold on a metric that will not exist. measured: the recipe's own metrics."""
     further = () if target is None else OF_CLASSES if classes else OF_NUMBERS
     known = sorted({*measured, *further})
     for name in settings.thresholds:

@@ -1,4 +1,4 @@
-"""Predictions that are not finite: no metric says anything of a model that answers so."""
+"""Find non-finite predictions, which make every metric of a model meaningless."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 def faults(predicted: Mapping[str, NDArray[Any]]) -> Iterator[str]:
-    """Yield a phrase for each output with a NaN or an infinity: which output, and for how many examples.
+    """Yield a phrase for each output with a NaN or an infinity: the output, and for how many examples.
 
     predicted: output → values of shape (examples, ...).
 
@@ -22,7 +22,7 @@ def faults(predicted: Mapping[str, NDArray[Any]]) -> Iterator[str]:
 
 
 def as_json(value: Any) -> Any:
-    """Return a structure of numbers in which those that JSON cannot have, NaN and the infinities, are null."""
+    """Return a structure of numbers with NaN and infinities, which JSON lacks, replaced by None."""
     if isinstance(value, Mapping):
         return {key: as_json(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Predict the test split by the very function that will be exported, and measure what came out."""
+"""Predict the test split with the exact function that will be exported, and measure the results."""
 
 import io
 import zipfile
@@ -32,7 +32,7 @@ def measure(
     out: Path,
     report: Report,
 ) -> None:
-    """See `tapeline.validate.stage.validate`; the dataset was opened and verified there."""
+    """Do what `tapeline.validate.stage.validate` describes; the dataset was opened and verified there."""
     built = load(recipe, params, dataset, trained)
     report({"event": "progress", "done": 0, "total": dataset.examples(settings.split), "unit": "examples"})
     with loading.blaming(recipe, InputError, "fails in validation"):
@@ -59,13 +59,13 @@ def measure(
 
 
 Compared = tuple[dict[str, float], dict[str, Any], dict[str, str]]
-"""Further metrics, figures that are no single number, and plots by file name."""
+"""Further metrics, structured results, and plots by file name."""
 
 
 def _compared(
     recipe: Recipe, dataset: Dataset, settings: ValidateSettings, predicted: Mapping[str, NDArray[Any]]
 ) -> Compared:
-    """Compare what was foretold with the target, when the recipe names one."""
+    """Compare the predictions with the target, if the recipe has one."""
     target = recipe.target
     if target is None:
         return {}, {}, {}
@@ -81,7 +81,7 @@ def _compared(
 def _classifier(
     predicted: Mapping[str, NDArray[Any]], labels: NDArray[Any], classes: tuple[str, ...], bins: int
 ) -> Compared:
-    """Return a classifier's further metrics, the figures of each class, and its plots."""
+    """Return a classifier's further metrics, per-class results, and plots."""
     chosen = predicted["class"]
     figures = classification.per_class(labels, chosen, classes)
     error, diagram = classification.calibration(labels, predicted["probabilities"], bins)
@@ -101,9 +101,9 @@ def _classifier(
 
 
 def npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return an uncompressed `.npz` whose bytes repeat: no clock is in it, and no 64-bit size that no member needs.
+    """Return an uncompressed `.npz` with reproducible bytes: no timestamps, and no 64-bit sizes that are not needed.
 
-    `numpy.savez` always asks for those, and Python writes them in another way since 3.11.4.
+    `numpy.savez` always requests 64-bit sizes, which Python writes differently since 3.11.4.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:

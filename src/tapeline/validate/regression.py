@@ -1,4 +1,4 @@
-"""A regressor's figures: what it foretold against what was."""
+"""Metrics of a regressor: its predictions compared with the actual values."""
 
 import csv
 import io
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 ROWS = 1000
-"""Examples in the plot, the first ones."""
+"""The number of examples in the plot, taken from the start."""
 
 
 def figures(actual: NDArray[np.number], predicted: NDArray[np.number]) -> dict[str, float]:
-    """Return the errors over all examples; several outputs of one example count alike. Shapes (examples, ...).
+    """Return the errors over all examples; all outputs of an example have equal weight. Shapes (examples, ...).
 
-    All are NaN when a prediction is not finite.
+    All are NaN if a prediction is not finite.
     """
-    # As float64: the difference of two uint8 would wrap.
+    # As float64, because the difference of two uint8 would wrap.
     flat, foretold = (values.reshape(len(actual), -1).astype(np.float64) for values in (actual, predicted))
     if not np.isfinite(foretold).all():
         names = ("mean_absolute_error", "root_mean_squared_error", "r2")
@@ -29,7 +29,7 @@ def figures(actual: NDArray[np.number], predicted: NDArray[np.number]) -> dict[s
 
 
 def scatter_csv(actual: NDArray[np.number], predicted: NDArray[np.number]) -> str:
-    """Return one line a value, `actual,predicted`."""
+    """Return one line per value, `actual,predicted`."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["actual", "predicted"])

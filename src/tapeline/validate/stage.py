@@ -1,4 +1,4 @@
-"""Stage 3: its inputs are checked here, before TensorFlow is imported; `measure` does the rest."""
+"""Stage 3: check the inputs before TensorFlow is imported; `measure` does the rest."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,8 +23,8 @@ def validate(
 ) -> None:
     """Measure the weights in `trained` on the test split and write metrics, plots, predictions and the verdict.
 
-    A verdict of "no" is a result like any other: it is written, and export refuses to go on from it.
-    Raises `InputError` for missing inputs and for a threshold on a metric that there is not.
+    A verdict of "no" is a result like any other: it is written, and export refuses it.
+    Raises `InputError` for missing inputs and for a threshold on a metric that does not exist.
     """
     dataset = Dataset.open(data)
     check_split(dataset, settings)
@@ -39,7 +39,7 @@ def validate(
 
 
 def check_split(dataset: Dataset, settings: ValidateSettings) -> None:
-    """Raise `InputError` when the dataset has not the split to be measured."""
+    """Raise `InputError` if the dataset lacks the split to be measured."""
     if settings.split not in dataset.splits:
         raise InputError(
             f"validate.split is {settings.split!r}: {dataset.folder} has {', '.join(dataset.splits)}; "

@@ -1,4 +1,4 @@
-"""Metrics against bounds: a small pure function, and the sentence that says which bound was missed."""
+"""Compare metrics with bounds, in a pure function, and explain which bound was missed."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,11 +8,10 @@ from tapeline.runtime.errors import InputError
 
 
 def judge(metrics: Mapping[str, float], thresholds: Mapping[str, Bound], faults: Iterable[str] = ()) -> dict[str, Any]:
-    """Return `{"verdict": "yes" | "no", "reason", "checks"}` with every number in it.
+    """Return `{"verdict": "yes" | "no", "reason", "checks"}`, including every number.
 
-    faults: what makes it a "no" whatever the metrics, a phrase each.
-    Raises `InputError` for a threshold on a metric that was not measured. A metric that is not a number misses
-    every bound.
+    faults: reasons for a "no" regardless of the metrics, a phrase each.
+    Raises `InputError` for a threshold on a metric that was not measured. A NaN metric misses every bound.
     """
     checks = []
     for name, bound in sorted(thresholds.items()):

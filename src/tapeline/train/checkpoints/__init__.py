@@ -1,1 +1,1 @@
-"""Checkpoints: when they are written, how they stand on disk, and which may be resumed from."""
+"""Checkpoints: when to write them, their format on disk, and which ones a run may resume from."""

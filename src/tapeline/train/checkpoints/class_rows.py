@@ -1,7 +1,7 @@
-"""Which of a recipe's weights follow the class list, and along which axis: for weights of data with other classes.
+"""Find the weights that depend on the class list, and along which axis, to reuse weights trained on other classes.
 
-Nothing in a weight says so. A recipe that is built once more, with one class more, does: what changes its shape
-follows the list, and the axis that grows by one has a row for each class.
+Nothing in a weight tells this, so the recipe is built once more with one additional class: weights that change shape
+depend on the list, and the axis that grows by one has a row for each class.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,21 +23,21 @@ Classes = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class ClassRows:
-    """One label whose classes are others than those that the weights were trained on."""
+    """One label whose classes differ from those that the weights were trained on."""
 
     label: str
     then: tuple[str, ...]
     now: tuple[str, ...]
     axes: Mapping[str, int | None]
-    """Weight → its axis with a row for each class; None for one that follows the list in another way."""
+    """Weight → its axis with a row for each class; None if it depends on the list in another way."""
 
     @property
     def common(self) -> list[str]:
-        """The classes of both."""
+        """The classes in both lists."""
         return [name for name in self.now if name in self.then]
 
     def aligned(self, name: str, initial: NDArray[Any], stored: NDArray[Any]) -> NDArray[Any] | None:
-        """Return a weight with the stored rows of the common classes, the others as they are; None if it cannot be."""
+        """Return `initial` with the stored rows of the common classes; None if the shapes do not allow it."""
         axis = self.axes[name]
         if axis is None or not self.common or stored.ndim != initial.ndim or stored.shape[axis] != len(self.then):
             return None
@@ -51,10 +51,10 @@ class ClassRows:
 
 
 def find(recipe: Path, params: Mapping[str, Any], dataset: Dataset, then: Classes) -> list[ClassRows]:
-    """Return an entry for each label whose classes differ from `then`'s; the recipe is built twice if there is one.
+    """Return an entry for each label whose classes differ from those in `then`; builds the recipe twice for each.
 
-    Raises `InputError` for a recipe that foretells such a label and whose weights do not follow its classes: nobody
-    can see then whose row is whose.
+    Raises `InputError` for a recipe that predicts such a label and has no weight that depends on its classes, because
+    rows cannot then be matched to classes.
     """
     return [
         ClassRows(label, old, new, _axes(recipe, params, dataset, label, (old, new)))
@@ -85,7 +85,7 @@ def _axes(
     wider = {**features, label: replace(features[label], classes=(*new, "".join(new) + "+"))}
     try:
         wide = _shapes(_build(recipe, params, dataset, wider))
-    except InputError:  # it takes this number of classes only
+    except InputError:  # the recipe supports only this number of classes
         wide = shapes
     changed = [name for name in shapes if wide.get(name) != shapes[name]]
     if not changed and built.target == label:

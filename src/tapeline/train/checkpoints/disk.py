@@ -1,4 +1,4 @@
-"""Checkpoints: a folder each, written aside and renamed, checksummed; a damaged one is skipped and said.
+"""Checkpoints: one folder each, checksummed, written to a temporary name and renamed; damaged ones are skipped.
 
 <pipeline>/<fingerprint>/lock
 <pipeline>/<fingerprint>/fingerprint.json      what the fingerprint is made of
@@ -26,11 +26,11 @@ from tapeline.train.engine.state import Snapshot
 PREFIX = "step-"
 DAMAGED = "damaged-"
 FINAL = "final-"
-"""The state at the end of a run that succeeded: only `--extend` reads it."""
+"""The state at the end of a successful run: only `--extend` reads it."""
 MANIFEST = "manifest"
 BUNDLE = "state"
 SAVED = "its checkpoint is saved"
-"""What is said where a run ends before its time; `Writer.truthful` puts it right when it is not so."""
+"""Part of the message when a run ends early; `Writer.truthful` corrects it if saving failed."""
 
 Ended = TypeVar("Ended", bound=TapelineError | Interrupted)
 
@@ -40,11 +40,11 @@ Expected = Callable[[Mapping[str, Any]], dict[str, tf.Variable]]
 
 
 class Damaged(Exception):
-    """A checkpoint whose bytes are not those that were written."""
+    """A checkpoint whose bytes are not as written."""
 
 
 def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
-    """Write one checkpoint and return its folder. Safe to call from any thread; the same step is written once."""
+    """Write one checkpoint and return its folder. Safe to call from any thread; a step is written only once."""
     final = folder / f"{prefix}{snapshot.step:012d}"
     if final.exists():
         return final
@@ -68,8 +68,8 @@ def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
 def read(path: Path, expected: Expected, *, remedy: str = "start at step 0 with --fresh") -> Snapshot:
     """Return a checkpoint.
 
-    expected: takes the record. Raises `Damaged` when any byte of the checkpoint is not what was written, and
-    `InputError`, which ends in `remedy`, when it is whole and does not fit.
+    expected: takes the record. Raises `Damaged` if any byte of the checkpoint is not as written, and `InputError`,
+    ending in `remedy`, if it is intact but does not fit.
     """
     try:
         checksum, body = files.read_bytes(path / MANIFEST).split(b"\n", 1)
@@ -79,7 +79,7 @@ def read(path: Path, expected: Expected, *, remedy: str = "start at step 0 with 
         raise Damaged(f"{path}: the manifest was altered")
     try:
         manifest = json_text.mapping(body)
-        sums, record = {**manifest["files"]}, {**manifest["record"]}  # of mappings alone, unlike `dict`
+        sums, record = {**manifest["files"]}, {**manifest["record"]}  # accepts only mappings, unlike `dict`
     except (ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{path}: the manifest is none that was ever written ({error})") from None
     for name, recorded in sums.items():
@@ -104,9 +104,9 @@ def newest(
     *,
     remedy: str = "start at step 0 with --fresh",
 ) -> Snapshot | None:
-    """Return the newest whole checkpoint, or `None`. A damaged one is said and put aside, out of the count.
+    """Return the newest intact checkpoint, or `None`. Damaged ones are reported and renamed, and no longer count.
 
-    Raises `InputError` for a whole one that does not fit: to drop it is for the user to say.
+    Raises `InputError` for an intact one that does not fit: only the user may discard it.
     """
     found = saved(folder)
     for path in found:
@@ -126,13 +126,13 @@ def _free(path: Path) -> Path:
 
 
 def remove_all(folder: Path) -> None:
-    """Remove every checkpoint in a folder, damaged ones too."""
+    """Remove every checkpoint in a folder, including damaged ones."""
     for path in [*saved(folder), *folder.glob(f"{DAMAGED}*")]:
         shutil.rmtree(path)
 
 
 def final(folder: Path, expected: Expected, *, remedy: str) -> Snapshot | None:
-    """Return the state at the end of a run that succeeded, or `None`.
+    """Return the state at the end of a successful run, or `None`.
 
     Raises `InputError` for one that is damaged or does not fit.
     """
@@ -143,18 +143,18 @@ def final(folder: Path, expected: Expected, *, remedy: str) -> Snapshot | None:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what writers left that were killed. Nobody else may be writing there."""
+    """Remove the partial files of killed writers. Nobody else may be writing in the folder."""
     for path in folder.glob(f".*{files.PARTIAL}"):
         shutil.rmtree(path)
 
 
 def any_saved(folder: Path) -> bool:
-    """Return whether a run left anything to go on from."""
+    """Return whether a run left anything to resume from or extend."""
     return any(saved(folder)) or any(folder.glob(f"{FINAL}*"))
 
 
 def keep_final(folder: Path, snapshot: Snapshot) -> None:
-    """Keep the end of a run in place of its checkpoints, and of the end of the pipeline's run before it."""
+    """Keep the final state of a run; remove its checkpoints and the final states of the pipeline's other runs."""
     write(folder, snapshot, FINAL)
     remove_all(folder)
     for path in folder.parent.glob(f"*/{FINAL}*"):
@@ -163,23 +163,23 @@ def keep_final(folder: Path, snapshot: Snapshot) -> None:
 
 
 def superseded(paths: list[Path], keep: int) -> Iterator[Path]:
-    """Yield the checkpoints that the policy lets go: all but the `keep` newest."""
+    """Yield the checkpoints to delete: all but the `keep` newest."""
     yield from sorted(paths, reverse=True)[keep:]
 
 
 def is_due(policy: CheckpointPolicy, *, last: int, step: int, seconds: float) -> bool:
-    """Return whether a checkpoint is due at `step`, so many seconds after the one at step `last`."""
+    """Return whether a checkpoint is due at `step`, `seconds` after the one at step `last`."""
     every = policy.every_steps
     return step > last and (seconds >= policy.every_seconds or bool(every and step // every > last // every))
 
 
 def pause(failures: int) -> float:
-    """Return the seconds until the next try after so many failures in a row: 1, 2, 4 … and 300 at most."""
+    """Return the seconds until the next try after `failures` failures in a row: 1, 2, 4 … and at most 300."""
     return min(2.0 ** (failures - 1), 300.0)
 
 
 class Writer:
-    """Writes snapshots in a thread while training goes on. A disk that fails there is told of, and training goes on."""
+    """Writes snapshots in a thread while training continues. A disk failure is reported and does not stop training."""
 
     def __init__(
         self,
@@ -196,12 +196,12 @@ class Writer:
         self.busy = False
         """Whether a snapshot is being written."""
         self.failures = 0
-        """Snapshots in a row that could not be written."""
+        """Consecutive snapshots that could not be written."""
         self.unsaved = ""
-        """What to say in place of `SAVED` when the last snapshot of all could not be written."""
+        """Replaces `SAVED` in the message if the final snapshot could not be written."""
 
     def start(self, snapshot: Snapshot) -> None:
-        """Begin to write, after whatever was begun before; `on_failed` is called in the thread that writes."""
+        """Start writing once the previous write is done; `on_failed` is called in the writing thread."""
         self.wait()
         self.busy = True
         self._pending = self._thread.submit(self._try, snapshot)
@@ -219,25 +219,25 @@ class Writer:
             self.busy = False
 
     def write(self, snapshot: Snapshot) -> None:
-        """Write now, in the calling thread, and remove what the policy lets go."""
+        """Write now, in the calling thread, and remove superseded checkpoints."""
         with self._lock:
             began = time.monotonic()
             path = write(self._folder, snapshot)
             self.failures = 0
             for old in superseded(saved(self._folder), self._keep):
                 shutil.rmtree(old)
-        self.busy = False  # before it is told: whoever hears of it may ask for the next one
+        self.busy = False  # before reporting: a hook may then request the next one
         self._on_saved(snapshot.step, path, time.monotonic() - began)
 
     def write_last(self, snapshot: Snapshot) -> None:
-        """Write as `write` does, where the process is about to end; a failure is kept in `unsaved`."""
+        """Write as `write` does, when the process is about to end; a failure is kept in `unsaved`."""
         try:
             self.write(snapshot)
         except (OSError, RunError) as error:
             self.unsaved = f"its checkpoint {self._failure(error)}"
 
     def truthful(self, error: Ended) -> Ended:
-        """Return what ends a run, saying of its checkpoint what became of it."""
+        """Return the error with its message corrected if the final checkpoint could not be written."""
         if self.unsaved:
             said = str(error)
             error.args = (said.replace(SAVED, self.unsaved) if SAVED in said else f"{said}; {self.unsaved}",)
@@ -250,13 +250,13 @@ class Writer:
         return f"could not be written ({_reason(error)}): {stands or 'none stands'}"
 
     def wait(self) -> None:
-        """Wait for what was begun; raise what went wrong in it, unless it was the disk."""
+        """Wait for the pending write; re-raise its error, unless the disk caused it."""
         if self._pending is not None:
             pending, self._pending = self._pending, None
             pending.result()
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish the pending write and end the thread."""
         try:
             self.wait()
         finally:

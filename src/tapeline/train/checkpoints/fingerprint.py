@@ -1,4 +1,4 @@
-"""What decides the bits of a run, hashed: a checkpoint is only used by a run of the same fingerprint."""
+"""Hash everything that determines a run bit for bit: only a run with the same fingerprint may use a checkpoint."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -39,7 +39,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
 
 
 def code(recipe: Path) -> dict[str, str]:
-    """Return a hash of each module that training this recipe runs, by its path in the package or its name."""
+    """Return a hash of each module that training this recipe runs, by path in the package or by file name."""
     used = {**closure.of_module("tapeline.train.stage"), **closure.of_file(recipe)}
     inside = {path for path in used if path.is_relative_to(closure.PACKAGE)}
     return {

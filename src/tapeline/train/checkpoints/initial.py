@@ -1,6 +1,6 @@
-"""Start from weights that another run left: those with the same name and shape are taken, the others are named.
+"""Start from another run's weights: take those with the same name and shape, and report the others.
 
-Rows that belong to classes are taken by the classes' names.
+Rows that belong to classes are matched by class name.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from tapeline.train.checkpoints.class_rows import ClassRows
 
 
 def content(folder: Path) -> str:
-    """Return the SHA-256 over the weights' files, for the fingerprint."""
+    """Return the SHA-256 over the weight files, for the fingerprint."""
     return files.sha256_of_files(sorted(folder.glob(f"{variables.BUNDLE}.*")))
 
 
@@ -26,10 +26,10 @@ def take(
     say: Callable[[str], None],
     rows: Sequence[ClassRows] | None = (),
 ) -> None:
-    """Assign the weights in `folder` that fit. Raises `InputError` when none does, or it holds none.
+    """Assign the weights in `folder` that fit. Raises `InputError` if none fits or the folder holds none.
 
-    rows: the labels whose classes are others than those that the weights were trained on, whose rows are then taken by
-    name; None when these are not known.
+    rows: the labels whose classes differ from those that the weights were trained on, and whose rows are matched by
+    name; None if those classes are unknown.
     """
     prefix = folder / variables.BUNDLE
     try:

@@ -1,4 +1,4 @@
-"""A hook that has checkpoints written, by a thread, while training goes on."""
+"""A hook that has a thread write checkpoints while training continues."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tapeline.train.engine.state import State
 
 
 class Saving:
-    """Begins a checkpoint when the policy says so; never two at once."""
+    """Starts a checkpoint when the policy says so; never two at once."""
 
     def __init__(
         self,
@@ -24,14 +24,14 @@ class Saving:
         self._step, self._at = state.step, clock()
 
     def next_stop(self, step: int) -> int:
-        """Return the next step after which the policy wants a checkpoint; a loop must end there."""
+        """Return the next step at which the policy wants a checkpoint; a loop must end there."""
         every = self._policy.every_steps
         return step - step % every + every if every else step + (1 << 62)
 
     def __call__(self, record: Record) -> None:
-        """Save what a loop left, unless the last checkpoint is still being written.
+        """Save the state after a loop, unless the last checkpoint is still being written.
 
-        After a failure the policy waits: what counts is `disk.pause`, since nothing has been saved for a while.
+        After a failure, the next try depends on `disk.pause` instead of the policy.
         """
         if not isinstance(record, Started | LoopEnded | Skipped) or self._writer.busy:
             return

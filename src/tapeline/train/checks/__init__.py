@@ -1,1 +1,1 @@
-"""What is refused before the first step: a recipe that could not resume, repeat or reach its end."""
+"""Checks before the first step: refuse a recipe that could not resume, repeat or finish."""

@@ -1,7 +1,7 @@
-"""Proof, from a traced function, that a checkpoint holds everything that it reads and changes.
+"""Verify that a checkpoint holds every variable that a traced function reads or changes.
 
-What fails is refused with its name; nothing is ever half saved. Stateful operations are allowed by name: one that is
-not known here holds state that no checkpoint has.
+A violation is refused by name, so that no state is saved incompletely. Stateful operations are on an allow list: an
+unlisted one may hold state that is in no checkpoint.
 """
 
 import re
@@ -21,7 +21,7 @@ _WRITES = re.compile(
     r"Stateful(StandardNormal|StandardNormalV2|TruncatedNormal|Uniform|UniformFullInt|UniformInt|RandomBinomial)"
 )
 _CALLS = {"While": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0, "If": 1, "Case": 1}
-"""Operations that call functions → how many of their inputs come before the functions' own."""
+"""Operations that call functions → number of their inputs that precede the functions' arguments."""
 _HARMLESS = frozenset(
     ["Assert", "Print", "PrintV2", "CheckNumerics", "CheckNumericsV2", "StatelessRandomGetAlg", "Empty", "DeviceIndex"]
 )
@@ -38,10 +38,10 @@ def check(
 ) -> None:
     """Check a concrete function of one step, of `prepare` or of `eval_step`.
 
-    tracked: what a checkpoint holds. writable: what of it the function may change; all of it by default.
-    tables: the identities of immutable lookup tables' handles.
-    Raises `InputError` for a captured variable or other resource that is not tracked, for a change of what is not
-    writable, and for an operation with state of its own: a random one, Python code, the clock, a queue.
+    tracked: what a checkpoint holds. writable: the tracked variables that the function may change; default: all.
+    tables: the `id`s of the handles of immutable lookup tables.
+    Raises `InputError` for an untracked captured variable or resource, for a change to a variable that is not
+    writable, and for an operation with its own state: random draws, Python code, the clock, a queue.
     """
     known = {id(variable.handle) for variable in tracked.values()} | tables
     names = {id(variable.handle): variable.name for variable in traced.graph.variables}
@@ -93,7 +93,7 @@ def _check_operation(operation: Any, where: str) -> None:
 
 
 def _repeats(operation: Any) -> bool:
-    """Whether an operation with seeds does the same at each call all the same."""
+    """Return whether an operation with seeds nevertheless gives the same result at each call."""
     attributes = operation.node_def.attr
     if operation.type.startswith("CudnnRNN"):
         return not attributes["dropout"].f
@@ -102,7 +102,7 @@ def _repeats(operation: Any) -> bool:
 
 
 def operations(graph: Any) -> Iterator[Any]:
-    """Yield a graph's operations and those of all functions that it calls."""
+    """Yield the operations of a graph and of all functions it calls."""
     seen: set[int] = set()
 
     def walk(graph: Any) -> Iterator[Any]:
@@ -117,13 +117,13 @@ def operations(graph: Any) -> Iterator[Any]:
 
 
 def written(traced: Any) -> set[int]:
-    """Return the identities of the handles that a concrete function changes, in itself or in what it calls."""
+    """Return the `id`s of the handles that a concrete function changes, directly or in functions it calls."""
     graph = traced.graph
     return _written(graph, {id(internal): id(external) for external, internal in graph.captures})
 
 
 def _written(graph: Any, roots: dict[int, int]) -> set[int]:
-    """roots: the identity of a tensor in the graph → that of the handle that it stands for."""
+    """Return the `id`s of the changed handles. roots: `id` of a tensor in the graph → `id` of its handle."""
     changed: set[int] = set()
     for operation in graph.get_operations():
         handles = {number: roots[id(tensor)] for number, tensor in enumerate(operation.inputs) if id(tensor) in roots}

@@ -1,9 +1,9 @@
-"""What a recipe keeps in Python: attributes at any depth, its module's globals, and the global random generators.
+"""A recipe's state in Python: attributes at any depth, its module's globals, and the global random generators.
 
-No checkpoint holds any of it. Where Python runs at each step or validation (`compile: eager`, `evaluate`), a change of
-it would make a resumed run a different one, so all of it is compared before and after. In a graph Python runs once,
-when the step is traced; what it changes then becomes a constant, the same at each start. Only a public attribute is
-compared there, because its author expects it to change at each step.
+No checkpoint holds any of it. Where Python runs at each step or validation (`compile: eager`, `evaluate`), a change to
+it would make a resumed run differ, so all of it is compared before and after. In a graph Python runs once, when the
+step is traced; what it changes then becomes a constant, the same at each start. There only public attributes are
+compared, because a recipe's author would expect them to change at each step.
 """
 
 import random
@@ -29,17 +29,17 @@ _OWN = ("params", "features", "_context", "_transforms", "batch_size", "updated"
 _TRACED = "a tensor of a traced step"
 
 State = Mapping[str, str]
-"""Where a value is, as the recipe's author would write it → what it is, as a short text or a digest."""
+"""Place of a value, as the recipe's author would write it → the value, as a short text or a digest."""
 
 
 def look(recipe: Any, *, generators: bool = True) -> State:
-    """Return the Python state that the recipe can reach.
+    """Return the Python state reachable from the recipe.
 
-    generators: also the states of Python's and NumPy's global random generators.
-    Raises `InputError` for an iterator, whose position cannot be seen: a generator, an open file, a tf.data iterator.
+    generators: include the states of Python's and NumPy's global random generators.
+    Raises `InputError` for an iterator, whose position is hidden: a generator, an open file, a tf.data iterator.
     """
     found: dict[str, str] = {}
-    seen: dict[int, Any] = {}  # keeps what it has seen alive: an identity may not be used again meanwhile
+    seen: dict[int, Any] = {}  # keeps the objects alive, so that no `id` is reused meanwhile
     for name, value in vars(recipe).items():
         if name not in _OWN:
             _look(f"self.{name}", value, found, seen)
@@ -57,7 +57,7 @@ def look(recipe: Any, *, generators: bool = True) -> State:
 
 
 def attributes(recipe: Any) -> State:
-    """Return the plain values among a recipe's public attributes, those in lists and dicts included."""
+    """Return the plain values in a recipe's public attributes, including those in lists and dicts."""
     found: dict[str, str] = {}
 
     def collect(path: str, value: Any) -> None:
@@ -75,7 +75,7 @@ def attributes(recipe: Any) -> State:
 
 
 def check_traced(before: State, recipe: Any) -> None:
-    """Raise `InputError` naming a public attribute that tracing `train_step` has changed. before: its `attributes`."""
+    """Raise `InputError` naming a public attribute that tracing `train_step` changed. before: from `attributes`."""
     if changed := difference(before, attributes(recipe)):
         raise InputError(
             f"train_step changes the Python attribute {changed}, which happens once, when it is traced: make it a "
@@ -84,7 +84,7 @@ def check_traced(before: State, recipe: Any) -> None:
 
 
 class Watch:
-    """Checks that a recipe's Python state stays as it was when this was created."""
+    """Checks that a recipe's Python state is unchanged since this object was created."""
 
     def __init__(self, recipe: Any, where: str, *, generators: bool = True) -> None:
         self._recipe, self._where, self._generators = recipe, where, generators
@@ -105,7 +105,7 @@ class Watch:
 
 
 def difference(before: State, after: State) -> str:
-    """Return the first place where two states differ, with both values; an empty string where they do not."""
+    """Return the first place where two states differ, with both values; "" if they are equal."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, "absent"), after.get(name, "absent")
         if old != new:
@@ -155,7 +155,7 @@ def _look(path: str, value: Any, found: dict[str, str], seen: dict[int, Any]) ->
 
 
 def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an object holds, with its place."""
+    """Yield the parts of an object, each with its place."""
     if isinstance(value, Mapping):
         yield from ((f"{path}[{key!r}]", item) for key, item in list(value.items()))
     elif isinstance(value, (set, frozenset)):
@@ -189,7 +189,7 @@ _FOREIGN = ("tapeline.", "keras", "tensorflow", "numpy", "builtins", "functools"
 
 
 def _is_foreign(module: str) -> bool:
-    """Whether a module is a library's, whose insides change for reasons of its own."""
+    """Return whether a module belongs to a library, whose internals may change without the recipe's doing."""
     return module.startswith(_FOREIGN) or module.partition(".")[0] in sys.stdlib_module_names - {"types", "__main__"}
 
 

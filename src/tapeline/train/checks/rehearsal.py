@@ -1,4 +1,4 @@
-"""What comes after training, as far as it can be known before: a mistake there shall not cost the training."""
+"""Check ahead, as far as possible, what happens after training, so that a late mistake does not waste a run."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ DEFAULT = "serving_default"
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What a recipe will answer and measure."""
+    """The outputs and metrics that a recipe will produce."""
 
     target: str | None
     classes: Sequence[str] | None
-    """Those of the target, if it has any."""
+    """The target's classes, if it has any."""
     answers: Mapping[str, str]
     """Output of the default signature → dtype."""
     measured: Collection[str] | None
@@ -27,13 +27,13 @@ class Rehearsed:
 
 
 Expect = Callable[[Rehearsed], None]
-"""Raises `InputError` for a mistake that the stages after training would find."""
+"""Raises `InputError` for a mistake that a stage after training would find."""
 
 
 def answers(recipe: Recipe, path: Path) -> dict[str, str]:
-    """Trace what will be exported, and return its outputs' dtypes. Raises `InputError` for a mistake in it.
+    """Trace what will be exported, and return the dtypes of its outputs. Raises `InputError` if it is invalid.
 
-    Tracing may make variables and advance random generators: do it with a recipe that is not the one to be trained.
+    Tracing may create variables and advance random generators: do not use the recipe object that will be trained.
     """
     name = type(recipe).__name__
     own = type(recipe).signatures is not Recipe.signatures
@@ -62,10 +62,10 @@ def check(
     classes: Sequence[str] | None,
     examples: int,
 ) -> None:
-    """Raise `InputError` where `train.best` names no metric of a validation, and for what `expect` refuses.
+    """Raise `InputError` if `train.best` names no metric of a validation, or if `expect` raises it.
 
-    tried: what `evaluate` measured on a few examples; where that is not enough, it is called with all of them.
-    found: `answers`; without them nothing is expected. classes: the target's.
+    tried: metrics that `evaluate` returned for a few examples; if they do not suffice, it is called with all examples.
+    found: the result of `answers`; without it `expect` is not called. classes: the target's.
     """
 
     def checked(measured: Collection[str] | None) -> None:

@@ -1,8 +1,8 @@
-"""Whether building and tracing a recipe gives the same each time.
+"""Check that building and tracing a recipe gives the same result each time.
 
-A value that is different at each start (the clock, an unseeded generator, the order of a set) becomes a constant of
-the traced step or an initial weight, and nothing in the graph tells where it came from. So a recipe is built and
-traced twice before its first step, and what it is made of is compared; a resumed run is compared with the run that
+A value that differs at each start (the clock, an unseeded generator, the order of a set) becomes a constant of the
+traced step or an initial weight, and nothing in the graph shows its origin. So a recipe is built and traced twice
+before its first step, and the constants and initial values are compared; a resumed run is compared with the run that
 wrote the checkpoint.
 """
 
@@ -25,24 +25,24 @@ from tapeline.train.checks.completeness import operations
 
 @dataclass(frozen=True)
 class Made:
-    """What one start of a recipe is made of: digests, and where each came from."""
+    """The values that one start of a recipe consists of, as digests, each with its origin."""
 
     values: tuple[tuple[str, str], ...]
-    """(digest, where in the recipe), in the order of tracing: two constants that change places are another start."""
+    """(digest, place in the recipe), in tracing order: swapping two constants counts as a difference."""
 
     @property
     def digest(self) -> str:
-        """One text for all of it."""
+        """One digest over all values."""
         return blake2b("\n".join(digest for digest, _ in self.values).encode(), digest_size=16).hexdigest()
 
 
 def made(
     traced: Mapping[str, Any], initial: Mapping[str, tf.Variable], *, data: Iterable[tf.Tensor], source: str
 ) -> Made:
-    """Return what a start is made of.
+    """Return the values that a start consists of.
 
     traced: `train_step`, `prepare`, `eval_step` → concrete function. initial: variables before the first step.
-    data: tensors that are the dataset, which has a checksum of its own. source: the recipe's file, to name its lines.
+    data: tensors of the dataset, which has its own checksum. source: the recipe's file, to name its lines.
     """
     values = [(_digest(value), f"the initial value of {name}") for name, value in sorted(initial.items())]
     skipped = {id(tensor) for tensor in data}
@@ -53,7 +53,7 @@ def made(
         for operation in operations(function.graph):
             if operation.type == "Const" and operation.get_attr("dtype") != tf.string:
                 if not (place := _place(operation, source)):
-                    continue  # the engine's own, which depends on how the data are read
+                    continue  # the engine's constant, which depends on how the data are read
                 tensor = operation.node_def.attr["value"].tensor
                 digest = blake2b(tensor.SerializeToString(deterministic=True), digest_size=16).hexdigest()
                 values.append((digest, f"a constant in {where}, {place},"))
@@ -61,19 +61,19 @@ def made(
 
 
 def check_same(recipe: Path, first: Made, second: Made) -> None:
-    """Raise `NotRepeatable` naming what two starts of the same recipe made differently."""
+    """Raise `NotRepeatable` naming a value that differs between two starts of the same recipe."""
     if first.digest == second.digest:
         return
     known = {digest for digest, _ in first.values}
     new = [where for digest, where in second.values if digest not in known]
-    # A value that the other start has too, elsewhere, is told by its place alone.
+    # A value that the other start has too, at another place, shows only by its position.
     moved = [where for before, (digest, where) in zip(first.values, second.values, strict=False) if before[0] != digest]
     where = next(iter(new + moved), "a value")
     raise NotRepeatable(f"recipe {recipe}: {where} is different at each start: {_REMEDY}")
 
 
 def _recorded(record: Path) -> Any:
-    """Return what a folder's record says; nothing where it was cut."""
+    """Return the content of a folder's record; None if it was truncated or altered."""
     try:
         return json_text.parsed(files.read_bytes(record))
     except json_text.NotJson:
@@ -81,9 +81,9 @@ def _recorded(record: Path) -> Any:
 
 
 def check_recorded(recipe: Path, folder: Path, made: Made, *, fresh: bool) -> None:
-    """Compare a start with the one that a folder of checkpoints records, and record it where none is.
+    """Compare a start with the one recorded in a folder of checkpoints, if any, and record it.
 
-    Raises `NotRepeatable` where they differ, though all that the fingerprint covers is the same.
+    Raises `NotRepeatable` if they differ although everything that the fingerprint covers is the same.
     """
     record = folder / RECORD
     if not fresh and record.exists() and _recorded(record) != {"digest": made.digest}:
@@ -95,9 +95,9 @@ def check_recorded(recipe: Path, folder: Path, made: Made, *, fresh: bool) -> No
 
 
 def prove_evaluate(recipe: Any, evaluation: Evaluation | None, *, examples: int) -> list[str]:
-    """Call the recipe's `evaluate` twice, on few examples where it can, and return the names of its metrics.
+    """Call the recipe's `evaluate` twice, on a few examples if possible, and return the names of its metrics.
 
-    Raises `NotRepeatable` where it gives two results, or changes what it should only measure.
+    Raises `NotRepeatable` if the results differ, or if it changes the state that it should only measure.
     """
     if evaluation is None:
         return []
@@ -108,7 +108,7 @@ def prove_evaluate(recipe: Any, evaluation: Evaluation | None, *, examples: int)
         once = evaluation.on_host(used)
     except NotRepeatable:
         raise
-    except Exception:  # too few for it: with all of them it tells what is wrong
+    except Exception:  # perhaps too few examples; with all of them, a real error is raised again
         used = examples
         once = evaluation.on_host(used)
     for name, old, new in zip(state, before, variables.bits(state), strict=True):
@@ -143,10 +143,10 @@ def _digest(value: Any) -> str:
 
 
 def _place(operation: Any, source: str) -> str:
-    """Return the deepest line of the recipe's file that led to an operation; "" where the engine alone did.
+    """Return the innermost line of the recipe's file that led to an operation; "" if only the engine did.
 
-    AutoGraph keeps what it converted by the code's text, so in a process that has run the same text from another file
-    the lines are named after that one.
+    AutoGraph caches conversions by source text, so in a process that has run the same text from another file, the
+    reported lines are of that file.
     """
     nearest = ""
     for frame in reversed(operation.traceback):

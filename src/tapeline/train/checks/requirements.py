@@ -1,4 +1,4 @@
-"""What a recipe must declare and return for the run to reach its end, checked before the first step."""
+"""Check before the first step what a recipe must declare and return for the run to finish."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ from tapeline.runtime.errors import InputError
 def check(
     recipe: Recipe, settings: TrainSettings, dataset: Dataset, measured: list[str], evaluation: Evaluation | None
 ) -> None:
-    """Raise `InputError` for features that the dataset does not have, and for metrics that are not returned.
+    """Raise `InputError` for features that the dataset lacks, and for metrics that are not returned.
 
-    measured: the names of the metrics that `train_step` returned when it was traced. Traces `eval_step`, which the
-    first validation would do otherwise.
+    measured: the names of the metrics that `train_step` returned when it was traced. Traces `eval_step`, which would
+    otherwise happen at the first validation.
     """
     _check_features(recipe, dataset)
     name = type(recipe).__name__
@@ -27,7 +27,7 @@ def check(
     more = type(recipe).evaluate is not Recipe.evaluate
     if not evaluation.names and not more:
         raise InputError(f"{name}.eval_step returns no metric: return at least one, such as {{'loss': losses}}")
-    if settings.best and not more:  # what `evaluate` adds is known once it was called
+    if settings.best and not more:  # the metrics of `evaluate` are known only after calling it
         settings.best.among(evaluation.names)
 
 

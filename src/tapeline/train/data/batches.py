@@ -1,4 +1,4 @@
-"""Which examples a step sees: a pure function of (seed, step), so that resuming needs no iterator state."""
+"""The examples of a step: a pure function of (seed, step), so that resuming needs no iterator state."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from tapeline.train.data.permutation import permuted
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of a run: `steps_per_epoch` full ones of each permutation of all examples."""
+    """The batches of a run: `steps_per_epoch` full ones from each epoch's permutation of all examples."""
 
     examples: int
     batch_size: int
@@ -22,7 +22,7 @@ class Batches:
 
     @classmethod
     def plan(cls, examples: int, *, batch_size: int, seed: int, shuffle: bool) -> "Batches":
-        """Return the plan for stored examples. Raises `InputError` when one batch needs more than there are."""
+        """Return the plan for stored examples. Raises `InputError` if they do not fill one batch."""
         if batch_size > examples:
             raise InputError(
                 f"train.batch_size is {batch_size} and the train split has {examples} examples: at most {examples}"
@@ -31,21 +31,21 @@ class Batches:
 
     @classmethod
     def drawn(cls, batch_size: int, *, steps_per_epoch: int, seed: int) -> "Batches":
-        """Return the plan for a recipe that draws its training data itself: no stored examples."""
+        """Return the plan for a recipe that generates its training data: no stored examples."""
         return cls(0, batch_size, seed, False, steps_per_epoch)
 
     @property
     def dtype(self) -> type[np.signedinteger[Any]]:
-        """The dtype of example numbers; without stored examples they are the step's number."""
+        """The dtype of example numbers, which without stored examples are the step number."""
         return np.int32 if 0 < self.examples < 2**31 else np.int64
 
     @property
     def dropped(self) -> int:
-        """How many examples of each epoch's permutation are left out, because no full batch remains."""
+        """How many examples of each epoch's permutation are left out because they do not fill a batch."""
         return max(0, self.examples - self.steps_per_epoch * self.batch_size)
 
     def indices(self, first: int, count: int) -> NDArray[np.signedinteger[Any]]:
-        """Return the examples of `count` steps from `first` on: `dtype`, shape (count, batch_size).
+        """Return the example numbers of `count` steps from `first` on: `dtype`, shape (count, batch_size).
 
         O(1) in the step and in the number of examples.
         """
@@ -59,7 +59,7 @@ class Batches:
 
 
 class Ahead:
-    """The example numbers of a few steps at a time, worked out for many at once: few cost nearly as much as many."""
+    """Computes example numbers for many steps at once and returns a few at a time: few cost nearly as much as many."""
 
     NUMBERS = 4096
 
@@ -68,7 +68,7 @@ class Ahead:
         self._known: tuple[int, NDArray[np.signedinteger[Any]]] = (0, batches.indices(0, 0))
 
     def indices(self, first: int, count: int) -> NDArray[np.signedinteger[Any]]:
-        """Return what `Batches.indices` does, from any thread; fastest when steps are asked for in their order."""
+        """Return what `Batches.indices` does. Callable from any thread; fastest if steps are requested in order."""
         begin, known = self._known
         if not begin <= first <= first + count <= begin + len(known):
             begin, known = first, self._batches.indices(first, max(count, self.NUMBERS // self._batches.batch_size))

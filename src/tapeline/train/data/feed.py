@@ -1,8 +1,8 @@
-"""The input pipeline: super-batches of several steps, made ahead of time by tf.data.
+"""The input pipeline: super-batches of several steps, produced ahead of time by tf.data.
 
-shuffle (an epoch's permutation) → batch → map (gather, `prepare`) → prefetch. From RAM only indices and what
-`prepare` drew travel to the loop, which gathers by itself; streamed, whole columns do. The loop sees the same
-batches either way.
+shuffle (an epoch's permutation) → batch → map (gather, `prepare`) → prefetch. With columns in RAM, only indices and
+the additions of `prepare` are passed to the loop, which gathers the examples; when streaming, the examples are passed.
+The loop sees the same batches either way.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,17 +22,17 @@ from tapeline.train.data.batches import Ahead, Batches
 from tapeline.train.data.memory import Recycled
 
 CHUNK_BYTES = 64 << 20
-"""How much of a super-batch is made at once; three are alive at a time."""
+"""Maximum size of a super-batch; three are alive at a time."""
 CHUNK_STEPS = 4096
 
 MAPPED_BYTES = 8 << 20
-"""How much is read of a memory-mapped column until its pages are given back, or one step. The kernel may map many times
-as much: up to 2 MB around each example."""
+"""How much of a memory-mapped column to read before releasing its pages, but at least one step. The kernel may map many
+times as much: up to 2 MB around each example."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The material of the steps from `first` to before `end`."""
+    """The data of the steps in [first, end)."""
 
     first: int
     end: int
@@ -45,7 +45,7 @@ INDEX = ""
 
 
 class Feed:
-    """Everything that the steps of one run read."""
+    """All the data that the steps of one run read."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Feed:
         self._converted = convert(recipe.prepare)
         self._kept: list[str] = list(columns)
         self.traced: Any = None
-        """`prepare` for one step, a concrete function; none where the recipe has no `prepare`."""
+        """`prepare` for one step, a concrete function; None if the recipe has no `prepare`."""
         self.row_specs = self._specs()
         per_step = sum(spec.dtype.size * int(np.prod(spec.shape)) for spec in self.row_specs.values())
         self.chunk_steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, per_step)))
 
     def chunks(self, start: int, stop: int) -> Iterator[Chunk]:
-        """Yield chunks that cover the steps from `start` to before `stop`; all have the same shape."""
+        """Yield chunks that cover the steps in [start, stop); all have the same shape."""
         count = min(self.chunk_steps, max(1, stop - start))
         data = untuned(tf.data.Dataset.range(start, stop, count))
         rows = tf.autograph.experimental.do_not_convert(lambda first: self._rows(first, count))
@@ -83,7 +83,7 @@ class Feed:
             yield Chunk(first, min(first + count, stop), rows)
 
     def is_repeatable(self, step: int) -> bool:
-        """Whether `prepare` gives the same bytes for the same step, tried twice."""
+        """Return whether two calls of `prepare` give the same bytes for the same step."""
         if not self.traced:
             return True
         index = self._ahead.indices(step, 1)
@@ -97,7 +97,7 @@ class Feed:
         )
 
     def batch(self, rows: Mapping[str, tf.Tensor], columns: Mapping[str, tf.Tensor], row: tf.Tensor) -> Batch:
-        """Return one step's batch out of a chunk's rows, inside the loop."""
+        """Return one step's batch from a chunk's rows, inside the loop."""
         batch = {name: value[row] for name, value in rows.items() if name != INDEX}  # `gather` would copy
         if INDEX in rows:
             index = tf.gather(rows[INDEX], row)
@@ -105,7 +105,7 @@ class Feed:
         return batch
 
     def _specs(self) -> dict[str, tf.TensorSpec]:
-        """Return the type of one step's row of each name that a chunk has."""
+        """Return the type of one step's row for each name in a chunk."""
         size = self._batches.batch_size
         stored = {name: tf.TensorSpec((size, *c.shape[1:]), c.dtype) for name, c in self._stored.items()}
         index = {INDEX: tf.TensorSpec([size], self._batches.dtype)}
@@ -121,10 +121,10 @@ class Feed:
         return index | rows if self.columns or not self._stored else rows
 
     def _traced(self, index: tf.TensorSpec, read: Any, unread: Mapping[str, tf.TensorSpec]) -> Any:
-        """Return `prepare` for one step; of columns that it does not read it gets the shape alone."""
+        """Return `prepare` for one step; columns it does not read are replaced by zeros of the same shape."""
 
         def one(step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            nothing = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in unread.items()}  # pruned
+            nothing = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in unread.items()}  # pruned from the graph
             return self._prepare_one(step, index, {**nothing, **rows})
 
         step = tf.TensorSpec([], tf.int64)
@@ -139,14 +139,14 @@ class Feed:
             made = {name: spec for name, spec in self.row_specs.items() if name in self._prepare.structured_outputs}
             passed = {name: row for name, row in rows.items() if name in self._kept}
             if made:
-                inputs = (steps, index, {name: rows[name] for name in self._read})  # each is copied
+                inputs = (steps, index, {name: rows[name] for name in self._read})  # map_fn copies each
                 each = tf.map_fn(lambda one: self._prepare(*one), inputs, fn_output_signature=made)
                 passed = passed | each
             rows = passed
         return {INDEX: index, **rows} if INDEX in self.row_specs else rows
 
     def _prepare_one(self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Return what `prepare` added to or changed in one step's batch; columns it passed on are not copied."""
+        """Return what `prepare` added to or changed in one step's batch; columns passed through are not copied."""
         batch = {**rows, **{name: tf.gather(column, index) for name, column in self.columns.items()}}
         prepared = self._call(batch, Context(step, self._key).fold_in(2))
         if not isinstance(prepared, Mapping):
@@ -156,7 +156,7 @@ class Feed:
         return {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in self._kept}
 
     def _call(self, batch: Batch, context: Context) -> Batch:
-        """Call `prepare`, all of whose draws are functions of (seed, step)."""
+        """Call `prepare` with all random draws made functions of (seed, step)."""
         for attempt in ("first", "last"):
             states = variables.find(self._recipe).generators
             try:
@@ -171,7 +171,7 @@ class Feed:
         raise AssertionError
 
     def _gather(self, name: str, index: tf.Tensor) -> tf.Tensor:
-        """Copy examples out of a memory-mapped column: shape (steps, batch, *feature)."""
+        """Copy examples from a memory-mapped column: shape (steps, batch, *feature)."""
         column = self._stored[name]
         arrays = Recycled((*index.shape, *column.shape[1:]), column.dtype)
         at_once = max(1, MAPPED_BYTES // max(1, column[:1].nbytes * self._batches.batch_size))
@@ -180,7 +180,7 @@ class Feed:
             taken = arrays.take()
             for piece in range(0, len(numbers), at_once):
                 some = slice(piece, piece + at_once)
-                np.take(column, numbers[some], axis=0, out=taken[some], mode="clip")  # "raise" would copy once more
+                np.take(column, numbers[some], axis=0, out=taken[some], mode="clip")  # "raise" would copy again
                 release(column)
             return taken
 

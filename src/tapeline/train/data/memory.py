@@ -1,4 +1,4 @@
-"""Memory: whether the training columns are held in it, and blocks of it that are used again."""
+"""Memory: whether the training columns fit in it, and reusable blocks of it."""
 
 import contextlib
 import os
@@ -11,22 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 RAM_SHARE = 0.25
-"""Of the memory that this process may use that columns may take."""
+"""The fraction of this process's usable memory that columns may take."""
 CGROUPS = Path("/sys/fs/cgroup")
 ALIGNMENT = 64
-"""Bytes; TensorFlow takes an array that begins at a multiple as it is, and copies another."""
+"""Bytes; TensorFlow uses an array aligned to this without a copy, and copies any other."""
 
 
 def fits_in_ram(nbytes: int) -> bool:
-    """Return whether columns of so many bytes are held in memory."""
+    """Return whether columns of `nbytes` bytes are held in memory."""
     return nbytes <= RAM_SHARE * usable()
 
 
 def usable(*, cgroups: Path = CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> int:
-    """Return how many bytes this process may use: the machine's memory, or less where a container's limit is lower.
+    """Return how many bytes this process may use: the machine's memory, or a container's limit if it is lower.
 
-    A limit holds for the control groups below it too, so the lowest on the way up counts. cgroups: the mounted tree
-    of version 1 or 2. A process that goes beyond the limit is killed, while the machine has memory left.
+    A limit also applies to the control groups below it, so the lowest on the way up counts. cgroups: the mounted tree
+    of version 1 or 2. A process above the limit is killed even if the machine has memory left.
     """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_limits(cgroups, membership)])
@@ -35,7 +35,7 @@ def usable(*, cgroups: Path = CGROUPS, membership: Path = Path("/proc/self/cgrou
 def _limits(cgroups: Path, membership: Path) -> Iterator[int]:
     try:
         lines = membership.read_text().splitlines()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return
     for line in lines:
         _, controllers, group = line.split(":", 2)
@@ -54,9 +54,9 @@ def _limits(cgroups: Path, membership: Path) -> Iterator[int]:
 
 
 class Recycled:
-    """Arrays of one shape and dtype in blocks that are used again once nobody holds the array that was in them.
+    """Arrays of one shape and dtype in memory blocks that are reused once their array is no longer referenced.
 
-    New memory would be filled with zeros by the system, page by page, for each of them.
+    Otherwise the system would zero new memory, page by page, for each array.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -64,7 +64,7 @@ class Recycled:
         self._free: list[NDArray[np.uint8]] = []
 
     def take(self) -> NDArray[Any]:
-        """Return an array that holds whatever was there before; from any thread."""
+        """Return an uninitialized array. Callable from any thread."""
         count = int(np.prod(self._shape)) * self._dtype.itemsize
         try:
             block = self._free.pop()

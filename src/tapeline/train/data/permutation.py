@@ -1,8 +1,8 @@
-"""A permutation of any size that is computed number by number: no table, and the same cost at every place.
+"""A permutation of any size, computed number by number: no table, and the same cost at every position.
 
-It gives the bits of TensorFlow's `RandomIndexShuffle` in its four rounds, several times as fast: that operation makes
-its keys anew for each number. For 2^16 + 1, 2^18 + 1, 2^20 + 1 … numbers it is no permutation either: its block lacks
-a bit, so that the last number goes where the first goes. This one is a permutation there too.
+It equals TensorFlow's `RandomIndexShuffle` with four rounds, bit for bit, but is several times as fast: that operation
+recomputes its keys for each number. For 2^16 + 1, 2^18 + 1, 2^20 + 1 … numbers that operation is not a permutation: its
+block is one bit short, so that the last number maps to the same place as the first. This one is a permutation there.
 """
 
 from typing import Any
@@ -11,27 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALLEST_BLOCK = 16
-"""Bits; smaller ciphers leave patterns."""
+"""Bits; ciphers on smaller blocks leave patterns."""
 AT_ONCE = 1 << 15
-"""How many numbers are worked on together: they and what is in between stay in a core's cache."""
+"""Numbers to process together: they and the intermediate results stay in a core's cache."""
 _CONSTANT = 0xFFFFFFFC ^ 1
-"""What the cipher's key schedule mixes into the fourth round's key: its constant, and the first bit of its sequence."""
+"""What the cipher's key schedule mixes into the fourth key: its constant, and the first bit of its sequence."""
 
 Words = NDArray[Any]
 """uint16, uint32 or uint64."""
 
 
 def permuted(index: NDArray[Any], size: int, *, seed: int, epochs: NDArray[np.int64]) -> NDArray[Any]:
-    """Return where each number of `index` goes in its epoch's permutation of 0 … size - 1.
+    """Return the image of each number of `index` under its epoch's permutation of 0 … size - 1.
 
     index: integers of shape (rows, numbers); epochs: shape (rows,). Returns the shape and dtype of `index`.
 
-    A cipher on blocks of as many bits as `size` needs is a bijection; what falls outside of `size` goes through it
-    again until it falls inside (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"). The cipher is Simon
-    (Beaulieu et al. 2013, https://eprint.iacr.org/2013/404) in four rounds.
+    A cipher on blocks of as many bits as `size` needs is a bijection; results outside `size` are encrypted again until
+    they fall inside (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"). The cipher is Simon
+    (Beaulieu et al. 2013, https://eprint.iacr.org/2013/404) with four rounds.
     """
     half = (max((size - 1).bit_length(), SMALLEST_BLOCK) + 1) // 2
-    kind = np.dtype(f"u{max(2, 1 << (2 * half - 1).bit_length() >> 3)}")  # the smallest with room for a block
+    kind = np.dtype(f"u{max(2, 1 << (2 * half - 1).bit_length() >> 3)}")  # the smallest dtype that holds a block
     numbers: Words = index.astype(kind, order="C")
     keys: Words = _keys(seed, epochs.astype(np.uint64), half).astype(kind)
     _encrypt(numbers, keys, half)
@@ -48,18 +48,18 @@ def permuted(index: NDArray[Any], size: int, *, seed: int, epochs: NDArray[np.in
 def _keys(seed: int, epochs: NDArray[np.uint64], half: int) -> NDArray[np.uint64]:
     """Return the key of each round, shape (rows, 4).
 
-    Keys have half a block's bits. The third holds those of seed and epoch that the first two have no room for, so
-    that with 8 bits the first 2^16 epochs of a seed differ, and an epoch in the first 2^16 seeds.
+    A key has half the bits of a block. The third takes the bits of seed and epoch that do not fit in the first two, so
+    that with 8 bits the first 2^16 epochs of a seed differ, and so does an epoch across the first 2^16 seeds.
     """
     ones, width = np.uint64((1 << half) - 1), np.uint64(half)
     third = ((epochs >> width) ^ np.uint64(seed >> half)) & ones
-    twice = third << width | third  # turned by a shift
+    twice = third << width | third  # a shift of the doubled key rotates it
     fourth = np.uint64(_CONSTANT ^ seed) ^ twice >> np.uint64(3) ^ twice >> np.uint64(4)
     return np.stack([np.full_like(epochs, seed), epochs, third, fourth], axis=1) & ones
 
 
 def _encrypt(numbers: Words, keys: Words, half: int) -> None:
-    """Replace each number of two words of `half` bits by its cipher. keys: shape (rows, 4)."""
+    """Encrypt each number, two words of `half` bits, in place. keys: shape (rows, 4)."""
     kind = numbers.dtype.type
     mask, width = kind((1 << half) - 1), kind(half)
     rows = max(1, AT_ONCE // numbers.shape[1])
@@ -69,7 +69,7 @@ def _encrypt(numbers: Words, keys: Words, half: int) -> None:
         twice, turned = np.empty_like(block), np.empty_like(block)
         words = ((left, right), (right, left)) * 2
         for (into, word), key in zip(words, keys[start : start + rows].T, strict=True):
-            # into ^= (word turned by 1 & by 8) ^ by 2 ^ key: a word that stands there twice is turned by a shift
+            # into ^= (rotl(word, 1) & rotl(word, 8)) ^ rotl(word, 2) ^ key: a shift of the doubled word rotates it
             np.left_shift(word, width, out=twice)
             np.bitwise_or(twice, word, out=twice)
             np.right_shift(twice, kind(half - 2), out=turned)

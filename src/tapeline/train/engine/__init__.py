@@ -1,1 +1,1 @@
-"""What decides the bits: the loop in the graph, the host around it, and the state of both."""
+"""The code that determines the result: the loop in the graph, the host around it, and the state of both."""

@@ -1,6 +1,7 @@
-"""An exponential moving average of the weights: kept beside them, measured and exported in their place.
+"""An exponential moving average of the weights: kept alongside them, validated and exported in their place.
 
-After each step `average += (1 - decay) * (weight - average)`, from the initial weights on (Polyak and Juditsky 1992).
+After each step `average += (1 - decay) * (weight - average)`, starting at the initial weights (Polyak and Juditsky
+1992).
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,15 +27,15 @@ class Average:
 
     @property
     def state(self) -> dict[str, tf.Variable]:
-        """What a checkpoint must hold of it."""
+        """The variables that a checkpoint must hold."""
         return {f"{PREFIX}{name}": average for name, average in self._averages.items()}
 
     def reset(self) -> None:
-        """Start again from the weights as they are."""
+        """Restart the averages at the current weights."""
         variables.assign(self._averages, variables.snapshot(self._weights))
 
     def step(self) -> None:
-        """Follow the weights by one step. Graph-traceable."""
+        """Update the averages after one step. Graph-traceable."""
         for name, average in self._averages.items():
             average.assign_add((1.0 - self._decay) * (self._weights[name] - average))
 
@@ -44,7 +45,7 @@ class Average:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the recipe compute with the averages; the weights are put back."""
+        """Let the recipe compute with the averages in the block, then restore the weights."""
         weights = variables.snapshot(self._weights)
         variables.assign(self._weights, self.values())
         try:

@@ -1,7 +1,7 @@
-"""No non-finite value in any state: what to look at, and how to name what was found.
+"""Find and name non-finite values, so that none stays in the state.
 
-Nothing is checked inside the step (that costs 13 %): a loop's result is looked at when it ends. If it is bad,
-the engine goes back to the snapshot and replays in shorter loops until one step is left, which it skips.
+Nothing is checked inside the step (that costs 13 %): a loop's result is checked when it ends. If it is not finite,
+the engine restores the snapshot and replays shorter loops until a single step is left, which it skips.
 """
 
 import math
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 
 def is_finite(values: Sequence[tf.Tensor | tf.Variable]) -> tf.Tensor:
-    """Return whether every number is finite, a bool scalar. Graph-traceable: a loop asks once, at its end."""
+    """Return whether every number is finite, a bool scalar. Graph-traceable: a loop calls this once, at its end."""
     return tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in values])
 
 
 def describe(variables: Mapping[str, tf.Variable], metrics: Sequence[str], table: NDArray[np.float64]) -> str:
-    """Name the first metric, or else the first variable, that is not finite."""
+    """Return a text that names the first metric, or else the first variable, that is not finite."""
     for name, (total, _) in zip(metrics, table[0], strict=True):
         if not math.isfinite(total):
             return f"{name} is {total}"

@@ -1,6 +1,6 @@
-"""The outside: plain Python that wakes a few times a second.
+"""The outside: plain Python that wakes up a few times a second.
 
-What happens then (validation, checkpoints, limits, progress) are hooks: callables that take a frozen record.
+What it does then (validation, checkpoints, limits, progress) is in hooks: callables that take a frozen record.
 """
 
 import re
@@ -56,7 +56,7 @@ class Engine:
         self._saving = threading.Lock()
 
     def run(self, stopper: Stopper) -> None:
-        """Train to the end. An expected failure, a limit or a signal leaves a checkpoint and is raised."""
+        """Train to the end. On an expected failure, a limit or a signal, save a checkpoint and raise."""
         try:
             self.tell(Started(step=self.state.step, total=self.total, steps_per_epoch=self.steps_per_epoch))
             proven = False
@@ -81,17 +81,17 @@ class Engine:
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done, or patience ran out."""
+        """Whether all epochs are done or patience has run out."""
         best, patience = self.state.best, self.settings.best and self.settings.best.patience
         return self.state.step >= self.total or bool(best and patience and best["stale"] >= patience)
 
     def tell(self, record: Record) -> None:
-        """Give a record to every hook, in their order."""
+        """Pass a record to every hook, in order."""
         for hook in self.hooks:
             hook(record)
 
     def abandon(self, signum: int) -> Interrupted:
-        """Save the last snapshot, from another thread and in the middle of a loop; return what is to be said."""
+        """Save the last snapshot, from another thread and during a loop; return the exception to report."""
         with self._saving:
             self.save(self.snapshot)
             return self._interrupted(self.snapshot.step, signum)
@@ -105,7 +105,7 @@ class Engine:
         return Interrupted(said, signum=signum)
 
     def _prove(self, chunk: Chunk) -> None:
-        """Run the next steps twice from the same state. Raises `NotRepeatable` where the bits differ."""
+        """Run the next steps twice from the same state. Raises `NotRepeatable` if a bit differs."""
         start = self.state.step
         end = min(start + 2, chunk.end, *(stop(start) for stop in self._stops))
         found = []
@@ -132,7 +132,7 @@ class Engine:
             )
 
     def _advance(self, chunk: Chunk) -> LoopEnded | Skipped:
-        """Run one loop, and go back if it left anything that is not finite."""
+        """Run one loop; go back if it left a non-finite value."""
         start = self.state.step
         if start in self.settings.skip:
             return self._skip("train.skip names it")
@@ -149,7 +149,7 @@ class Engine:
         return self._record(start, seconds)
 
     def _go_back(self, chunk: Chunk, start: int, end: int, sums: NDArray[np.float64]) -> LoopEnded | Skipped:
-        """Return to the state at `start` and replay it in shorter loops, or skip it when it is the step."""
+        """Restore the state at `start` and replay in shorter loops; skip the step if it is the only one left."""
         reason = guard.describe(self.state.variables, self.state.metrics, sums)
         self.state.restore(self.snapshot)
         if end - start > 1:
@@ -183,7 +183,7 @@ class Engine:
 
 
 def _not_compiled(error: Any) -> Exception:
-    """Return what is to be said of operations that XLA does not have, or the error as it is."""
+    """Return an `InputError` that names the operations XLA lacks, or else the error itself."""
     named = re.findall(r"(\w+) \(No registered", error.message)
     if "Detected unsupported operations" not in error.message or not named:
         unknown: Exception = error

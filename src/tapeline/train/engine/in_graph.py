@@ -1,7 +1,7 @@
 """Validation inside the compiled loop, so that one call can hold several epochs of training and validation.
 
-It is the ordinary loop with more of it inside: the step that ends an epoch also measures the `val` split, and the
-loop's table of sums has columns for it.
+It is the ordinary loop with an addition: the step that ends an epoch also measures the `val` split, and the loop's
+table of sums has entries for its metrics.
 """
 
 from contextlib import nullcontext
@@ -14,7 +14,7 @@ from tapeline.train.engine.averaging import Average
 
 
 class InGraphValidation:
-    """Measures `val` where a loop leaves an epoch that asks for it."""
+    """Measures `val` inside a loop at the end of each epoch with a validation due."""
 
     def __init__(self, evaluation: Evaluation, settings: TrainSettings, *, steps_per_epoch: int) -> None:
         self._evaluation, self._settings, self._steps_per_epoch = evaluation, settings, steps_per_epoch
@@ -26,13 +26,13 @@ class InGraphValidation:
 
     @property
     def names(self) -> list[str]:
-        """The metrics' names, `val_…`."""
+        """The metric names, `val_…`."""
         return [f"val_{name}" for name in self._evaluation.names]
 
     def __call__(self, step: tf.Tensor, last: tf.Tensor) -> tf.Tensor:
-        """Return each metric's (sum, count), float64 of shape (metrics, 2), when `step` is an epoch's `last`.
+        """Return each metric's (sum, count), float64 of shape (metrics, 2), if `step` is the epoch's end `last`.
 
-        Zeros where no validation is due.
+        Returns zeros if no validation is due.
         """
         epoch = last // self._steps_per_epoch
         asked = tf.logical_or(epoch % self._settings.validate_every == 0, epoch == self._settings.epochs)

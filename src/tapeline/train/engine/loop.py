@@ -1,7 +1,7 @@
 """The inside: one `tf.while_loop` over steps, compiled once, with a dynamic end.
 
-A loop runs any number of steps of a chunk and returns their metric sums, one row an epoch. Loops of 1, of 50
-and of mixed lengths leave the same bits.
+A loop runs any number of steps of a chunk and returns their metric sums, one row per epoch. Loops of 1, of 50
+and of mixed lengths give identical results, bit for bit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from tapeline.train.engine import guard
 from tapeline.train.engine.in_graph import InGraphValidation
 
 EPOCHS_PER_LOOP = 256
-"""How many epochs a loop may finish: each has a row in the table of sums."""
+"""Maximum epochs that a loop may finish: each has a row in the table of sums."""
 NEVER = tf.int64.max
 
 
@@ -38,9 +38,9 @@ class Loop:
         self._recipe, self._feed, self._key, self._seeds = recipe, feed, key, seeds
         self._mode, self._steps_per_epoch = mode, steps_per_epoch
         self.after_step: Callable[[], None] = lambda: None
-        """Called inside the graph after each of the recipe's steps."""
+        """Called inside the graph after each step of the recipe."""
         self.guarded: Sequence[tf.Variable] = ()
-        """What must be finite when a loop ends, besides the metrics' sums."""
+        """Variables that must be finite when a loop ends, besides the metric sums."""
         self._validation = validation
         self._measured: list[str] = []
         self._converted = convert(recipe.train_step)
@@ -50,15 +50,15 @@ class Loop:
 
     @property
     def names(self) -> list[str]:
-        """The metrics' names, in the order of the table's columns; known after the first trace."""
+        """The metric names, in the order of the table; known after the first trace."""
         return [*self._measured, *(self._validation.names if self._validation else ())]
 
     def __call__(self, chunk: Any, start: int, end: int, sums: tf.Tensor) -> tuple[int, tf.Tensor, bool]:
-        """Run the steps from `start` to before `end`, which is at most `next_stop(start)`, or to `stop`.
+        """Run the steps in [start, end), where `end` is at most `next_stop(start)`, or only up to `stop`.
 
-        sums: float64, shape (metrics, 2), the sums so far of the epoch of `start`.
+        sums: float64, shape (metrics, 2), the sums so far in the epoch of `start`.
         Returns the step reached; the table, float64 of shape (epochs + 1, metrics, 2), whose first row belongs to
-        the epoch of `start`; and whether it and all that is guarded are finite.
+        the epoch of `start`; and whether the table and all guarded variables are finite.
         """
         numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
         run: Any = self._run if self._mode == "eager" else self._compiled
@@ -66,14 +66,14 @@ class Loop:
         return int(step), table, bool(finite)
 
     def next_stop(self, step: int) -> int:
-        """Return the step at which a loop that begins at `step` has filled its table."""
+        """Return the step at which a loop that starts at `step` has filled its table."""
         return (step // self._steps_per_epoch + EPOCHS_PER_LOOP) * self._steps_per_epoch
 
     def trace(self) -> Any:
-        """Trace one step and return its concrete function, which every loop then calls."""
+        """Trace one step and return its concrete function, which every loop calls."""
         traced = self._trace()
         found = variables.find(self._recipe).seeds
-        if found.keys() != self._seeds.keys():  # tracing made them: layers that build late, or `keras.random`
+        if found.keys() != self._seeds.keys():  # tracing created some: layers that build late, or `keras.random`
             self._seeds = found
             traced = self._trace()
         return traced
@@ -92,7 +92,7 @@ class Loop:
     def _run(
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """A loop over epochs around a loop over steps: a step pays one addition for all metrics, whatever the table."""
+        """Loop over epochs around a loop over steps: a step adds all metrics at once, for any size of table."""
         one = self._one if tf.executing_eagerly() else self._traced
 
         def before(limit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
@@ -116,7 +116,7 @@ class Loop:
         return step, table, guard.is_finite([table, *self.guarded])
 
     def _one(self, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-        """Run one step of the recipe and return its metrics' (sum, count), float64 of shape (metrics, 2)."""
+        """Run one step of the recipe and return the (sum, count) of its metrics, float64 of shape (metrics, 2)."""
         batch = self._feed.batch(rows, columns, row)
         context = Context(step, self._key)
         randomness.seed_states(self._seeds, context)

@@ -1,11 +1,11 @@
-"""How long the next loop is: the host shall cost nothing, and yet wake a few times a second."""
+"""Choose the length of the next loop, so that the host costs next to nothing and yet wakes up a few times a second."""
 
 from collections.abc import Iterable
 
 AIM, LONG = 0.4, 0.5
-"""Seconds that a loop should last, and beyond which it is too long."""
+"""Seconds that a loop should take, and above which it is too long."""
 GROWTH = 8
-"""At most so many times the loop before: the first ones, which compile, tell little."""
+"""Limit on a loop's length relative to the previous one: the first loops include compiling, so their times mislead."""
 
 
 class Pace:
@@ -15,15 +15,15 @@ class Pace:
         self.length = 1
 
     def end(self, start: int, stops: Iterable[int]) -> int:
-        """Return where a loop that begins at `start` ends: after `length` steps or at the first stop."""
+        """Return where a loop that starts at `start` ends: after `length` steps or at the first stop."""
         return min([start + self.length, *stops])
 
     def took(self, steps: int, seconds: float) -> None:
-        """Adapt to a loop that ran. One that a stop has cut short says how fast steps are, not that loops are short."""
+        """Adapt to a finished loop. A loop cut short by a stop does not shorten the next ones."""
         if seconds > LONG or steps >= self.length:
             fitting = steps * AIM / max(seconds, 1e-6)
             self.length = max(1, int(min(fitting, self.length * GROWTH)))
 
     def shorten(self, steps: int) -> None:
-        """Replay a loop of so many steps at half the length."""
+        """Set the length to half of `steps`, for a replay."""
         self.length = max(1, steps // 2)

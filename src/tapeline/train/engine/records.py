@@ -1,4 +1,4 @@
-"""What the engine tells its hooks: frozen records. A hook is any callable that takes one."""
+"""What the engine passes to its hooks: frozen records. A hook is any callable that takes one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """Training begins or goes on at `step`."""
+    """Training starts or resumes at `step`."""
 
     step: int
     total: int
@@ -20,7 +20,7 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True)
 class LoopEnded:
-    """The host woke up: the steps from `start` to before `step` are done."""
+    """The host woke up: the steps in [start, step) are done."""
 
     start: int
     step: int
@@ -28,15 +28,15 @@ class LoopEnded:
     epoch: int
     """Epochs finished."""
     metrics: Mapping[str, float]
-    """Means of the epoch so far, or of the last one when it has just ended."""
+    """Means of the epoch so far, or of the whole epoch if it has just ended."""
     seconds: float
-    """Of the loop alone: no validation and no checkpoint; the first one includes compiling."""
+    """Time of the loop alone, without validation or checkpoint; the first one includes compiling."""
     examples: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Skipped:
-    """The step `start`, whose loss or state was not finite, was left out."""
+    """The step `start` was skipped: its loss or state was not finite, or `train.skip` names it."""
 
     start: int
     step: int
@@ -53,12 +53,12 @@ class Validated:
     metrics: Mapping[str, float]
     improved: bool
     pictures: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
-    """What the recipe shows, uint8 of shape (height, width, 1 or 3)."""
+    """The recipe's pictures, uint8 of shape (height, width, 1 or 3)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Saved:
-    """A checkpoint is on the disk. Told from the thread that wrote it."""
+    """A checkpoint is on disk. Reported from the thread that wrote it."""
 
     step: int
     path: Path
@@ -67,7 +67,7 @@ class Saved:
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """Something that the user should know: where training starts, what is left out."""
+    """Something the user should know: where training starts, what is left out."""
 
     text: str
 

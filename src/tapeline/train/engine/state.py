@@ -1,5 +1,6 @@
-"""All that a run is besides its data: variables, step, sums, history, best so far. What is not here is a
-function of (seed, step).
+"""The complete state of a run besides its data: variables, step, sums, history, best so far.
+
+Everything else is a function of (seed, step).
 """
 
 import math
@@ -23,12 +24,12 @@ _RECORDED = {"step", "metrics", "sums", "history", "best", "skipped"}
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state at one step; nothing that happens later changes it."""
+    """The state at one step, unaffected by later changes."""
 
     step: int
     tensors: Mapping[str, tf.Tensor]
     record: Mapping[str, Any]
-    """The host's part, JSON-compatible."""
+    """The host's part of the state, JSON-compatible."""
 
 
 @dataclass
@@ -37,15 +38,15 @@ class State:
 
     variables: Mapping[str, tf.Variable]
     weights: tuple[str, ...]
-    """The names among `variables` that are kept when they are the best."""
+    """The names in `variables` whose best values are kept."""
     metrics: tuple[str, ...]
     step: int = 0
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 2)))
     """(sum, count) of each metric over the epoch so far."""
     history: list[dict[str, float]] = field(default_factory=list)
-    """One row an epoch: step, epoch, training means, `val_…` where it was validated. Rows are replaced, not changed."""
+    """One row per epoch: step, epoch, training means, `val_…` if validated. Rows are replaced, never mutated."""
     best: dict[str, float] | None = None
-    """`value`, `step` and `stale`, the validations since."""
+    """`value`, `step`, and `stale`: the number of validations since."""
     best_weights: Mapping[str, tf.Tensor] = field(default_factory=dict)
     skipped: list[int] = field(default_factory=list)
     average: Average | None = None
@@ -57,12 +58,12 @@ class State:
             self.variables = {**self.variables, **self.average.state}
 
     def kept(self) -> dict[str, tf.Tensor]:
-        """Return the weights that would be kept if training ended now: their average where there is one."""
+        """Return the weights that would be kept if training ended now: their averages if there are any."""
         weights = variables.snapshot({name: self.variables[name] for name in self.weights})
         return weights | self.average.values() if self.average else weights
 
     def snapshot(self) -> Snapshot:
-        """Return all of it as it is now; the variables' values are copied when they change, not before."""
+        """Return the current state; the values of variables are copied only when they change."""
         tensors = {f"state/{name}": value for name, value in variables.snapshot(self.variables).items()}
         tensors |= {f"best/{name}": value for name, value in self.best_weights.items()}
         record = {
@@ -76,7 +77,7 @@ class State:
         return Snapshot(self.step, tensors, record)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Become what the snapshot was."""
+        """Restore the state from a snapshot."""
         tensors = snapshot.tensors
         variables.assign(self.variables, {name: tensors[f"state/{name}"] for name in self.variables})
         record = snapshot.record
@@ -90,7 +91,7 @@ class State:
     def expected(self, record: Mapping[str, Any]) -> dict[str, tf.Variable]:
         """Return the tensors that a checkpoint with this record must hold, as name → variable of the same type.
 
-        Raises `InputError` for the record of a state with other parts or metrics.
+        Raises `InputError` for a record with other parts or metrics.
         """
         if other := sorted(_RECORDED ^ record.keys()):
             raise InputError(f"its record differs in {', '.join(other)}")
@@ -104,7 +105,7 @@ class State:
         return names
 
     def book(self, reached: int, table: NDArray[np.float64], steps_per_epoch: int) -> None:
-        """Take over a loop's table of metric sums: whole epochs become history, the rest stays in `sums`."""
+        """Add a loop's table of metric sums: finished epochs go to `history`, the rest stays in `sums`."""
         first = self.step // steps_per_epoch
         self.step = reached
         for row in range(reached // steps_per_epoch - first):
@@ -114,18 +115,18 @@ class State:
         self.sums = table[reached // steps_per_epoch - first].copy()
 
     def rows_since(self, step: int) -> list[dict[str, float]]:
-        """Return the history's rows after `step`; the cost is theirs, not that of the rows before."""
+        """Return the history's rows after `step`; the cost does not depend on the rows before."""
         newer = takewhile(lambda row: row["step"] > step, reversed(self.history))
         return list(newer)[::-1]
 
     def skip(self, steps_per_epoch: int) -> None:
-        """Leave out the next step: it is noted, it counts in no metric, and its epoch ends if it was the last."""
+        """Skip the next step: record it, count it in no metric, and end its epoch if it was the last."""
         self.skipped.append(self.step)
         table = np.stack([self.sums, np.zeros_like(self.sums)])
         self.book(self.step + 1, table, steps_per_epoch)
 
     def judge(self, measured: Mapping[str, float], best: Best | None) -> bool:
-        """Book a validation into the last row of the history; return whether it is the best so far."""
+        """Add a validation to the last row of the history; return whether it is the best so far."""
         self.history[-1] = self.history[-1] | {f"val_{name}": value for name, value in measured.items()}
         if best is None:
             return False
@@ -141,7 +142,7 @@ class State:
 
 
 def _wrong_parts(record: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the parts of a record that are not of the kind that `State.snapshot` writes."""
+    """Yield the parts of a record whose types are not those that `State.snapshot` writes."""
     rows, best = record["history"], record["best"]
     sound = {
         "step": _is_count(record["step"]),

@@ -1,7 +1,7 @@
-"""Stopping on SIGTERM and SIGINT, even while XLA compiles and Python's own handlers do not run.
+"""Stop on SIGTERM and SIGINT, even while XLA compiles and Python's signal handlers do not run.
 
-The kernel's signal reaches C at once, which writes its number to the wake-up descriptor; a watcher thread
-reads it, asks the loop to end, and past a deadline saves the last snapshot itself and leaves.
+Python's C-level handler runs at once and writes the signal's number to the wake-up descriptor; a watcher thread
+reads it, asks the loop to end, and past a deadline saves the last snapshot itself and ends the process.
 """
 
 import os
@@ -18,15 +18,15 @@ from tapeline.runtime.errors import Interrupted
 from tapeline.runtime.interruption import SIGNALS, is_echo, listen
 
 DEADLINE = 0.5
-"""Seconds that the loop has to end by itself, which it does after the step that it is in; then the watcher saves the
-last snapshot and leaves."""
+"""Seconds that the loop has to end by itself, after the current step; then the watcher saves the last snapshot and
+ends the process."""
 
 Leave = Callable[[Interrupted], None]
-"""Ends the process with the status of what interrupted it; called from another thread than the main one."""
+"""Ends the process with the status of the given `Interrupted`; not called from the main thread."""
 
 
 def leave_at_once(interrupted: Interrupted) -> None:
-    """Say why in one line, and end the process."""
+    """Print the reason in one line, and end the process."""
     try:
         print(f"tapeline: {interrupted}", file=sys.stderr, flush=True)
     finally:
@@ -34,12 +34,12 @@ def leave_at_once(interrupted: Interrupted) -> None:
 
 
 class Stopper:
-    """Context manager: inside it, a signal becomes `signum`, and `ask` is called from the watcher thread.
+    """Context manager: inside it, a signal sets `signum`, and `ask` is called from the watcher thread.
 
-    ask: makes the running loop end soon. save: writes the last snapshot, and returns what a signal of this number
-    interrupted. leave: ends the process. A second signal that is no echo of the first leaves at once, even in the
-    middle of that.
-    Handlers of the surrounding program are put back at the end.
+    ask: makes the running loop end soon. save: writes the last snapshot, and returns the `Interrupted` for a signal
+    number. leave: ends the process. A second signal that is not an echo of the first ends the process at once, even
+    while a snapshot is being saved.
+    The previous signal handlers are restored at the end.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Stopper:
         self._leave(interrupted)
 
     def _next(self, until: float | None = None) -> int:
-        """Return the next of `SIGNALS`; 0 when the descriptor was closed, or when it is `until` by the clock."""
+        """Return the next of `SIGNALS`; 0 if the descriptor was closed or the monotonic clock reached `until`."""
         while True:
             self._reader.settimeout(None if until is None else max(until - time.monotonic(), 0.001))
             try:
@@ -116,4 +116,4 @@ class Stopper:
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:
-    """Stand in as the Python handler, so that the signal does not kill; the watcher does the work."""
+    """Do nothing, as the Python handler that keeps the signal from killing; the watcher does the work."""

@@ -15,7 +15,7 @@ _NONE: Mapping[str, NDArray[np.uint8]] = {}
 
 
 class Validation:
-    """Validates every `validate_every` epochs and after the last one, and tells what was measured inside a loop."""
+    """Validates every `validate_every` epochs and after the last one, and reports validations done inside a loop."""
 
     def __init__(
         self,
@@ -30,12 +30,12 @@ class Validation:
         self._steps_per_epoch, self._told = steps_per_epoch, state.step
 
     def next_stop(self, step: int) -> int:
-        """Return the next step after which a validation is due outside the loop; a loop must end there."""
+        """Return the next step at which a validation is due outside the loop; a loop must end there."""
         every = max(self._settings.validate_every, self._settings.in_graph_epochs) * self._steps_per_epoch
         return (step // every + 1) * every
 
     def __call__(self, record: Record) -> None:
-        """Validate where a loop ended, or where a checkpoint was written just before it was due."""
+        """Validate if due after a loop, or at the start if the checkpoint was written just before a validation."""
         if not isinstance(record, Started | LoopEnded | Skipped):
             return
         improved, pictures = False, _NONE

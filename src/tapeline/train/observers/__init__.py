@@ -1,1 +1,1 @@
-"""Hooks that watch a run and decide nothing: console, TensorBoard, profile, pictures, progress."""
+"""Hooks that watch a run without influencing it: console, TensorBoard, profile, pictures, progress."""

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a progress bar in a terminal, plain lines elsewhere."""
+"""Show a run's progress: a progress bar in a terminal, plain lines elsewhere."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ def figures(metrics: Mapping[str, float]) -> str:
 
 
 class Console:
-    """A hook that prints. Examples per second and ETA count the loops only, not compiling or validating."""
+    """A hook that prints progress. Examples per second and ETA count only the loops, not compiling or validating."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Console:
                 self._line(record.text)
 
     def next_stop(self, step: int) -> int:
-        """Return the next step after which a line is due; a loop must end there."""
+        """Return the next step at which a line is due; a loop must end there."""
         return (step // self._log_every + 1) * self._log_every if self._log_every else step + (1 << 62)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Remove the progress bar from the terminal."""
         if self._bar is not None:
             self._bar.close()
 

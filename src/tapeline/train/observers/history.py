@@ -1,4 +1,4 @@
-"""The outs that people and DVC's plots read: the learning curve and the closing figures. No times in them."""
+"""The outputs for people and DVC plots: the learning curve and the final metrics, without timings."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ Row = dict[str, float]
 
 
 def write_history(path: Path, rows: Sequence[Row]) -> None:
-    """Write one row an epoch: step, epoch, training means, then `val_…`, empty where it was not validated."""
+    """Write one row per epoch: step, epoch, training means, then `val_…`, empty for epochs without validation."""
     names = sorted({name for row in rows for name in row} - {"step", "epoch"}, key=lambda n: (n.startswith("val_"), n))
     text = io.StringIO()
     table = csv.DictWriter(text, ["step", "epoch", *names], restval="", lineterminator="\n")
@@ -27,9 +27,9 @@ def write_history(path: Path, rows: Sequence[Row]) -> None:
 def write_metrics(
     path: Path, rows: Sequence[Row], *, kept_step: int, skipped: Sequence[int], parameters: int, stopped: bool = False
 ) -> None:
-    """Write the last epoch's training means, the validation of the kept weights, and what happened.
+    """Write the last epoch's training means, the validation metrics of the kept weights, and counts.
 
-    stopped: whether training ended early; then all figures are those of the epoch whose weights are kept.
+    stopped: whether training ended early; then all metrics are from the epoch whose weights are kept.
     """
     last = rows[-1]
     kept = next((row for row in rows if row["step"] == kept_step), last)
@@ -51,7 +51,7 @@ def write_metrics(
 
 
 def early_stop(best: Best, found: Mapping[str, float], rows: Sequence[Row]) -> str:
-    """Return the sentence that says why training ended before its last epoch. found: `State.best`."""
+    """Return a sentence that explains why training ended before its last epoch. found: `State.best`."""
     epoch = next((int(row["epoch"]) for row in rows if row["step"] == found["step"]), 0)
     return (
         f"stopped early after epoch {int(rows[-1]['epoch'])}: {best.metric} has not improved in {best.patience} "

@@ -1,4 +1,4 @@
-"""Hooks that only watch a run. A disk that takes no more of theirs ends what they write, not the training."""
+"""Wrap hooks that only watch a run: a disk failure ends their output, not the training."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +9,9 @@ from tapeline.train.engine.records import Record
 
 
 class Observer:
-    """A hook whose files are not vital; after the first failure of the disk it writes nothing more, and that is said.
+    """A hook whose files are not vital; after the first disk failure it reports that and writes nothing more.
 
-    begin: makes the hook, when the first record arrives. folder: where it writes. name: what it writes, for people.
+    begin: creates the hook when the first record arrives. folder: where it writes. name: what it writes, for messages.
     """
 
     def __init__(self, begin: Callable[[], Any], folder: Path, *, name: str, say: Callable[[str], None]) -> None:
@@ -44,7 +44,7 @@ class Observer:
         if self._is_over:
             return
         try:
-            with disk_errors.blamed(self._nearest()):  # TensorFlow does not always say that it was the disk
+            with disk_errors.blamed(self._nearest()):  # TensorFlow does not always say that the disk was the cause
                 act()
         except OSError as error:
             if error.errno not in files.DISK_ERRORS:

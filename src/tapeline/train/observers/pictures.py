@@ -1,4 +1,4 @@
-"""A hook that keeps what a recipe shows at each validation, as PNG files to look at while training goes on."""
+"""A hook that saves a recipe's pictures at each validation as PNG files, to look at during training."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tapeline.train.engine.records import Record, Validated
 
 
 class Pictures:
-    """Writes `<folder>/<name>-<step>.png`; a later run replaces them step by step."""
+    """Writes `<folder>/<name>-<step>.png`; a later run overwrites the files of the same steps."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

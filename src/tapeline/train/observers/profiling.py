@@ -1,4 +1,4 @@
-"""A hook that records a profiler trace of chosen steps."""
+"""A hook that records a profiler trace of selected steps."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from tapeline.train.engine.records import LoopEnded, Note, Record, Skipped, Star
 
 
 def check(first: int, last: int, *, start: int, total: int) -> None:
-    """Raise `InputError` for steps that this run does not do: beyond its end, or done before it goes on."""
+    """Raise `InputError` for steps that this run does not execute: beyond its end, or before the one it resumes at."""
     if last > total:
         raise InputError(f"--profile {first}:{last}: the run has {total} steps, so the last number is at most {total}")
     if first < start:
@@ -20,7 +20,7 @@ def check(first: int, last: int, *, start: int, total: int) -> None:
 
 
 class Profile:
-    """Traces the steps from `first` to before `last`; they run in loops of their own."""
+    """Traces the steps in [first, last), which run in their own loops."""
 
     def __init__(self, first: int, last: int, folder: Path, *, tell: Callable[[Record], None]) -> None:
         self._first, self._last, self._folder, self._tell = first, last, folder, tell
@@ -31,7 +31,7 @@ class Profile:
         return min((border for border in (self._first, self._last) if border > step), default=step + (1 << 62))
 
     def __call__(self, record: Record) -> None:
-        """Begin or end where a loop did."""
+        """Begin or end tracing at the end of a loop."""
         if not isinstance(record, Started | LoopEnded | Skipped):
             return
         if record.step == self._first:

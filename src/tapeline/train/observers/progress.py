@@ -5,7 +5,7 @@ from tapeline.train.engine.records import Hook, LoopEnded, Note, Record, Saved, 
 
 
 def reporting(report: Report) -> Hook:
-    """Return a hook that reports every record as an event of its own name."""
+    """Return a hook that reports every record as an event named after its kind."""
 
     def tell(record: Record) -> None:
         match record:

@@ -1,4 +1,4 @@
-"""A hook that writes scalars and pictures for TensorBoard. Reading them needs the extra `tensorboard`."""
+"""A hook that writes scalars and pictures for TensorBoard. Viewing them needs the extra `tensorboard`."""
 
 import errno
 import os
@@ -11,9 +11,9 @@ from tapeline.train.engine.records import LoopEnded, Record, Validated
 
 
 class TensorBoard:
-    """Writes each loop's running means below `train/` and each validation below `val/`.
+    """Writes each loop's running means to `train/` and each validation to `val/`.
 
-    Raises `OSError` where the disk is full: TensorFlow's writer then drops what it was given, and says nothing.
+    Raises `OSError` if the disk is full, because TensorFlow's writer then drops data silently.
     """
 
     def __init__(self, folder: Path) -> None:
