@@ -1,1 +1,0 @@
-"""The command lines: they handle everything possible before Prefect is imported."""
