@@ -87,6 +87,7 @@ def test_a_table_is_looked_at(tmp_path, table):
         ("a,off\n" + "1,x\n2,y\n" * 20, "off", True),
         ("a,x\n" + "1,u\n2,v\n" * 20, "x", True),
         ('a,"q: [1]"\n' + "1,u\n2,v\n" * 20, "q: [1]", True),
+        ("PARAMS_,NAME_\n" + "1,u\n2,v\n" * 20, "NAME_", True),
     ],
 )
 def test_the_target_is_found_by_name_or_is_the_last_column(tmp_path, text, target, is_class):
@@ -157,5 +158,5 @@ def test_a_repository_with_other_things_keeps_them(tmp_path):
     assert {name: (tmp_path / name).read_text() for name in own} == own
     assert len(files_of(tmp_path / "model")) == 5
     assert not (tmp_path / "model/.git").exists() and not (tmp_path / "model/.dvc").exists()
-    assert (tmp_path / ".dvcignore").read_text().splitlines()[:3] == ["/cache", ".tapeline", "__pycache__"]
+    assert (tmp_path / ".dvcignore").read_text().splitlines()[:3] == ["/cache", ".tapeline", ".venv"]
     assert Path(tmp_path / ".dvc/plots/page.html").exists()

@@ -29,7 +29,7 @@ STAGES = "dvc.yaml"
 WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 """Words that YAML does not read as strings."""
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a folder of its own"
-IGNORED = (".tapeline", "__pycache__", "*.pyc", ".*.partial")
+IGNORED = (".tapeline", ".venv", "__pycache__", "*.pyc", ".*.partial")
 """What DVC must ignore: other runs' worktrees, Python's bytecode, partially written files."""
 
 

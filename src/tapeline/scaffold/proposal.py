@@ -28,7 +28,8 @@ def name_of(text: str) -> str:
 
 def template(file: str, **values: str) -> str:
     """Return a file of `templates/` with each placeholder `NAME_` replaced by the value of that name."""
-    text = (resources.files("tapeline.scaffold") / "templates" / file).read_text(encoding="utf-8")
-    for key, value in values.items():
-        text = text.replace(f"{key.upper()}_", value)
-    return text
+    text = (resources.files("tapeline.scaffold") / "templates" / f"{file}.template").read_text(encoding="utf-8")
+    if not values:
+        return text
+    places = re.compile("|".join(rf"{re.escape(key.upper())}_" for key in values))
+    return places.sub(lambda place: values[place[0][:-1].lower()], text)
