@@ -42,19 +42,7 @@ def register(
     found = registry.state(name)
     wanted = names.check_version(version) if version else names.bumped(found.numbers, bump)
     _check_version(found, wanted, commit)
-    if revision is None:
-        _check_branch(registry)
-    recorded = lock_file.recorded(repository, commit, name)
-    if revision is None:
-        _check_tree(registry, recorded)
-    _check_artifact(registry, commit, name)
-    _check_committed(registry, commit, recorded)
-    _check_parameters(registry, commit, recorded)
-    if lost := registry.store.missing(recorded.model):
-        raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
-    checked_out = revision is None or (commit == repository.head and not repository.changed())
-    if checked_out and (stale := registry.store.stale(name)):
-        raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
+    recorded = _checked(registry, commit, name, is_head=revision is None)
     environment = _environment(registry, commit, name)
     model = Model.at(registry.store, recorded.model, f"models/{name} of {commit[:10]}")
     for out in (recorded.model, recorded.predictions, recorded.data(model.dataset)):
@@ -65,6 +53,25 @@ def register(
     with registry.alone():
         tagging.register(repository, found.artifact, wanted, commit, state.message(f"{name} {wanted}", record))
     return registry.state(name).versions[wanted]
+
+
+def _checked(registry: Registry, commit: str, name: str, *, is_head: bool) -> Recorded:
+    """Return what a commit records of a model, after checking that the commit and the cache have all of it."""
+    repository = registry.repository
+    if is_head:
+        _check_branch(registry)
+    recorded = lock_file.recorded(repository, commit, name)
+    if is_head:
+        _check_tree(registry, recorded)
+    _check_artifact(registry, commit, name)
+    _check_committed(registry, commit, recorded)
+    _check_parameters(registry, commit, recorded)
+    if lost := registry.store.missing(recorded.model):
+        raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
+    checked_out = is_head or (commit == repository.head and not repository.changed())
+    if checked_out and (stale := registry.store.stale(name)):
+        raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
+    return recorded
 
 
 def _check_branch(registry: Registry) -> None:

@@ -52,23 +52,13 @@ def judge(
     data, a paired test without a target. Raises `InputError` for a bound on a metric that was not measured.
     """
     ours = challenger.metrics(target)
-    theirs = champion.metrics(target) if champion else {}
     checks: list[dict[str, Any]] = [
         {"kind": "infra", "said": f"{challenger.name} fails: {fault}", "holds": False}
         for fault in finite.faults(challenger.answers)
     ]
     checks += [_bound("bound", name, _known(ours, name), bound) for name, bound in sorted(settings.bounds.items())]
     if champion:
-        same_data = challenger.tested_on == champion.tested_on
-        measured = challenger.measured(target).keys() & champion.measured(target).keys()
-        for name, bound in sorted(settings.change.items()):
-            if not same_data and name not in measured:
-                _known(ours, name), _known(theirs, name)
-                checks.append({"kind": "change", "metric": name, "said": OTHER_DATA.format(name), "holds": False})
-                continue
-            change = _known(ours, name) - _known(theirs, name)
-            both = {"champion": theirs[name], "challenger": ours[name]}
-            checks.append(_bound("change", name, change, bound) | both)
+        checks += _changes(settings, challenger, champion, target)
     for asked in settings.slices:
         if target is None:
             raise InputError(f"gate.slices asks for {asked.metric} by {asked.feature}, and no feature is foretold")
@@ -80,6 +70,21 @@ def judge(
         scores = target.scores(champion.answers), target.scores(challenger.answers)
         checks.append({"kind": "paired", **compare(*scores, settings.paired)})
     return checks
+
+
+def _changes(
+    settings: GateSettings, challenger: Contender, champion: Contender, target: Target | None
+) -> Iterator[dict[str, Any]]:
+    ours, theirs = challenger.metrics(target), champion.metrics(target)
+    same_data = challenger.tested_on == champion.tested_on
+    measured = challenger.measured(target).keys() & champion.measured(target).keys()
+    for name, bound in sorted(settings.change.items()):
+        change = _known(ours, name) - _known(theirs, name)
+        if not same_data and name not in measured:
+            yield {"kind": "change", "metric": name, "said": OTHER_DATA.format(name), "holds": False}
+        else:
+            both = {"champion": theirs[name], "challenger": ours[name]}
+            yield _bound("change", name, change, bound) | both
 
 
 def _slices(
