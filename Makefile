@@ -30,7 +30,7 @@ test-all: $(READY)
 	$(BIN)/pytest -m alone
 
 # Whether the fast tests see what they should: 100 small changes of the source, one at a time. About an hour on an idle
-# machine of two cores. `make mutants MUTANTS="--seed 7 --count 20 --only registry/gate.py"` is a part of it.
+# machine of two cores. `make mutants MUTANTS="--seed 7 --count 20 --only registry/gate/decision.py"` is a part of it.
 MUTANTS ?=
 mutants: $(MUTATION)/ready
 	PYTHONPATH=$(MUTATION) $(BIN)/python -m tests.mutants $(MUTANTS)

@@ -1,4 +1,4 @@
-"""Mutation testing: `make mutants MUTANTS="--seed 7 --only registry/gate.py"`.
+"""Mutation testing: `make mutants MUTANTS="--seed 7 --only registry/gate/decision.py"`.
 
 Cosmic Ray's operators change one place of a source file in a copy of the checkout, and the fast tests of that file
 must fail there. TensorFlow is imported once, and each mutant runs in a fork; importing it starts no thread that a fork
@@ -25,6 +25,7 @@ import cosmic_ray.plugins
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 
+from tests.mutants.equivalent import is_equivalent
 from tests.mutants.targets import TARGETS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,10 +60,12 @@ class Mutant:
 def mutants(file: str) -> Iterator[list[tuple[str, int, int]]]:
     """Yield for each place of a file what can be done there: (operator, its occurrence, line).
 
-    A draw takes a place first and then a change: there are eleven for each binary operator, and one for `if`.
+    A draw takes a place first and then a change: there are eleven for each binary operator, and one for `if`. What
+    `EQUIVALENT` has is left out.
     """
     source = (ROOT / SOURCE / file).read_text(encoding="utf-8")
     notes = annotations(source)
+    lines = source.splitlines()
     nodes = list(ast_nodes(get_ast(source)))
     places: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
     for name in cosmic_ray.plugins.operator_names():
@@ -71,7 +74,8 @@ def mutants(file: str) -> Iterator[list[tuple[str, int, int]]]:
             continue  # it wants the name of a variable
         positions = [position for node in nodes for position in operator().mutation_positions(node)]
         for occurrence, ((line, column), _) in enumerate(positions):
-            if not any(start <= (line, column) < end for start, end in notes):
+            annotated = any(start <= (line, column) < end for start, end in notes)
+            if not annotated and not is_equivalent(file, lines[line - 1], column):
                 places.setdefault((line, column), []).append((name, occurrence, line))
     yield from places.values()
 

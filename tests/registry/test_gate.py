@@ -52,14 +52,31 @@ def test_a_change_against_the_champion():
 
 
 def test_a_change_between_records_on_two_test_sets_is_unknown():
-    settings = GateSettings(change={"accuracy": Bound(min=-0.1), "loss": Bound(max=1)}, paired=None)
+    settings = GateSettings(
+        change={"accuracy": Bound(min=-0.1), "loss": Bound(max=1), "macro_f1": Bound(max=1)}, paired=None
+    )
     old, new = (Contender(n, {"loss": 1.0}, {"class": LABELS}, f"{n} test") for n in ("v1", "v2"))
-    measured, recorded = decision.judge(settings, new, old, TARGET, {})
+    measured, recorded, also = decision.judge(settings, new, old, TARGET, {})
     assert (measured["metric"], measured["holds"]) == ("accuracy", True)
+    assert (also["metric"], also["holds"]) == ("macro_f1", True)
     assert (recorded["metric"], recorded["holds"]) == ("loss", False)
     assert sentence(recorded) == (
         "change of loss is unknown: it was recorded on other test data than the champion's, and is not measured anew"
     )
+
+
+def test_a_metric_that_only_one_can_be_measured_by_is_unknown_on_other_data():
+    settings = GateSettings(change={"calibration_error": Bound(max=1)}, paired=None)
+    sure = {"class": LABELS, "probabilities": np.eye(3)[LABELS]}
+    old = Contender("v1", {"calibration_error": 0.5}, {"class": LABELS}, "v1 test")
+    new = Contender("v2", {}, sure, "v2 test")
+    (check,) = decision.judge(settings, new, old, TARGET, {})
+    assert not check["holds"] and "is unknown" in sentence(check)
+    (check,) = decision.judge(settings, new, Contender("v1", {}, sure, "v1 test"), TARGET, {})
+    assert check["holds"] and check["value"] == 0
+    for one, other in ((new, Contender("v1", {}, {"class": LABELS}, "v1 test")), (contender("v2"), old)):
+        with pytest.raises(InputError, match="asks for 'calibration_error', which was not measured"):
+            decision.judge(settings, one, other, TARGET, {})
 
 
 def test_metrics_are_those_measured_now_and_not_those_recorded_then():
@@ -90,6 +107,27 @@ def test_a_slice_of_few_examples_is_shown_and_not_judged():
     found = checks(GateSettings(slices=slices), contender("v1"))
     assert all(check["holds"] for check in found)
     assert "too few to judge" in sentence(found[0])
+
+
+def test_a_slice_of_just_enough_examples_is_judged():
+    for at_least, holds in ((100, False), (101, True)):
+        asked = {"feature": "label", "metric": "accuracy", "at_least": at_least}
+        slices = (SliceSettings(**asked, change=Bound(min=0)), SliceSettings(**asked, bound=Bound(min=1.1)))
+        found = checks(GateSettings(slices=slices, paired=None), contender("v2", wrong=1), contender("v1"))
+        assert [check["kind"] for check in found] == ["slice change"] * 3 + ["slice"] * 3
+        assert [check["judged"] for check in found] == [not holds] * 6
+        assert [check["holds"] for check in found] == [holds, True, True, holds, holds, holds]
+
+
+def test_a_change_in_a_slice_needs_a_champion():
+    slices = (SliceSettings(feature="label", metric="accuracy", change=Bound(min=0)),)
+    assert checks(GateSettings(slices=slices), contender("v1")) == []
+
+
+def test_a_slice_is_of_one_value_an_example():
+    slices = (SliceSettings(feature="label", metric="accuracy", bound=Bound(min=0)),)
+    with pytest.raises(InputError, match=r"label has shape \(300, 1\) and 3 values; at most 100"):
+        decision.judge(GateSettings(slices=slices), contender("v1"), None, TARGET, {"label": LABELS[:, None]})
 
 
 def test_the_paired_test_in_words():

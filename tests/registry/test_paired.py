@@ -42,6 +42,12 @@ def test_the_interval_ends_where_the_score_statistic_says(gained, lost, count):
     assert end < (gained - lost) / count
 
 
+@pytest.mark.parametrize(("count", "z"), [(1, 0.2533471031), (1, Z95), (899, Z95)])
+def test_the_interval_without_any_difference(count, z):
+    confidence = 0.6 if z < 1 else 0.95
+    assert paired.score_bound(0, 0, count, confidence) == pytest.approx(-(z**2) / (count + z**2), abs=1e-8)
+
+
 def test_mcnemar_is_the_exact_binomial_test():
     champion, challenger = scores(9, 1, 100)
     found = paired.mcnemar(champion, challenger, PairedSettings(asks="better"))
@@ -120,13 +126,31 @@ def test_the_bootstrap_of_errors():
     assert shifted == paired.bootstrap(champion, champion + noise, settings)
 
 
+def test_the_bootstraps_numbers():
+    random = np.random.default_rng(3)
+    champion, challenger = random.exponential(size=30), random.exponential(size=30)
+    found = paired.bootstrap(champion, challenger, PairedSettings(resamples=200, margin=0.1, confidence=0.9))
+    drawn = np.random.default_rng(0).integers(0, 30, (200, 30))
+    means = (challenger - champion)[drawn].mean(axis=1)
+    assert found["upper_bound"] == pytest.approx(np.quantile(means, 0.9), rel=1e-12)
+    assert (found["champion"], found["challenger"]) == (champion.mean(), challenger.mean())
+    assert found["difference"] == pytest.approx(challenger.mean() - champion.mean())
+    assert found["margin"] == pytest.approx(0.1 * champion.mean())
+    assert (found["examples"], found["asks"], found["confidence"]) == (30, "not-worse", 0.9)
+
+
+def test_no_difference_is_not_better():
+    errors = np.linspace(0, 1, 20)
+    assert not paired.bootstrap(errors, errors, PairedSettings(asks="better"))["holds"]
+
+
 def test_a_champion_without_error_leaves_no_margin():
     assert paired.bootstrap(np.zeros(50), np.zeros(50), PairedSettings())["holds"]
     assert not paired.bootstrap(np.zeros(50), np.full(50, 1e-9), PairedSettings())["holds"]
 
 
 @pytest.mark.parametrize(
-    ("gained", "lost", "count"), [(0, 30, 30), (0, 1, 1), (2, 298, 300), (30, 0, 30), (15, 15, 30)]
+    ("gained", "lost", "count"), [(0, 30, 30), (0, 17, 17), (0, 1, 1), (2, 298, 300), (30, 0, 30), (15, 15, 30)]
 )
 def test_the_interval_at_its_ends(gained, lost, count):
     """All lost is -1 and nothing below; otherwise the statistic at the bound is the quantile."""

@@ -3,10 +3,19 @@
 import json
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import clones
 import pytest
 from registries import TAPELINE
+
+from tapeline.config.registry import RegistrySettings
+from tapeline.registry import promote, rollback
+from tapeline.registry.gate.verdict import Verdict
+from tapeline.registry.repository import Tag
+from tapeline.registry.tags import state
+from tapeline.registry.tags.names import Artifact
+from tapeline.runtime.errors import InputError
 
 
 def live(registry, stage="prod"):
@@ -37,6 +46,108 @@ def events(registry):
         (event["version"], event["stage"] or "", event["ref"]) for event in gto
     ]
     return [(row["event"], row["version"]) for row in ours]
+
+
+STAGES = {
+    "dev": {"previous": True},
+    "staging": {"previous": True, "approval": True},
+    "prod": {"approval": True},
+}
+
+
+def told(*events):
+    """Return what tags say, a second apart: names, and for an assignment the commit of its version."""
+    found = []
+    for time, name in enumerate(events):
+        name, _, commit = name.partition(" ")
+        found.append(Tag(name, commit or name.partition("@")[2], time, "Ann", "", "x"))
+    return state.read(found, Artifact("one", ""))
+
+
+@pytest.mark.parametrize(
+    ("events", "stage", "approved_by", "said"),
+    [
+        ([], "dev", None, ""),  # before the first stage is none
+        ([], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging asks for: promote it there first"),
+        (["one#prod#1 v1.0.0"], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging asks for"),
+        (["one#dev#1 v1.0.1"], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging asks for"),
+        (["one#dev#1 v1.0.0", "one#dev#2 v1.0.1"], "staging", "Zoë", ""),
+        (["one#dev#1 v1.0.0"], "staging", None, "staging asks for a person's approval: give --approved-by NAME"),
+        ([], "prod", "Zoë", ""),
+        ([], "prod", "", "prod asks for a person's approval: give --approved-by NAME"),
+        (["one#prod#1 v1.0.1"], "prod", "Zoë", ""),
+        (["one#prod#1 v1.0.0"], "prod", None, "live"),
+    ],
+)
+def test_what_no_verdict_could_allow(events, stage, approved_by, said):
+    found = told("one@v1.0.0", "one@v1.0.1", *events)
+    registry = SimpleNamespace(
+        settings=RegistrySettings(stages=STAGES),
+        stage=lambda name: name,
+        state=lambda name: found,
+        repository=SimpleNamespace(identity=lambda: "Ann"),
+    )
+
+    def check():
+        return promote.check(registry, found.versions["v1.0.0"], stage, approved_by=approved_by)
+
+    if said in ("", "live"):
+        assert check() == (found.live("prod") if said else None)
+    else:
+        with pytest.raises(InputError, match=f"^{said}"):
+            check()
+
+
+@pytest.mark.parametrize(
+    ("champion", "events", "said"),
+    [
+        ("v1.0.1", ["one#prod#1 v1.0.2"], "was compared with v1.0.1, and v1.0.2 is in prod now, by Ann (one#prod#1)"),
+        ("v1.0.1", [], "was compared with v1.0.1, and prod is empty"),
+        (
+            None,
+            ["one#prod#1 v1.0.1"],
+            "was judged while prod was empty, and v1.0.1 is in prod now, by Ann (one#prod#1)",
+        ),
+    ],
+)
+def test_a_verdict_that_was_overtaken(champion, events, said):
+    found = told("one@v1.0.0", "one@v1.0.1", "one@v1.0.2", *events)
+    verdict = Verdict("one", "v1.0.0", "prod", champion, {}, (), {})
+    given = promote._overtaken(found, found.versions["v1.0.0"], "prod", verdict, found.live("prod"))
+    assert given == f"one@v1.0.0 {said}: run again to compare it with that"
+
+
+def test_a_rollback_that_was_cut_is_known_by_its_tag(tmp_path):
+    note = tmp_path / "note.json"
+    whole = {"from": "v1.0.1", "to": "v1.0.0", "tag": "one#prod#3"}
+
+    def cut(content, tag="one#prod#3", action="rollback"):
+        note.write_text(content if isinstance(content, str) else json.dumps(content))
+        live = SimpleNamespace(version="v1.0.0", tag=SimpleNamespace(name=tag), record={"action": action})
+        return rollback._cut(note, live)
+
+    nothing = ("v1.0.0", "")
+    assert cut(whole) == ("v1.0.1", "v1.0.0")
+    assert cut(whole, tag="one#prod#2") == cut(whole, action="promote") == cut(whole, action=None) == nothing
+    assert cut("{") == cut("[]") == cut("7") == cut({"from": "v1.0.1", "to": "v1.0.0"}) == nothing
+    note.unlink()
+    live = SimpleNamespace(version="v1.0.0", tag=SimpleNamespace(name="one#prod#3"), record={})
+    assert rollback._cut(note, live) == nothing
+
+
+def test_a_step_back_says_which_tags_it_goes_over(capsys):
+    def passed(**tags):
+        tags = [
+            SimpleNamespace(tag=SimpleNamespace(name=name.replace("_", "#")), version=version)
+            for name, version in tags.items()
+        ]
+        rollback._say_passed(SimpleNamespace(quarantined=tags), "prod", "v1.0.0")
+        return capsys.readouterr().err
+
+    assert passed() == passed(one_dev_1=None) == ""
+    assert passed(one_prod_1=None) == "tapeline: stepping over one#prod#1, to v1.0.0\n"
+    said = passed(one_prod_1=None, one_dev_2=None, v1="v1.0.1")
+    assert said == "tapeline: stepping over one#prod#1, v1, to v1.0.0\n"
 
 
 def test_promoted_replaced_rolled_back(registry):

@@ -110,6 +110,31 @@ def test_a_copy_that_fails_leaves_nothing(served, cache, tmp_path):
     assert served.live()["version"] == "v1.0.0"
 
 
+def test_what_went_wrong_is_told_and_not_that_nothing_was_left_to_remove(served, cache, tmp_path, monkeypatch):
+    def lost(self, md5, folder, *, below):
+        folder.rmdir()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Store, "write", lost)
+    with pytest.raises(OSError, match="No space left on device"):
+        served.put("v1.0.0", cache(b"1"), Store(tmp_path))
+
+
+def test_what_cannot_be_removed_is_served_no_more(served, cache, tmp_path, monkeypatch):
+    for number in (1, 2, 3):
+        served.put(f"v1.0.{number}", cache(b"%d" % number), Store(tmp_path))
+
+    def refused(path, ignore_errors=False):
+        if not ignore_errors:
+            raise PermissionError(path)
+
+    monkeypatch.setattr(serving.shutil, "rmtree", refused)
+    served.tidy()
+    assert served.integers() == [2, 3] and (served.folder / ".1.old.partial").is_dir()
+    served.clear()
+    assert served.integers() == []
+
+
 @pytest.mark.parametrize("path", ["", "/x", "..", "a/../b", "../a", "a\\b", "a\0b"])
 def test_a_path_that_leaves_its_folder(path):
     with pytest.raises(InputError, match="would leave its folder: the record was altered"):

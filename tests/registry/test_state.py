@@ -37,6 +37,11 @@ REGISTERED = ("one@v1.0.0", "one@v1.0.1", "one@v1.0.2")
         ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.1")], "v1.0.1", "v1.0.0"),
         # Forwards to an older version is no rollback.
         ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.0")], "v1.0.0", "v1.0.1"),
+        (
+            [("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.0"), ("one#prod#4", "v1.0.2")],
+            "v1.0.2",
+            "v1.0.0",
+        ),
         # After v1, v2, v3 and back to v2, the one before is v1; then v3 again comes after v2.
         (
             [
@@ -101,6 +106,19 @@ def test_stages_of_a_version_and_whether_it_was_ever_there():
     assert found.been_in("v1.0.0", "dev") and not found.been_in("v1.0.1", "prod")
 
 
+def test_the_number_of_a_version_that_is_left_out_is_taken():
+    found = state.read(
+        tags(*REGISTERED, ("one@v1.0.3", "c", {"metrics": [1]}), ("one#prod#1", "v1.0.0", {"action": 7})), ONE
+    )
+    assert list(found.versions) == [name.partition("@")[2] for name in REGISTERED]
+    assert found.numbers == ["v1.0.0", "v1.0.1", "v1.0.2", "v1.0.3"]
+    assert [(one.tag.name, one.version) for one in found.quarantined] == [
+        ("one@v1.0.3", "v1.0.3"),
+        ("one#prod#1", None),
+    ]
+    assert found.live("prod") is None
+
+
 def test_the_counter_is_the_highest_of_all_stages():
     assert state.counter(["one#prod#2", "one#dev#11", "two#prod#40", "one@v1.0.0", "other"], ONE) == 11
     assert state.counter(["one@v1.0.0", "one#prod"], ONE) == 0
@@ -137,3 +155,4 @@ def test_the_next_version_is_after_the_highest():
     there = ["v1.9.4", "v1.10.2", "v0.11.7"]
     assert [names.bumped(there, bump) for bump in names.BUMPS] == ["v1.10.3", "v1.11.0", "v2.0.0"]
     assert names.order("v1.10.2") == (1, 10, 2) > names.order("v1.9.4") > names.order("nonsense")
+    assert names.order("nonsense") == (-1, -1, -1)

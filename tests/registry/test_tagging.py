@@ -7,6 +7,7 @@ import pytest
 
 from tapeline.registry.repository import Repository
 from tapeline.registry.tags import tagging
+from tapeline.registry.tags.names import Artifact
 from tapeline.runtime.errors import InputError
 
 NOW = 1_000_000_000.5
@@ -65,3 +66,20 @@ def test_a_lock_is_waited_for_a_second_and_then_removed(tagged, clock):
     clock.clear()
     tagging._clear(repository, "one@v1.0.0")
     assert clock == []
+
+
+YEAR_11000 = 284_990_000_000
+
+
+def test_a_tag_dated_beyond_the_years_is_no_newest_one_and_git_makes_the_next(tagged, clock):
+    """GTO fails on such a tag of a model before it does anything; another's name is none of its."""
+    repository = tagged(YEAR_11000 - int(NOW))
+    assert not tagging._undatable(repository)
+    repository.git("tag", "one@v1.0.8", "x")
+    assert tagging._undatable(repository)
+    for key in ("user.name", "user.email"):
+        repository.git("config", key, "Ann")
+    message = "one v1.0.9\n\n# no comment\n{}\n"
+    tagging.register(repository, Artifact("one", ""), "v1.0.9", repository.head, message)
+    (made,) = (tag for tag in repository.tags() if tag.name == "one@v1.0.9")
+    assert (made.commit, made.message, clock) == (repository.head, message, [])

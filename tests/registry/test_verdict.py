@@ -44,6 +44,13 @@ def test_the_table():
     assert verdict(champion=None).table() == "one@v1.0.1 for prod, no champion: yes"
 
 
+def test_what_is_not_finite_is_null_in_the_record(tmp_path):
+    found = verdict({**BOUND, "value": float("nan"), "holds": False})
+    assert found.record()["checks"] == [{**BOUND, "value": None, "holds": False}]
+    assert json.loads(found.write(tmp_path).read_text())["checks"][0]["value"] is None
+    assert found.reason == "accuracy is nan, asked at least 0.8"
+
+
 def test_the_file_takes_the_place_of_an_older_one(tmp_path):
     verdict(CHANGE).write(tmp_path)
     path = verdict(INFRA).write(tmp_path)

@@ -249,17 +249,68 @@ def test_each_damaged_checkpoint_of_a_step_is_put_aside_under_a_name_of_its_own(
     from tapeline.train.checkpoints import disk
 
     said = []
-    for _ in range(4):
+    for _ in range(24):
         state.step = 10
         path = disk.write(tmp_path, state.snapshot())
         (path / "manifest").write_text("")
         assert disk.newest(tmp_path, state.expected, said.append) is None
-    damaged = [f"damaged-step-000000000010{ending}" for ending in ("", ".2", ".3", ".4")]
-    assert sorted(path.name for path in tmp_path.iterdir()) == damaged
-    assert sum("damaged and not used" in text for text in said) == 4
+    damaged = {f"damaged-step-000000000010{ending}" for ending in ("", *(f".{number}" for number in range(2, 25)))}
+    assert {path.name for path in tmp_path.iterdir()} == damaged
+    assert sum("damaged and not used" in text for text in said) == 24
     disk.write(tmp_path, state.snapshot())
     disk.remove_all(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\xff", b"{", b"[]", b"{}", b'{"files": {}}', b'{"files": {}, "record": 1}', b'{"files": [], "record": {}}'],
+)
+def test_a_manifest_that_was_never_written_is_damaged_although_its_checksum_is_right(state, folder, body):
+    from hashlib import sha256
+
+    from tapeline.train.checkpoints import disk
+
+    path = disk.saved(folder)[0]
+    (path / "manifest").write_bytes(sha256(body).hexdigest().encode() + b"\n" + body)
+    with pytest.raises(disk.Damaged, match="the manifest is none that was ever written"):
+        disk.read(path, state.expected)
+
+
+def test_the_end_of_a_run_takes_the_place_of_checkpoints_and_of_the_end_before(state, tf, tmp_path):
+    from tapeline.runtime.errors import InputError
+    from tapeline.train.checkpoints import disk
+
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert not disk.any_saved(one) and disk.final(one, state.expected, remedy="x") is None
+    for folder in (one, two):
+        for snapshot in snapshots(state, tf):
+            disk.write(folder, snapshot)
+        (folder / "damaged-step-000000000005").mkdir()
+        assert disk.any_saved(folder)
+        disk.keep_final(folder, snapshot)
+        assert [path.name for path in folder.iterdir()] == ["final-000000000020"]
+        assert not disk.saved(folder) and disk.any_saved(folder)
+    assert list(one.iterdir()) == [] and not disk.any_saved(one)
+    assert disk.final(two, state.expected, remedy="x").step == 20
+    (two / "final-000000000020" / "manifest").write_bytes(b"")
+    with pytest.raises(InputError, match="the end of the shorter run is damaged: "):
+        disk.final(two, state.expected, remedy="x")
+
+
+def test_a_step_is_written_once(state, folder):
+    from tapeline.train.checkpoints import disk
+
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    state.step = 20
+    assert disk.write(folder, state.snapshot()).name == "step-000000000020"
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_a_failing_disk_is_tried_again_later_and_later(tf):
+    from tapeline.train.checkpoints.disk import pause
+
+    assert [pause(failures) for failures in (1, 2, 3, 9, 10, 1000)] == [1, 2, 4, 256, 300, 300]
 
 
 def test_the_writer_is_busy_while_it_writes(state, tmp_path):

@@ -106,6 +106,95 @@ def test_transforms_for_an_optimizer_that_is_not_there(train):
         train(gradients={"adam": {"clip_norm": 1.0}})
 
 
+CALLS = {
+    "nothing": lambda tf, use, handle: use(handle),
+    "If": lambda tf, use, handle: tf.cond(tf.zeros([]) < 1, lambda: use(handle), lambda: 0.0),
+    "If, the other way": lambda tf, use, handle: tf.cond(tf.zeros([]) < 1, lambda: 0.0, lambda: use(handle)),
+    "Case": lambda tf, use, handle: tf.switch_case(
+        tf.zeros([], tf.int32), [lambda: 0.0, lambda: 0.0, lambda: use(handle)]
+    ),
+    "While": lambda tf, use, handle: tf.while_loop(lambda x: x < 3, lambda x: x + use(handle), [0.0]),
+    "out of While": lambda tf, use, handle: use(
+        tf.while_loop(lambda x, _: x < 3, lambda x, it: (x + 1, it), [0.0, handle])[1]
+    ),
+    "PartitionedCall": lambda tf, use, handle: tf.function(lambda: use(handle))(),
+    "one in another": lambda tf, use, handle: tf.cond(tf.zeros([]) < 1, tf.function(lambda: use(handle)), lambda: 0.0),
+    "Identity": lambda tf, use, handle: use(tf.identity(handle)),
+}
+
+
+@pytest.mark.parametrize("kind", list(CALLS))
+def test_a_change_is_found_in_whatever_is_called(tf, kind):
+    from tapeline.train.checks import completeness
+
+    read, changed, free = tracked = [tf.Variable(0.0, name=name) for name in ("read", "changed", "free")]
+    tracked = {variable.name.partition(":")[0]: variable for variable in tracked}
+
+    def change(handle):
+        tf.raw_ops.AssignAddVariableOp(resource=handle, value=read + 1.0)
+        return tf.zeros([])
+
+    def look(handle):
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+
+    def step(use):
+        free.assign(read + changed)
+        CALLS[kind](tf, use, changed.handle)
+        return read * 2.0
+
+    def traced(use):
+        return tf.function(lambda: step(use), autograph=False).get_concrete_function()
+
+    changes = traced(change)
+    assert completeness.written(changes) == {id(changed.handle), id(free.handle)}
+    completeness.check(changes, tracked)
+    for where in ("eval_step", "prepare"):
+        with pytest.raises(InputError, match=f"^{where} changes changed: "):
+            completeness.check(changes, tracked, where=where, writable={"free": free})
+    with pytest.raises(
+        InputError, match="^train_step changes or reads changed:0, which no attribute of the recipe holds"
+    ):
+        completeness.check(changes, {"read": read, "free": free})
+    completeness.check(traced(look), tracked, where="eval_step", writable={"free": free})
+
+
+@pytest.mark.parametrize(
+    ("operation", "said"),
+    [
+        (lambda tf, x: tf.random.normal([]), "draws from the stateful RandomStandardNormal"),
+        (lambda tf, x: tf.random.stateless_normal([], [1, 2]), None),
+        (lambda tf, x: tf.py_function(lambda: 1.0, [], tf.float32), "calls Python through EagerPyFunc"),
+        (lambda tf, x: tf.numpy_function(lambda: 1.0, [], tf.float32), "calls Python through PyFunc"),
+        (lambda tf, x: tf.numpy_function(lambda: 1.0, [], tf.float32, stateful=False), None),
+        (lambda tf, x: tf.timestamp(), "reads the clock"),
+        (lambda tf, x: tf.raw_ops.FIFOQueueV2(component_types=[tf.float32]), "uses the stateful FIFOQueueV2"),
+        (lambda tf, x: tf.print(x), None),
+        (lambda tf, x: tf.debugging.assert_all_finite(x, ""), None),
+        (lambda tf, x: pool(tf, x, deterministic=True, seed=1, seed2=0), None),
+        (lambda tf, x: pool(tf, x, deterministic=True, seed=0, seed2=1), None),
+        (lambda tf, x: pool(tf, x, deterministic=True, seed=0, seed2=0), "draws from the stateful FractionalMaxPool"),
+        (lambda tf, x: pool(tf, x, deterministic=False, seed=1, seed2=1), "draws from the stateful FractionalMaxPool"),
+    ],
+)
+def test_operations_with_state_of_their_own(tf, operation, said):
+    from tapeline.train.checks import completeness
+
+    def step():
+        operation(tf, tf.zeros([1, 4, 4, 1]))
+        return tf.zeros([])
+
+    traced = tf.function(step, autograph=False).get_concrete_function()
+    if said is None:
+        completeness.check(traced, {})
+    else:
+        with pytest.raises(InputError, match=f"^train_step {said}"):
+            completeness.check(traced, {})
+
+
+def pool(tf, x, **options):
+    return tf.raw_ops.FractionalMaxPool(value=x, pooling_ratio=[1.0, 1.5, 1.5, 1.0], **options)
+
+
 def test_what_is_kept_anywhere_in_the_recipe_is_tracked(tmp_path, tf):
     """Variables in dicts, lists, modules inside layers, and optimizers in a dict all come back from a checkpoint."""
     from tapeline.recipe import loading, variables

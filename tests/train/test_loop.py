@@ -32,6 +32,17 @@ def test_one_trace_whatever_the_length(tmp_path, tf, mode):
     assert parts.loop.traces() == 1
 
 
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_a_row_of_the_table_adds_up_an_epoch_and_the_first_one_goes_on(tmp_path, tf, mode):
+    parts = assembled(tmp_path, compile=mode)  # eight steps an epoch
+    chunk = next(iter(parts.feed.chunks(0, 100)))
+    reached, table, finite = parts.loop(chunk, 5, 18, tf.constant([[100.0, 40.0]], tf.float64))
+    assert (reached, finite, table.shape) == (18, True, (257, 1, 2))
+    assert table[:4, 0, 1].numpy().tolist() == [64, 64, 16, 0]
+    assert table[0, 0, 0] > 100 and (table[1:3, 0, 0].numpy() > 0).all() and not table[3:].numpy().any()
+    assert [parts.loop.next_stop(step) for step in (0, 7, 8)] == [256 * 8, 256 * 8, 257 * 8]
+
+
 def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
     """The last chunk too, so that it does not compile again."""
     from tapeline.train.data import feed
