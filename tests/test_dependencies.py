@@ -39,6 +39,12 @@ def test_every_project_has_the_same_stages(root):
     assert 50 < len(texts.pop().splitlines()) <= 70
 
 
+def test_a_new_project_draws_the_same_plots(root):
+    templates = sorted((root / "src/tapeline/scaffold/templates/plots").iterdir())
+    assert templates
+    assert all((root / ".dvc/plots" / file.name).read_bytes() == file.read_bytes() for file in templates)
+
+
 @pytest.mark.parametrize("folder", PROJECTS)
 def test_the_recorded_code_is_this_code(root, folder):
     assert engine_lock.changed(root / folder) == []
