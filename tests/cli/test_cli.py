@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import datasets
@@ -23,13 +22,12 @@ class Folder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        libraries = {name: version(name) for name in ("tensorflow", "keras")}
         source = {"source": "table", "needs": "points.csv", "features": {"x": ["x1", "x2"], "y": ["y"]}}
         train = {"epochs": 2, "batch_size": 8}
         pipeline = {"dataset": "points", "recipe": "recipe.py", "needs": "data/points", "train": train}
         pipeline["params"] = {"learning_rate": 1e-4}
         pipeline |= {"validate": {"thresholds": {"loss": {"max": 1e6}}}, "export": {}}
-        self.params = {"environment": libraries, "datasets": {"points": source}, "pipelines": {"fit": pipeline}}
+        self.params = {"datasets": {"points": source}, "pipelines": {"fit": pipeline}}
         rows = ["x1,x2,y,split", *(f"{n},{n + 1},{2 * n + 1},{('train', 'val', 'test')[n % 3]}" for n in range(30))]
         (folder / "points.csv").write_text("\n".join(rows))
         source["split"] = "split"
@@ -120,7 +118,7 @@ def test_a_wrong_pipeline_stands_in_the_way_of_itself_alone(project):
         (lambda p: p["pipelines"]["fit"]["params"].update(rate=1), "params.rate: no such setting"),
         (lambda p: p["pipelines"]["fit"].update(recipe="nowhere.py"), "nowhere.py does not exist; "),
         (lambda p: p["pipelines"]["fit"]["train"].update(epochs="ten"), 'train.epochs is "ten": must be'),
-        (lambda p: p["environment"].update(tensorflow="1.15.0"), "environment.tensorflow is 1.15.0 and "),
+        (lambda p: p.update(environment={"keras": "3"}), "environment is of an older Tapeline: `tapeline upgrade`"),
         (lambda p: p.pop("datasets"), "datasets is missing"),
     ],
 )

@@ -1,6 +1,7 @@
 """`engine.lock`: written, compared, and refused by a stage whose code is another."""
 
 import re
+from importlib import metadata
 
 import pytest
 
@@ -9,12 +10,12 @@ from tapeline.runtime.errors import InputError
 
 
 def test_written_once_it_is_current(tmp_path):
-    assert engine_lock.recorded(tmp_path) == {}
+    assert engine_lock.recorded(tmp_path) is None
     assert engine_lock.write(tmp_path) == [*engine_lock.STAGES]
     written = (tmp_path / engine_lock.LOCK).stat().st_mtime_ns
     assert engine_lock.write(tmp_path) == engine_lock.changed(tmp_path) == []
     assert (tmp_path / engine_lock.LOCK).stat().st_mtime_ns == written
-    assert all(re.fullmatch("[0-9a-f]{16}", value) for value in engine_lock.recorded(tmp_path).values())
+    assert all(re.fullmatch("[0-9a-f]{16}", value) for value in engine_lock.recorded(tmp_path).stages.values())
     engine_lock.check(tmp_path, *engine_lock.STAGES)
 
 
@@ -28,6 +29,24 @@ def test_a_stage_of_another_code_is_refused_and_named(tmp_path):
     assert engine_lock.changed(tmp_path) == ["export"]
     assert engine_lock.write(tmp_path) == ["export"]
     engine_lock.check(tmp_path, "export")
+
+
+def test_another_library_is_refused_and_named(tmp_path):
+    engine_lock.write(tmp_path)
+    path, version = tmp_path / engine_lock.LOCK, metadata.version("keras")
+    path.write_text(path.read_text().replace(f'keras: "{version}"', 'keras: "3.1.0"'))
+    with pytest.raises(InputError, match=rf"has keras 3\.1\.0, and {version} is installed: .*upgrade.*tapeline lock"):
+        engine_lock.check(tmp_path)
+    assert engine_lock.differences(tmp_path) == [f"keras {version} is installed, not 3.1.0"]
+    assert engine_lock.changed(tmp_path) == [*engine_lock.STAGES]
+    assert engine_lock.write(tmp_path) == [*engine_lock.STAGES]
+    engine_lock.check(tmp_path, *engine_lock.STAGES)
+
+
+def test_the_form_before_libraries_is_one_line(tmp_path):
+    (tmp_path / engine_lock.LOCK).write_text("".join(f'{stage}: "0"\n' for stage in engine_lock.STAGES))
+    with pytest.raises(InputError, match="an older Tapeline wrote it: `tapeline upgrade` migrates it"):
+        engine_lock.check(tmp_path)
 
 
 def test_without_the_file_nothing_is_refused(tmp_path):

@@ -6,7 +6,6 @@ from tapeline.config.params import Params, check_recipe
 from tapeline.runtime.errors import InputError
 
 GOOD = """
-environment: {tensorflow: 2.21.0, keras: 3.15.1}
 datasets:
   line: {source: table, needs: line.csv, features: {x: [x1, x2], y: [y]}}
 pipelines:
@@ -74,7 +73,11 @@ def test_the_good_file_loads(tmp_path):
         ("needs: data/line", "needs: [a, b, c]", "put a and b and the others, or links to files, into one folder, and"),
         ("source: table", "source: csv", "datasets.line.source is \"csv\": must be one of 'tfds', "),
         ("line-fit:", "Line_Fit:", "'Line_Fit' is no name: lower-case letters, digits and inner hyphens"),
-        ("environment: {tensorflow: 2.21.0, keras: 3.15.1}", "", "environment is missing"),
+        (
+            "datasets:",
+            "environment: {tensorflow: 2.21.0, keras: 3.15.1}\ndatasets:",
+            "environment is of an older Tapeline: `tapeline upgrade` moves it to engine.lock",
+        ),
         ("{loss: {max: 0.5}}", "{loss: {maximum: 0.5}}", "maximum: no such setting"),
         ("  line-fit:", " line-fit: {", "line"),
     ],

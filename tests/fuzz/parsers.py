@@ -167,7 +167,6 @@ artifacts:
   one: {path: models/one, type: model}
 """
 DVC_PARAMS = """
-environment: {tensorflow: "1", keras: "1"}
 datasets:
   near: {source: table, needs: recipe.py, features: {x: x}}
 pipelines:

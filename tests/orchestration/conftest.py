@@ -63,10 +63,6 @@ def committed(tmp_path_factory):
     """The small project in a Git and DVC repository of its own, nothing of it run yet."""
     folder = tmp_path_factory.mktemp("committed") / "a project"
     shutil.copytree(TEMPLATE, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    params = (folder / "params.yaml").read_text()
-    for library in ("tensorflow", "keras"):
-        params = params.replace(library.upper(), metadata.version(library))
-    (folder / "params.yaml").write_text(params)
     (folder / ".gitignore").write_text(".tapeline/\n")
     for command in (
         ["git", "init", "-q"],

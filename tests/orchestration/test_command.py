@@ -56,7 +56,7 @@ def test_an_unknown_pipeline_is_one_line(call, arguments, message):
         ("epochs: 1", "epochs: 0", "train.epochs is 0: must be greater than 0"),
         ("recipe.py", "missing.py", "missing.py does not exist"),
         ("params: {}", "params: {speed: 1}", "speed: no such setting"),
-        ("tensorflow: 2", "tensorflow: 1", "environment.tensorflow is 1"),
+        ("datasets:", "environment: {keras: 1}\ndatasets:", "environment is of an older Tapeline"),
         ("pipelines:", "pipelines", "not YAML"),
     ],
 )

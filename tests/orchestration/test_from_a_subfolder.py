@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = "import hatchling.build, sys; hatchling.build.build_editable(sys.argv[1])"
-PARAMS = "environment: {tensorflow: '1', keras: '1'}\ndatasets: {}\npipelines: {}\n"
+PARAMS = "datasets: {}\npipelines: {}\n"
 
 
 @pytest.fixture

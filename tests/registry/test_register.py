@@ -247,6 +247,9 @@ def test_the_md5_of_a_folder_is_that_of_its_list_as_dvc_writes_it():
     assert found == hashlib.md5(listing).hexdigest() + ".dir"
 
 
+ENGINE = '# of a stage\ntrain: "f00d"\nexport: "1"\nlibraries:\n  keras: "2.1"\n'
+
+
 @pytest.mark.parametrize(
     ("files", "said"),
     [
@@ -258,13 +261,17 @@ def test_the_md5_of_a_folder_is_that_of_its_list_as_dvc_writes_it():
         ({"params.yaml": "a: ["}, "params.yaml of 0123456789 cannot be read: mend it and run `dvc repro`"),
         ({"engine.lock": '# of a stage\ntrain: "f00e"\n'}, "engine.lock of 0123456789 is not what made the model"),
         ({"engine.lock": '# train: "f00d"\n'}, "engine.lock of 0123456789 is not what made the model"),
+        ({"engine.lock": "train: ["}, "engine.lock of 0123456789 is not what made the model"),
+        ({"engine.lock": ENGINE.replace("2.1", "2.2")}, "engine.lock of 0123456789 is not what made the model"),
         ({"engine.lock": None}, "engine.lock of 0123456789 is not what made the model"),
     ],
 )
 def test_a_commit_has_the_parameters_and_the_code_of_the_lock(files, said):
-    there = {"params.yaml": "a: {b: {c: 1}}\nd: 0", "engine.lock": '# of a stage\ntrain: "f00d"\n', **files}
+    there = {"params.yaml": "a: {b: {c: 1}}\nd: 0", "engine.lock": ENGINE, **files}
     registry = SimpleNamespace(repository=SimpleNamespace(read=lambda commit, path: there[path]))
-    recorded = SimpleNamespace(parameters=lambda: {"a.b.c": 1, "d": 0}, engine=lambda: {"train": "f00d"})
+    recorded = SimpleNamespace(
+        parameters=lambda: {"a.b.c": 1, "d": 0}, engine=lambda: {"train": "f00d", "libraries": {"keras": "2.1"}}
+    )
     if not said:
         register._check_parameters(registry, "0123456789abcdef", recorded)
     else:

@@ -28,11 +28,17 @@ def test_a_new_project_lacks_nothing(project):
 @pytest.mark.parametrize(
     ("file", "old", "new", "what", "remedy"),
     [
-        ("params.yaml", "keras: ", 'keras: "1.0" #', "keras 1.0: ", "`pip install keras==1.0`"),
+        ("engine.lock", "keras: ", 'keras: "1.0" #', "keras 1.0: ", "`pip install keras==1.0`, or `tapeline upgrade`"),
         ("params.yaml", "epochs: 50", "epochs: 0", "params.yaml: pipelines.iris.train.epochs is 0", "correct it"),
         ("params.yaml", "datasets:", "datasets: [", "params.yaml, line", "correct it"),
-        ("engine.lock", 'train: "', 'train: "0', "engine.lock is not the code of train", "`tapeline lock`"),
-        ("engine.lock", "train:", "trian:", "engine.lock must have a hash", "`tapeline lock`"),
+        (
+            "engine.lock",
+            'train: "',
+            'train: "0',
+            "engine.lock is not the code of train",
+            "`tapeline lock`, or `tapeline upgrade`",
+        ),
+        ("engine.lock", "train:", "trian:", "engine.lock must have a hash", "`tapeline lock`, or `tapeline upgrade`"),
         (".dvcignore", ".tapeline", "other", ".dvcignore does not name .tapeline", "add the line"),
     ],
 )

@@ -1,6 +1,5 @@
 """Project folders with one pipeline `long` on a dataset `points`."""
 
-from importlib.metadata import version
 from pathlib import Path
 
 from ruamel.yaml import YAML
@@ -12,7 +11,6 @@ def write_params(folder: Path, **train: object) -> None:
     pipeline = {"dataset": "points", "recipe": "recipe.py", "needs": "data/points", "params": {}, "train": train}
     pipeline |= {"validate": {"thresholds": {}}, "export": {}}
     source = {"source": "table", "needs": "points.csv", "features": {"x": ["x1", "x2"], "y": ["y"]}}
-    libraries = {name: version(name) for name in ("tensorflow", "keras")}
-    content = {"environment": libraries, "datasets": {"points": source}, "pipelines": {"long": pipeline}}
+    content = {"datasets": {"points": source}, "pipelines": {"long": pipeline}}
     with (folder / "params.yaml").open("w") as file:
         YAML().dump(content, file)

@@ -74,7 +74,6 @@ artifacts:
   one: {path: models/one, type: model}
 """
 PARAMS = """
-environment: {tensorflow: "1", keras: "1"}
 datasets:
   points: {source: table, needs: make.py, features: {x: x}}
 pipelines:

@@ -27,7 +27,6 @@ stages:
       outs: ["models/${key}"]
 """
 PARAMS = """
-environment: {tensorflow: "1", keras: "1"}
 datasets:
   near: {source: table, needs: recipe.py, features: {x: x}}
   far: {source: tfds, needs: recipe.py, name: mnist}

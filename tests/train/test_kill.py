@@ -27,7 +27,7 @@ def project(folder, name):
     entry = {**entry, "recipe": recipe, "needs": recipe, "params": without_models(entry["params"]), "train": train}
     dataset = entry["dataset"]
     datasets = {dataset: params["datasets"][dataset]}
-    content = {"environment": params["environment"], "datasets": datasets, "pipelines": {name: entry}}
+    content = {"datasets": datasets, "pipelines": {name: entry}}
     folder.mkdir()
     with (folder / "params.yaml").open("w") as file:
         YAML().dump(content, file)

@@ -2,7 +2,6 @@
 
 import json
 import signal
-from importlib.metadata import version
 from pathlib import Path
 
 import datasets
@@ -22,9 +21,8 @@ class Folder:
 
     def save(self, source: str = recipes.LINE, *edits: tuple[str, str]) -> "Folder":
         recipes.write(self.folder, source, *edits)
-        libraries = {name: version(name) for name in ("tensorflow", "keras")}
         source = {"source": "table", "needs": "points.csv", "features": {"x": ["x1", "x2"], "y": ["y"]}}
-        params = {"environment": libraries, "datasets": {"points": source}, "pipelines": {"fit": self.pipeline}}
+        params = {"datasets": {"points": source}, "pipelines": {"fit": self.pipeline}}
         with (self.folder / "params.yaml").open("w") as file:
             YAML().dump(json.loads(json.dumps(params)), file)
         return self

@@ -3,9 +3,9 @@
 import argparse
 from dataclasses import dataclass
 
+from tapeline.config import engine_lock
 from tapeline.config.params import Params, Pipeline, check_recipe
 from tapeline.config.project import Project
-from tapeline.runtime.environment import check_versions
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,6 @@ class Call:
     def pipeline(self) -> Pipeline:
         """Return the pipeline called `name`. Raises `InputError` if the pipeline or its recipe is invalid."""
         pipeline = self.params.pipeline(self.name)
-        check_versions(self.params.environment.model_dump())
+        engine_lock.check(self.project.folder)
         check_recipe(self.project.folder, self.name, pipeline)
         return pipeline

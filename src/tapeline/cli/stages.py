@@ -18,7 +18,7 @@ from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
 from tapeline.runtime import files, processes
 from tapeline.runtime.disk_errors import disk_error
-from tapeline.runtime.environment import check_versions, library_versions, machine
+from tapeline.runtime.environment import library_versions, machine
 from tapeline.runtime.errors import Interrupted, TapelineError
 from tapeline.runtime.interruption import interruptible
 from tapeline.runtime.progress import Progress, Report, write_outcome
@@ -97,7 +97,6 @@ def _leave(outcome: Path, interrupted: Interrupted) -> None:
 
 def _ingest(call: Call, report: Report) -> None:
     settings = call.params.dataset(call.name)
-    check_versions(call.params.environment.model_dump())
     check_source(call.project.folder / settings.needs)
     from tapeline.ingest.stage import ingest
 

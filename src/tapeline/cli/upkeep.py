@@ -29,7 +29,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
-    what = "write engine.lock: what code the stages here are run with; says which stages become stale"
+    what = "write engine.lock: the code and libraries that stages here run with; says which stages become stale"
     locking = commands.add_parser("lock", help=what, description=what)
     locking.add_argument("--check", action="store_true", help="write nothing; status 1 where the file is not current")
     locking.set_defaults(command=_lock)
@@ -65,9 +65,9 @@ def _list(options: argparse.Namespace) -> int:
 def _lock(options: argparse.Namespace) -> int:
     folder = Project.find().folder
     if options.check:
-        if stages := engine_lock.changed(folder):
-            print(f"{engine_lock.LOCK} is not the code of {', '.join(stages)}: run `tapeline lock`", file=sys.stderr)
-        return int(bool(stages))
+        if found := engine_lock.differences(folder):
+            print(f"{engine_lock.LOCK} is not current: {', '.join(found)}: run `tapeline lock`", file=sys.stderr)
+        return int(bool(found))
     stages = engine_lock.write(folder)
     print(f"stale now: {', '.join(stages)}" if stages else f"{engine_lock.LOCK} is current")
     return 0

@@ -27,6 +27,9 @@ from tapeline.runtime.errors import InputError
 
 Model = TypeVar("Model", bound=BaseModel)
 
+OLD = "environment"
+"""The section in which older versions kept the libraries' versions."""
+
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 
@@ -37,15 +40,6 @@ def _named(entries: dict[str, Any]) -> dict[str, Any]:
                 f"{name!r} is no name: lower-case letters, digits and inner hyphens (it becomes a Git tag)"
             )
     return entries
-
-
-class Environment(BaseModel):
-    """The library versions that determine results bit for bit. Other installed versions are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    tensorflow: str
-    keras: str
 
 
 class Pipeline(BaseModel):
@@ -70,7 +64,6 @@ class Params(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    environment: Environment
     datasets: Annotated[dict[str, IngestSettings], AfterValidator(_named)]
     pipelines: Annotated[dict[str, Pipeline], AfterValidator(_named)]
     registry: RegistrySettings = RegistrySettings()
@@ -92,14 +85,12 @@ class Params(BaseModel):
             return cls._checked(content), mistakes
         for kind in ("datasets", "pipelines"):
             for name, entry in list(content[kind].items()):
-                alone: dict[str, Any] = {"environment": content.get("environment"), "datasets": {}, "pipelines": {}}
+                alone: dict[str, Any] = {"datasets": {}, "pipelines": {}}
                 try:
                     checked(cls, {**alone, kind: {name: entry}}, where=PARAMS)
                     if kind == "pipelines":
                         _check_dataset(name, entry["dataset"], content["datasets"], mistakes)
                 except InputError as error:
-                    if f"{PARAMS}: environment" in str(error):
-                        raise
                     mistakes[f"{kind}.{name}"] = str(error)
         for key in mistakes:
             kind, name = key.split(".", 1)
@@ -153,7 +144,9 @@ def _content(folder: Path) -> dict[str, Any]:
     except yaml_text.NotYaml as error:
         raise InputError(f"{PARAMS}{error.where}: not YAML: {error}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{PARAMS} is empty: it needs environment, datasets and pipelines")
+        raise InputError(f"{PARAMS} is empty: it needs datasets and pipelines")
+    if OLD in content:
+        raise InputError(f"{PARAMS}: {OLD} is of an older Tapeline: `tapeline upgrade` moves it to engine.lock")
     return content
 
 

@@ -173,8 +173,12 @@ def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> No
             value = value.get(part) if isinstance(value, dict) else None
         if value != made_with:
             raise InputError(f"{key} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
-    for stage, made_with in recorded.engine().items():
-        if f'{stage}: "{made_with}"' not in (registry.repository.read(commit, engine_lock.LOCK) or "").splitlines():
+    if made_with := recorded.engine():
+        try:
+            engine = yaml_text.parsed(registry.repository.read(commit, engine_lock.LOCK) or "")
+        except yaml_text.NotYaml:
+            engine = None
+        if not isinstance(engine, dict) or not made_with.items() <= engine.items():
             raise InputError(f"{engine_lock.LOCK} of {commit[:10]} is not what made the model: `dvc repro`")
 
 

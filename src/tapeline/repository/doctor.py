@@ -93,28 +93,28 @@ def _params(project: Project) -> Iterator[Finding]:
         return
     for mistake in dict.fromkeys(mistakes.values()):
         yield Finding(MISSING, mistake, "correct it")
-    asked, installed = params.environment.model_dump(), library_versions()
-    for name, version in asked.items():
-        if installed[name] == version:
-            yield Finding(OK, f"{name} {version}")
-        else:
-            yield Finding(
-                MISSING, f"{name} {version}: {installed[name]} is installed", f"`pip install {name}=={version}`"
-            )
     if not mistakes:
         yield Finding(OK, f"{PARAMS}: {len(params.datasets)} datasets, {len(params.pipelines)} pipelines")
 
 
 def _engine(project: Project) -> Iterator[Finding]:
     try:
-        known, stages = engine_lock.recorded(project.folder), engine_lock.changed(project.folder)
+        known = engine_lock.recorded(project.folder)
     except InputError as error:
-        yield Finding(MISSING, str(error), "`tapeline lock`")
+        yield Finding(MISSING, str(error), "`tapeline lock`, or `tapeline upgrade`")
         return
-    if not known:
+    if known is None:
         yield Finding(MISSING, f"no {engine_lock.LOCK}", "`tapeline lock`")
-    elif stages:
-        yield Finding(MISSING, f"{engine_lock.LOCK} is not the code of {', '.join(stages)}", "`tapeline lock`")
+        return
+    for name, version in library_versions().items():
+        if (wanted := known.libraries[name]) == version:
+            yield Finding(OK, f"{name} {version}")
+        else:
+            remedy = f"`pip install {name}=={wanted}`, or `tapeline upgrade`"
+            yield Finding(MISSING, f"{name} {wanted}: {version} is installed", remedy)
+    if stages := [stage for stage in engine_lock.STAGES if known.stages[stage] != engine_lock.current(stage)]:
+        remedy = "`tapeline lock`, or `tapeline upgrade`"
+        yield Finding(MISSING, f"{engine_lock.LOCK} is not the code of {', '.join(stages)}", remedy)
     else:
         yield Finding(OK, f"{engine_lock.LOCK} is this code")
 

@@ -1,4 +1,4 @@
-"""What results depend on besides the project: library versions (checked) and the machine (recorded)."""
+"""What results depend on besides the project: library versions (`engine.lock` has them) and the machine."""
 
 import importlib.metadata
 import os
@@ -8,20 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tapeline.runtime.errors import InputError
-
 LIBRARIES = ("tensorflow", "keras")
+"""What computes: kernels, and how a model's layers and optimizers become kernels.
 
-
-def check_versions(expected: dict[str, str]) -> None:
-    """Raise `InputError` if an installed library's version is not the one in `params.yaml`."""
-    for name, version in expected.items():
-        installed = importlib.metadata.version(name)
-        if installed != version:
-            raise InputError(
-                f"params.yaml: environment.{name} is {version} and {installed} is installed: "
-                f"install {name}=={version}, or set it to {installed}, which makes every stage stale"
-            )
+NumPy, Pillow and pyarrow read and count; a new version of one that changes a result is a defect of it, which `tapeline
+verify` shows. With them here, each of their many releases would stop every project.
+"""
 
 
 def library_versions() -> dict[str, str]:

@@ -20,7 +20,6 @@ from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.runtime import files
-from tapeline.runtime.environment import library_versions
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold import images, table
 from tapeline.scaffold.proposal import Proposal, template
@@ -67,7 +66,8 @@ def init(
     for path, text in texts.items():
         files.write_text(path, text)
     new += [*texts, *_beside(folder)]
-    if engine_lock.write(folder):
+    if not (folder / engine_lock.LOCK).exists():  # with other code, it is not for `init` to accept that
+        engine_lock.write(folder)
         new.append(folder / engine_lock.LOCK)
     schema.write(Project.find(folder))
     return new
@@ -76,7 +76,10 @@ def init(
 def _is_project(folder: Path) -> bool:
     """Return whether both files exist and are Tapeline's. Raises `InputError` if one is foreign or missing."""
     own = template(STAGES)
-    if (folder / STAGES).exists() and not files.read_bytes(folder / STAGES).startswith(own.encode()):
+    text = files.read_bytes(folder / STAGES) if (folder / STAGES).exists() else own.encode()
+    if not text.startswith(own.encode()):
+        if text.startswith(own.partition(",")[0].encode()):
+            raise InputError(f"{folder} has a {STAGES} of an older Tapeline: `tapeline upgrade` migrates it")
         raise InputError(f"{folder} has a {STAGES} of its own: {ELSEWHERE}")
     if (folder / PARAMS).exists():
         try:
@@ -128,7 +131,6 @@ def _texts(folder: Path, proposal: Proposal) -> dict[Path, str]:
     return {
         folder / PARAMS: template(
             "params.yaml",
-            versions=_lines(library_versions(), 2),
             name=name,
             dataset=_lines(proposal.dataset, 4),
             recipe=recipe,

@@ -25,7 +25,7 @@ def parameters(project: Project, pipeline: str) -> str:
     try:
         content = yaml_text.parsed(files.read_bytes(project.folder / PARAMS))
         entry = content["pipelines"][pipeline]
-        concerned = [pipeline, entry, content["datasets"].get(entry["dataset"]), content["environment"]]
+        concerned = [pipeline, entry, content["datasets"].get(entry["dataset"])]
         text = json.dumps(concerned, sort_keys=True, default=str)
     except (InputError, ValueError, KeyError, TypeError, AttributeError):  # the check that follows reports it
         text = json.dumps([pipeline])

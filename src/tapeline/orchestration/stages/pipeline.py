@@ -11,7 +11,6 @@ from pathlib import Path
 from tapeline.config import engine_lock
 from tapeline.config.params import Params, check_recipe
 from tapeline.config.project import PARAMS, Project
-from tapeline.runtime.environment import check_versions
 from tapeline.runtime.errors import InputError
 
 
@@ -26,7 +25,6 @@ def checked(name: str | None, *, start: Path | None = None) -> Project:
         raise InputError(f"--pipeline is missing: {PARAMS} has {', '.join(sorted(known.pipelines))}")
     params = Params.load_for(project.folder, pipeline=name)
     pipeline = params.pipeline(name)
-    check_versions(params.environment.model_dump())
     check_recipe(project.folder, name, pipeline)
     engine_lock.check(project.folder, *engine_lock.STAGES)
     return project
