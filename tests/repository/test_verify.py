@@ -7,7 +7,8 @@ import pytest
 from repositories import Repository
 
 from tapeline.config.project import Project
-from tapeline.repository.verify import byte_range, stale, verify
+from tapeline.repository.rebuilding import byte_range
+from tapeline.repository.verify import stale, verify
 from tapeline.runtime.environment import machine
 from tapeline.runtime.errors import InputError, RunError
 

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
-        use_tree_code(Path.cwd())
+        use_tree_code(Path.cwd(), having="upgrade" if arguments[:1] == ["upgrade"] else "")
     if arguments[:1] and arguments[0] in flows.COMMANDS:
         return flows.call(arguments[0], arguments[1:])
     options = _parser().parse_args(arguments)

@@ -1,4 +1,4 @@
-"""`tapeline list`, `metrics`, `lock`, `verify`, `repair`, `prune`: commands for a whole project."""
+"""`tapeline list`, `metrics`, `lock`, `verify`, `repair`, `upgrade`, `prune`: commands for a whole project."""
 
 import argparse
 import sys
@@ -33,6 +33,14 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     locking = commands.add_parser("lock", help=what, description=what)
     locking.add_argument("--check", action="store_true", help="write nothing; status 1 where the file is not current")
     locking.set_defaults(command=_lock)
+    what = "bring a project of an older version to this one: rebuild each stage elsewhere, keep what comes out the same"
+    upgrading = commands.add_parser("upgrade", help=what, description=f"{what}; status 1 where a result differs")
+    upgrading.add_argument("names", metavar="PIPELINE", nargs="*", help="rebuild these only (all that are built)")
+    upgrading.add_argument("--dry-run", action="store_true", help="rebuild and compare, write nothing")
+    upgrading.add_argument(
+        "--accept", metavar="PIPELINE", action="append", default=[], help="take its new result where it differs"
+    )
+    upgrading.set_defaults(command=_upgrade)
     what = "show what old runs hold and what keeps it: branches runs/*, worktrees, checkpoints, DVC's cache"
     pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing keeps")
     pruning.add_argument("--runs", type=int, default=20, metavar="N", help="keep the newest N branches (%(default)d)")
@@ -106,6 +114,19 @@ def _repair(options: argparse.Namespace) -> int:
     for line in repair(Project.find()):
         print(line)
     return 0
+
+
+def _upgrade(options: argparse.Namespace) -> int:
+    from tapeline.upgrade.run import upgrade
+
+    done = upgrade(
+        Project.find(),
+        options.names,
+        accept=options.accept,
+        dry_run=options.dry_run,
+        say=lambda line: print(line, flush=True),
+    )
+    return 0 if done else 1
 
 
 def _prune(options: argparse.Namespace) -> int:

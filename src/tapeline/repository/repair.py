@@ -40,6 +40,19 @@ def repair(project: Project) -> Iterator[str]:
         yield from _remove_probes(folder, top / DVC_LOCK)
 
 
+def holder(project: Project) -> str:
+    """Return the running process that reads or writes outputs by DVC's `rwlock`, as `PID COMMAND`; empty if none."""
+    top = next((folder for folder in (project.folder, *project.folder.parents) if (folder / ".dvc").is_dir()), None)
+    if top is None or not (top / RWLOCK).exists():
+        return ""
+    try:
+        held = json_text.mapping(files.read_bytes(top / RWLOCK))
+        holders = [*held.get("write", {}).values(), *(h for each in held.get("read", {}).values() for h in each)]
+        return next((f"{one['pid']} {one['cmd']}" for one in holders if _runs(one)), "")
+    except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
+        raise InputError(f"{top / RWLOCK} was cut: `tapeline repair` mends it") from None
+
+
 def _mend_rwlock(path: Path) -> Iterator[str]:
     """Drop the entries of dead processes; an unreadable file is replaced by an empty one."""
     if not path.exists():

@@ -5,35 +5,21 @@ with each other instead.
 """
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tapeline.config.project import PARAMS, Project
-from tapeline.parsing import json_text, yaml_text
-from tapeline.repository import dvc_lock
+from tapeline.parsing import yaml_text
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.machines import compare, recorded_machine
+from tapeline.repository.rebuilding import Cached, Out, dvc, first_difference, locked, stages_of
 from tapeline.runtime.environment import machine
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.errors import InputError
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Out:
-    """One output of a stage: its path in the project's folder and its hash in a `dvc.lock`."""
-
-    path: str
-    md5: str
 
 
 def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
@@ -49,16 +35,16 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
         say(f"verifying {head}; what is not committed is not in it")
     targets = list(targets)
     lock, parameters = (git.ask("show", f"HEAD:{(inside / name).as_posix()}") for name in (LOCK, PARAMS))
-    if wrong := stale(_stages_of(lock), _parameters_of(parameters), targets):
+    if wrong := stale(stages_of(lock), _parameters_of(parameters), targets):
         raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
     with tempfile.TemporaryDirectory(prefix="tapeline-verify-") as made:
         first = _rebuild(top, Path(made) / "first", inside, targets, say)
         stages = _stages(first, targets)
-        recorded = _locked(project.folder, git("show", f"HEAD:{inside.as_posix()}/{LOCK}"), stages)
+        recorded = locked(project.folder, git("show", f"HEAD:{inside.as_posix()}/{LOCK}"), stages)
         other, unsaid = _other_machines(project.folder, stages)
         if not other:
-            files = _Cached(project.folder)
-            same = _compared(recorded, _locked(first, None, stages), files, first, ("recorded", "rebuilt"), say)
+            files = Cached(project.folder)
+            same = _compared(recorded, locked(first, None, stages), files, first, ("recorded", "rebuilt"), say)
             if unsaid and not same:
                 say(
                     f"{unsaid}: another machine type makes other last bits; a record of this one is `dvc repro --force`"
@@ -66,7 +52,7 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
             return same
         say(f"recorded on {other}: two rebuilds are compared with each other")
         second = _rebuild(top, Path(made) / "second", inside, targets, say)
-        one, two = (_locked(folder, None, stages) for folder in (first, second))
+        one, two = (locked(folder, None, stages) for folder in (first, second))
         return _compared(one, two, lambda out: first / out.path, second, ("first rebuild", "second"), say)
 
 
@@ -88,14 +74,6 @@ def stale(stages: Mapping[str, Any], parameters: Mapping[str, Any], targets: Ite
     return ""
 
 
-def _stages_of(text: str | None) -> dict[str, dict[str, Any]]:
-    """Return the stages of a lock. Raises `InputError` for a truncated or altered one."""
-    try:
-        return dvc_lock.stages(text or "")
-    except ValueError as error:
-        raise InputError(f"{LOCK} was cut or altered ({error}): `tapeline repair` mends it") from None
-
-
 def _parameters_of(text: str | None) -> dict[str, Any]:
     """Return the content of a commit's `params.yaml`. Raises `InputError` if it is invalid."""
     try:
@@ -115,23 +93,16 @@ def _rebuild(top: Path, clone: Path, inside: Path, targets: list[str], say: Say)
     say(f"rebuilding {', '.join(targets)} in {folder}")
     bring = [path.relative_to(clone).as_posix() for path in clone.glob("**/data/raw/**/*.dvc")]
     if bring:  # raw data added with `dvc add`: pulled from this checkout's cache as a remote
-        _dvc(clone, "remote", "add", "--quiet", "--local", "--default", "checkout", str(top / ".dvc" / "cache"))
-        _dvc(clone, "pull", "--quiet", *bring)
-    _dvc(folder, "repro", "--force", *targets)
+        dvc(clone, "remote", "add", "--quiet", "--local", "--default", "checkout", str(top / ".dvc" / "cache"))
+        dvc(clone, "pull", "--quiet", *bring)
+    dvc(folder, "repro", "--force", *targets)
     return folder
 
 
 def _stages(folder: Path, targets: list[str]) -> set[str]:
     """Return the stages of this project's `dvc.yaml` that the targets go through."""
-    answer = _dvc(folder, "repro", "--dry", "--force", *targets)
+    answer = dvc(folder, "repro", "--dry", "--force", *targets)
     return {line.split("'")[1] for line in answer.splitlines() if line.startswith("Running stage '")}
-
-
-def _locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
-    """Return the stages' recorded outputs by path, from a lock's `text`, or from `folder/dvc.lock` if it is None."""
-    recorded = _stages_of(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
-    outs = [out for name, stage in recorded.items() if name in stages for out in stage.get("outs", ())]
-    return {out["path"]: Out(out["path"], str(out.get("md5"))) for out in outs}
 
 
 def _compared(
@@ -153,62 +124,8 @@ def _compared(
         say(f"{path:{width}}  {out.md5[:12]:13}  {found_md5:13}  {'yes' if same else 'NO'}")
         different += [] if same else [out]
     if different:
-        say(_first_difference(different[0], wanted_file, folder))
+        say(first_difference(different[0], wanted_file, folder))
     return not different
-
-
-class _Cached:
-    """The recorded content of an output, in DVC's cache."""
-
-    def __init__(self, folder: Path) -> None:
-        self._cache = Path(_dvc(folder, "cache", "dir").strip()) / "files" / "md5"
-
-    def __call__(self, out: Out) -> Path | None:
-        """Return the cached file, or the listing of a folder; None if the cache has lost it."""
-        path = self._cache / out.md5[:2] / out.md5[2:]
-        return path if path.exists() else None
-
-    def listed(self, out: Out) -> dict[str, Path]:
-        """Return a folder's cached files by relative path."""
-        listing = self(out)
-        try:
-            entries = json_text.parsed(listing.read_bytes()) if listing else []
-            return {str(entry["relpath"]): self._cache / entry["md5"][:2] / entry["md5"][2:] for entry in entries}
-        except (ValueError, KeyError, TypeError):
-            raise InputError(f"{listing} is no list of a folder's files: delete it and run `dvc fetch`") from None
-
-
-def _first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder: Path) -> str:
-    """Return the first file of an output that differs, and the byte range."""
-    rebuilt = folder / out.path
-    wanted = wanted_file(out)
-    if wanted is None:
-        return f"{out.path} differs; its recorded bytes are not in the cache, so not where: `dvc pull` brings them"
-    if out.md5.endswith(".dir") and isinstance(wanted_file, _Cached):
-        recorded = wanted_file.listed(out)
-    elif wanted.is_dir():
-        recorded = {path.relative_to(wanted).as_posix(): path for path in wanted.rglob("*") if path.is_file()}
-    else:
-        recorded = {"": wanted}
-    here = {path.relative_to(rebuilt).as_posix() for path in rebuilt.rglob("*") if path.is_file()} or {""}
-    for name in sorted(recorded.keys() | here):
-        label = f"{out.path}/{name}" if name else out.path
-        if name not in recorded or name not in here:
-            return f"{label} is in {'the rebuild' if name in here else 'the record'} only"
-        difference = byte_range(recorded[name].read_bytes(), (rebuilt / name).read_bytes())
-        if difference:
-            return f"{label} differs: {difference}"
-    return f"{out.path} differs"
-
-
-def byte_range(one: bytes, other: bytes) -> str:
-    """Return the first and last byte that differ, and the sizes if they differ; empty for equal bytes."""
-    shorter = min(len(one), len(other))
-    pair = (np.frombuffer(content[:shorter], np.uint8) for content in (one, other))
-    places = np.flatnonzero(np.not_equal(*pair))
-    sizes = f"{len(one)} bytes against {len(other)}" if len(one) != len(other) else ""
-    within = f"bytes {places[0]} to {places[-1]}, {len(places)} of them" if len(places) else ""
-    return "; ".join(part for part in (within, sizes) if part)
 
 
 def _other_machines(folder: Path, stages: set[str]) -> tuple[str, str]:
@@ -226,19 +143,3 @@ def _other_machines(folder: Path, stages: set[str]) -> tuple[str, str]:
         elif found.unsaid:
             unsaid[str(found)] = None
     return "; ".join(other), "; ".join(unsaid)
-
-
-def _dvc(folder: Path, *arguments: str) -> str:
-    """Run DVC with this interpreter's folder first in PATH, so that the stages use its `python`."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
-    command = [sys.executable, "-P", "-m", "dvc", *arguments]
-    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if answer.returncode:
-        raise RunError(f"dvc {arguments[0]} in {folder}: {_last(answer.stderr, answer.stdout)}")
-    return answer.stdout
-
-
-def _last(*texts: str) -> str:
-    lines: Iterator[str] = (line for text in texts for line in reversed(text.strip().splitlines()) if line.strip())
-    return next(lines, "it failed and said nothing")

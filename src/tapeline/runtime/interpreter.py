@@ -26,12 +26,15 @@ def use_project_interpreter() -> None:
     os.execv(python, [str(python), "-m", "tapeline", *sys.argv[1:]])
 
 
-def use_tree_code(folder: Path) -> None:
-    """Start again with the code of the checkout that `folder` belongs to, if this code is from another one."""
+def use_tree_code(folder: Path, *, having: str = "") -> None:
+    """Start again with the code of the checkout that `folder` belongs to, if this code is from another one.
+
+    having: a package that the other code must have; an older one without it is left alone.
+    """
     for tree in (folder, *folder.parents):
         source = tree / "src"
         if (source / "tapeline" / "__main__.py").is_file():
-            if source.resolve() != SOURCE:
+            if source.resolve() != SOURCE and (source / "tapeline" / having).is_dir():
                 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
                 os.execv(sys.executable, [sys.executable, "-m", "tapeline", *sys.argv[1:]])
             return

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tapeline.config.project import PARAMS, RUN_BRANCHES, Project
-from tapeline.orchestration.isolation.shared_cache import share_cache
 from tapeline.repository.git import Git
+from tapeline.repository.shared_cache import share_cache
 from tapeline.repository.worktrees import FAILED, LOCK, beside, leftovers, one_at_a_time, remove
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError

@@ -1,0 +1,117 @@
+"""Rebuild a project's stages in a clone, and compare outputs with what a `dvc.lock` records."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tapeline.parsing import json_text
+from tapeline.repository import dvc_lock
+from tapeline.repository.dvc_lock import LOCK
+from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.interpreter import with_this_code
+
+
+@dataclass(frozen=True)
+class Out:
+    """One output of a stage: its path in the project's folder and its hash in a `dvc.lock`."""
+
+    path: str
+    md5: str
+
+
+def stages_of(text: str | None) -> dict[str, dict[str, Any]]:
+    """Return the stages of a lock. Raises `InputError` for a truncated or altered one."""
+    try:
+        return dvc_lock.stages(text or "")
+    except ValueError as error:
+        raise InputError(f"{LOCK} was cut or altered ({error}): `tapeline repair` mends it") from None
+
+
+def locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
+    """Return the stages' recorded outputs by path, from a lock's `text`, or from `folder/dvc.lock` if it is None."""
+    recorded = stages_of(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
+    outs = [out for name, stage in recorded.items() if name in stages for out in stage.get("outs", ())]
+    return {out["path"]: Out(out["path"], str(out.get("md5"))) for out in outs}
+
+
+class Cached:
+    """The recorded content of an output, in DVC's cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self._cache = Path(dvc(folder, "cache", "dir").strip()) / "files" / "md5"
+
+    def __call__(self, out: Out) -> Path | None:
+        """Return the cached file, or the listing of a folder; None if the cache has lost it."""
+        path = self.place(out.md5)
+        return path if path.exists() else None
+
+    def place(self, md5: str) -> Path:
+        """Return where the cache has, or would have, a file."""
+        return self._cache / md5[:2] / md5[2:]
+
+    def listed(self, out: Out) -> dict[str, Path]:
+        """Return a folder's cached files by relative path."""
+        listing = self(out)
+        try:
+            entries = json_text.parsed(listing.read_bytes()) if listing else []
+            return {str(entry["relpath"]): self.place(str(entry["md5"])) for entry in entries}
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{listing} is no list of a folder's files: delete it and run `dvc fetch`") from None
+
+
+def first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder: Path) -> str:
+    """Return the first file of an output that differs, and the byte range."""
+    rebuilt = folder / out.path
+    wanted = wanted_file(out)
+    if wanted is None:
+        return f"{out.path} differs; its recorded bytes are not in the cache, so not where: `dvc pull` brings them"
+    if out.md5.endswith(".dir") and isinstance(wanted_file, Cached):
+        recorded = wanted_file.listed(out)
+    elif wanted.is_dir():
+        recorded = {path.relative_to(wanted).as_posix(): path for path in wanted.rglob("*") if path.is_file()}
+    else:
+        recorded = {"": wanted}
+    here = {path.relative_to(rebuilt).as_posix() for path in rebuilt.rglob("*") if path.is_file()} or {""}
+    for name in sorted(recorded.keys() | here):
+        label = f"{out.path}/{name}" if name else out.path
+        if name not in recorded or name not in here:
+            return f"{label} is in {'the rebuild' if name in here else 'the record'} only"
+        difference = byte_range(recorded[name].read_bytes(), (rebuilt / name).read_bytes())
+        if difference:
+            return f"{label} differs: {difference}"
+    return f"{out.path} differs"
+
+
+def byte_range(one: bytes, other: bytes) -> str:
+    """Return the first and last byte that differ, and the sizes if they differ; empty for equal bytes."""
+    shorter = min(len(one), len(other))
+    pair = (np.frombuffer(content[:shorter], np.uint8) for content in (one, other))
+    places = np.flatnonzero(np.not_equal(*pair))
+    sizes = f"{len(one)} bytes against {len(other)}" if len(one) != len(other) else ""
+    within = f"bytes {places[0]} to {places[-1]}, {len(places)} of them" if len(places) else ""
+    return "; ".join(part for part in (within, sizes) if part)
+
+
+def dvc(folder: Path, *arguments: str) -> str:
+    """Run DVC with this interpreter's folder first in PATH, so that the stages use its `tapeline`, with this code.
+
+    Returns what it prints. Raises `RunError` with its last line.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | with_this_code()
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
+    command = [sys.executable, "-P", "-m", "dvc", *arguments]
+    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise RunError(f"dvc {arguments[0]} in {folder}: {_last(answer.stderr, answer.stdout)}")
+    return answer.stdout
+
+
+def _last(*texts: str) -> str:
+    lines: Iterator[str] = (line for text in texts for line in reversed(text.strip().splitlines()) if line.strip())
+    return next(lines, "it failed and said nothing")

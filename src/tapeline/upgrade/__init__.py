@@ -1,0 +1,1 @@
+"""`tapeline upgrade`: bring a project of an older version to this one, and prove which results stay the same."""

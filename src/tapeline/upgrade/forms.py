@@ -1,0 +1,138 @@
+"""The forms that older versions gave to `params.yaml` and `dvc.yaml`, and today's text for each.
+
+Functions from text to text. What is the user's own stays as it is written: comments, order, quotes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import MappingNode
+
+from tapeline.config.engine_lock import STAGES
+from tapeline.config.params import OLD
+from tapeline.config.project import PARAMS
+from tapeline.parsing import yaml_text
+from tapeline.runtime.errors import InputError
+from tapeline.scaffold.proposal import template
+
+DVC = "dvc.yaml"
+OLD_COMMENT = "# The libraries that decide the bits: each stage checks them against what is installed."
+"""What older versions wrote above the section."""
+ENGINE_FILES = ("src/tapeline/", "../src/tapeline/")
+"""Where the dependencies of older stages were that `engine.lock` stands for today."""
+
+
+def params(text: str) -> str:
+    """Return `params.yaml` without the section `environment`. Raises `InputError` if it is not YAML."""
+    before = _parsed(text, PARAMS)
+    if OLD not in before:
+        return text
+    lines = text.splitlines(keepends=True)
+    first, last = _place(text, OLD)
+    while lines[first - 1 : first] == [OLD_COMMENT + "\n"]:
+        first -= 1
+    after = lines[last:]
+    while after and not after[0].strip() and not "".join(lines[first - 1 : first]).strip():
+        del after[0]  # no second blank line
+    new = "".join([*lines[:first], *after])
+    if _parsed_or_none(new) != {key: value for key, value in before.items() if key != OLD}:
+        raise InputError(f"{PARAMS}: {OLD} shares its lines with other settings: put it on lines of its own")
+    return new
+
+
+def dvc(text: str) -> str:
+    """Return `dvc.yaml` with today's stages, and with everything that is the project's own.
+
+    Raises `InputError` if the file is not Tapeline's, or if its stages were changed by hand.
+    """
+    own, before = template(DVC), _parsed(text, DVC)
+    if text.startswith(own.removesuffix("\n")):
+        return text
+    stages, known = before.get("stages"), yaml_text.parsed(own)
+    if not isinstance(stages, dict) or not set(STAGES) <= stages.keys():
+        raise InputError(f"{DVC} does not have the stages {', '.join(STAGES)}: it is not a Tapeline's")
+    for stage in STAGES:
+        _check_known(stage, stages[stage], known["stages"][stage])
+    if any(name != "tapeline" for entry in _list(before.get("vars")) for name in _names(entry)):
+        raise InputError(f"{DVC} has vars of its own, where every project has the same: move them to another file")
+    new = own.removesuffix("\n")
+    for name in stages.keys() - set(STAGES) and [name for name in stages if name not in STAGES]:
+        new += "\n" + _cut(text, "stages", name)
+    for section in before:
+        if section not in ("stages", "vars"):
+            new += "\n" + _cut(text, section).rstrip("\n") + "\n"
+    after = _parsed_or_none(new)
+    kept = {key: value for key, value in before.items() if key not in ("stages", "vars")}
+    if after != {**known, "stages": {**stages, **known["stages"]}, **kept}:
+        raise InputError(f"{DVC} has sections of its own that cannot be taken over: give each lines of its own")
+    return new
+
+
+def _check_known(stage: str, old: Any, known: Mapping[str, Any]) -> None:
+    """Raise `InputError` for a dependency, parameter or output that no version of Tapeline gave to a stage."""
+    entry = old.get("do") if isinstance(old, dict) else None
+    if not isinstance(entry, dict) or "tapeline" not in str(entry.get("cmd")):
+        raise InputError(f"{DVC}: {stage} is not a stage of Tapeline: give it another name, and restore {stage}")
+    for kind in ("deps", "params", "outs"):
+        expected = [name for one in known["do"].get(kind, ()) for name in _names(one)] + [OLD]
+        for name in (name for one in _list(entry.get(kind)) for name in _names(one)):
+            if name not in expected and not name.startswith(ENGINE_FILES):
+                raise InputError(
+                    f"{DVC}: {stage} has {name} in {kind}, which the stages of every project do not have: "
+                    f"a pipeline's own dependency is its `needs`; remove it, or make it a stage of your own"
+                )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _names(entry: Any) -> list[str]:
+    return [str(name) for name in entry] if isinstance(entry, Mapping) else [str(entry)]
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    try:
+        content = yaml_text.parsed(text)
+    except yaml_text.NotYaml as error:
+        raise InputError(f"{name}{error.where}: not YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{name} is no mapping of sections")
+    return content
+
+
+def _parsed_or_none(text: str) -> Any:
+    try:
+        return yaml_text.parsed(text)
+    except yaml_text.NotYaml:
+        return None
+
+
+def _cut(text: str, *path: str) -> str:
+    """Return the lines of a section, with the comment above it."""
+    lines = text.splitlines(keepends=True)
+    first, last = _place(text, *path)
+    while first and lines[first - 1].lstrip().startswith("#"):
+        first -= 1
+    return "".join(lines[first:last])
+
+
+def _place(text: str, *path: str) -> tuple[int, int]:
+    """Return the first line of a section, counted from 0, and the one after its last."""
+    node: Any = YAML().compose(text)
+    first = 0
+    for name in path:
+        [(key, node)] = [pair for pair in node.value if pair[0].value == name]
+        first = key.start_mark.line
+    return first, max(first, _last(node)) + 1
+
+
+def _last(node: Any) -> int:
+    """Return the last line of a node's content, without the blank lines and comments that follow it."""
+    if not node.value or isinstance(node.value, str) or node.flow_style:
+        mark = node.end_mark
+        ended_before = mark.column == 0 and mark.line > node.start_mark.line  # a block of text
+        return int(mark.line) - int(ended_before)
+    inner = [part for pair in node.value for part in pair] if isinstance(node, MappingNode) else node.value
+    return max(_last(part) for part in inner)

@@ -1,0 +1,44 @@
+"""A place of its own in which stages are rebuilt: a clone of HEAD with the project's cache, in today's forms."""
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tapeline.config.project import Project
+from tapeline.repository.git import Git
+from tapeline.repository.rebuilding import dvc
+from tapeline.repository.shared_cache import share_cache
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, RunError
+
+NAME = "place"
+
+
+@contextmanager
+def cloned(project: Project, work: Path, *, texts: Mapping[str, str], removed: Iterable[str]) -> Iterator[Path]:
+    """Yield the project's folder in a clone below `work`, removed afterwards; one that a kill left goes first.
+
+    The recorded outputs that the cache has are checked out; then `texts` (by path in the project) are written and
+    `removed` deleted there. What stages make is in the project's cache, and nothing else of the project is touched.
+    """
+    git = Git(project.folder)
+    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
+    own = next((f for f in (project.folder, *project.folder.parents) if (f / ".dvc").is_dir()), None)
+    if own is None:
+        raise InputError(f"{project.folder} is in no DVC repository: `tapeline init` makes one")
+    clone = work / NAME
+    shutil.rmtree(clone, ignore_errors=True)
+    try:
+        git("clone", "--quiet", "--no-hardlinks", str(top), str(clone))
+        folder = clone / project.folder.resolve().relative_to(top)
+        share_cache(own / ".dvc", clone / own.resolve().relative_to(top) / ".dvc")
+        with suppress(RunError):  # what is missing then is named with the stage that needs it
+            dvc(folder, "checkout", "--quiet", "--allow-missing")
+        for path, text in texts.items():
+            files.write_text(folder / path, text)
+        for path in removed:
+            (folder / path).unlink(missing_ok=True)
+        yield folder
+    finally:
+        shutil.rmtree(clone, ignore_errors=True)

@@ -1,0 +1,172 @@
+"""Rebuild the stages of pipelines with this engine, each once, and compare what comes out with what is recorded."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tapeline.config.engine_lock import LOCK as ENGINE_LOCK
+from tapeline.config.project import Project
+from tapeline.parsing import json_text
+from tapeline.repository import dvc_lock
+from tapeline.repository.dvc_errors import check_dependencies, in_one_line
+from tapeline.repository.measured import Metrics, by_split, measured
+from tapeline.repository.rebuilding import Cached, Out, dvc
+from tapeline.runtime import files
+from tapeline.runtime.errors import RunError
+from tapeline.upgrade import results
+
+Say = Callable[[str], None]
+SAME, DIFFERS, FAILS, LEFT = "same", "differs", "fails", "left"
+CHANGED = "has changed since: run `dvc repro` with the older version and commit, or after the upgrade"
+OF_A_PIPELINE = ("export", "validate", "train")
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What became of a pipeline."""
+
+    name: str
+    outcome: str
+    """`same`; `differs` and `fails` with this engine; `left`: not rebuilt, for a reason that is not the engine."""
+    reason: str = ""
+    stages: tuple[str, ...] = ()
+    """The stages that its result is made by, in their order."""
+    metrics: tuple[str, ...] = ()
+    """Where it differs, a line for each metric that does: the old value and the new one."""
+
+
+@dataclass
+class Prover:
+    """Rebuilds stages in one place; a stage that several pipelines share is rebuilt once."""
+
+    folder: Path
+    """The project's folder in the place."""
+    recorded: Mapping[str, Any]
+    """The stages of the project's `dvc.lock`."""
+    say: Say
+    _known: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def proved(self, name: str) -> Proved:
+        """Rebuild what is recorded of a pipeline."""
+        target = next((f"{stage}@{name}" for stage in OF_A_PIPELINE if f"{stage}@{name}" in self.recorded), None)
+        if target is None:
+            return Proved(name, LEFT, "not built")
+        stages, reason = self._chain(target)
+        if reason:
+            return Proved(name, LEFT, reason, stages)
+        found = [(SAME, "")]
+        for stage in stages:
+            if stage not in self._known:
+                self._known[stage] = self._rebuilt(stage)
+            found.append(self._known[stage])
+            if found[-1][0] == FAILS:
+                break
+        outcome, reason = next((one for one in found if one[0] == FAILS), None) or next(
+            (one for one in found if one[0] == DIFFERS), found[0]
+        )
+        return Proved(name, outcome, reason, stages, () if outcome == SAME else tuple(self._metrics(name)))
+
+    def _chain(self, target: str) -> tuple[tuple[str, ...], str]:
+        """Return this project's stages that `target` is made by, and why it was stale before, if it was."""
+        from dvc.repo import Repo, lock_repo
+        from dvc.repo.reproduce import get_active_graph, plan_repro
+
+        own = str(self.folder / "dvc.yaml")
+        with in_one_line(), closing(Repo(str(self.folder))) as repo, lock_repo(repo):
+            stage = repo.stage.load_one(own, target)
+            plan = [one for one in plan_repro(get_active_graph(repo.index.graph), [stage]) if one.path == own]
+            check_dependencies(plan)
+            names = tuple(str(one.name) for one in plan)
+            if unbuilt := [name for name in names if name not in self.recorded]:
+                return names, f"{unbuilt[0]} is not recorded: `dvc repro {target}`"
+            if names[-1] in self._known:
+                return names, ""
+            reasons = (f"{one.name}: {why}" for one in plan if one.name not in self._known for why in _stale(one))
+            return names, next(reasons, "")
+
+    def _rebuilt(self, stage: str) -> tuple[str, str]:
+        start = time.monotonic()
+        try:
+            dvc(self.folder, "repro", "--quiet", "--single-item", stage)
+        except RunError as error:
+            outcome = FAILS, f"{stage} fails: {self._message(stage) or error}"
+        else:
+            outcome = self._compared(stage)
+        self.say(f"{stage}: {outcome[0]}, {time.monotonic() - start:.1f} s")
+        return outcome
+
+    def _compared(self, stage: str) -> tuple[str, str]:
+        cache, here = Cached(self.folder), self.entries()
+        before, after = ({out["path"]: _out(out) for out in of[stage].get("outs", ())} for of in (self.recorded, here))
+        for path in dict.fromkeys([*before, *after]):
+            if path not in before or path not in after:
+                return DIFFERS, f"{stage}: {path} is an output of the {'new' if path in after else 'old'} version only"
+            if difference := results.difference(before[path], after[path], cache):
+                return DIFFERS, f"{stage}: {difference}"
+        return SAME, ""
+
+    def entries(self) -> dict[str, Any]:
+        """Return the stages of the place's `dvc.lock`."""
+        return dvc_lock.stages(files.read_bytes(self.folder / dvc_lock.LOCK))
+
+    def _message(self, stage: str) -> str:
+        """Return what the stage left as its outcome; empty if it did not get so far."""
+        kind, _, name = stage.partition("@")
+        try:
+            outcome = json_text.mapping(files.read_bytes(Project.find(self.folder).outcome(kind, name)))
+        except (OSError, json_text.NotJson):
+            return ""
+        return str(outcome.get("message", ""))
+
+    def _metrics(self, name: str) -> Iterator[str]:
+        """Yield a line for each metric: the recorded value, and the one of the rebuilt stages."""
+        old, new = self._recorded_metrics(name), measured(Project.find(self.folder), name)
+        for metric in dict.fromkeys([*old, *new]):
+            splits = dict.fromkeys([*old.get(metric, {}), *new.get(metric, {})])
+            for split in splits:
+                pair = [metrics.get(metric, {}).get(split) for metrics in (old, new)]
+                if pair[0] != pair[1]:
+                    shown = ["none" if value is None else f"{value:.6g}" for value in pair]
+                    if shown[0] == shown[1]:
+                        shown = [repr(value) for value in pair]
+                    yield f"{metric} of {split}: {shown[0]} recorded, {shown[1]} now"
+
+    def _recorded_metrics(self, name: str) -> Metrics:
+        cache = Cached(self.folder)
+        found: dict[str, dict[str, Any]] = {}
+        for stage, file in (("validate", "verdict"), ("validate", "metrics"), ("train", "metrics")):
+            outs = self.recorded.get(f"{stage}@{name}", {}).get("outs", ())
+            path = next((cache(_out(out)) for out in outs if out["path"].endswith(f"{stage}/{file}.json")), None)
+            try:
+                found[f"{stage}/{file}"] = json_text.mapping(files.read_bytes(path)) if path else {}
+            except json_text.NotJson:
+                found[f"{stage}/{file}"] = {}
+        split = str(found["validate/verdict"].get("split", "test"))
+        return by_split(tested=found["validate/metrics"], trained=found["train/metrics"], split=split)
+
+
+def _out(entry: Mapping[str, Any]) -> Out:
+    return Out(entry["path"], str(entry.get("md5")))
+
+
+def _stale(stage: Any) -> Iterator[str]:
+    """Yield why a stage's recorded result is not that of its data, recipe and settings. The engine is no reason."""
+    from dvc.dependency.param import ParamsDependency
+
+    for dep in stage.deps:
+        if isinstance(dep, ParamsDependency):
+            if Path(dep.fs_path).name != ENGINE_LOCK:
+                for key in _changed_keys(dep.status()):
+                    yield f"{key} {CHANGED}"
+        elif not dep.exists:
+            yield f"{dep} is neither committed nor in the cache: `dvc fetch`, or `git add` it"
+        elif dep.changed_checksum():
+            yield f"{dep} {CHANGED}"
+
+
+def _changed_keys(status: Mapping[str, Any]) -> Iterable[str]:
+    for file, states in status.items():
+        yield from states if isinstance(states, Mapping) else [file]

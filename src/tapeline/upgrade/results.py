@@ -1,0 +1,52 @@
+"""Compare a recorded output with a rebuilt one: byte by byte, but for what older versions wrote into two files.
+
+`run.json` listed the hashes of library files, and lists the libraries' versions; `model.json` holds the same. Both say
+with what a result was made, and decide nothing.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tapeline.parsing import json_text
+from tapeline.repository.rebuilding import Cached, Out, byte_range
+from tapeline.runtime import files
+
+MADE_WITH = {"code", "libraries"}
+
+
+def difference(recorded: Out, rebuilt: Out, cache: Cached) -> str:
+    """Return the first file and bytes that differ, or an empty string. Both are in the cache."""
+    if recorded.md5 == rebuilt.md5:
+        return ""
+    one, other = (_files(out, cache) for out in (recorded, rebuilt))
+    for name in sorted(one.keys() | other.keys()):
+        label = f"{recorded.path}/{name}" if name else recorded.path
+        if name not in one or name not in other:
+            return f"{label} is in the {'new' if name in other else 'recorded'} result only"
+        if not (one[name].exists() and other[name].exists()):
+            return f"{label} differs, and the cache has lost one of both"
+        contents = files.read_bytes(one[name]), files.read_bytes(other[name])
+        if contents[0] != contents[1] and not _is_of_another_form(Path(label).name, *contents):
+            return f"{label} differs: {byte_range(*contents)}"
+    return ""
+
+
+def _files(out: Out, cache: Cached) -> dict[str, Path]:
+    return cache.listed(out) if out.md5.endswith(".dir") else {"": cache.place(out.md5)}
+
+
+def _is_of_another_form(name: str, old: bytes, new: bytes) -> bool:
+    """Return whether two contents say the same of a run or a model, but for what it was made with."""
+    if name not in ("run.json", "model.json"):
+        return False
+    try:
+        before, after = (json_text.mapping(content) for content in (old, new))
+    except json_text.NotJson:
+        return False
+    return _without(before) == _without(after)
+
+
+def _without(content: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in content.items() if key not in MADE_WITH}
+    return kept | ({"run": _without(run)} if isinstance(run := kept.get("run"), dict) else {})

@@ -1,0 +1,219 @@
+"""Bring a project of an older version to this one, without training again what comes out the same.
+
+    upgrade(Project.find(), [], accept=[], dry_run=True, say=print)
+
+Each pipeline's stages are rebuilt on their recorded inputs in a clone. Where every output is the same, the pipeline's
+entries in `dvc.lock` are the rebuilt ones. `engine.lock` is one for the project: it is replaced as soon as one pipeline
+is the same or accepted, and the others are stale then, with their recorded results as they were. If none is, nothing is
+written.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tapeline.config import engine_lock
+from tapeline.config.params import Params
+from tapeline.config.project import PARAMS, Project
+from tapeline.parsing import yaml_text
+from tapeline.repository import dvc_lock, repair
+from tapeline.repository.git import Git
+from tapeline.repository.machines import compare, recorded_machine
+from tapeline.repository.rebuilding import stages_of
+from tapeline.runtime import files, processes
+from tapeline.runtime.environment import machine
+from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.interpreter import SOURCE
+from tapeline.upgrade import forms, journal
+from tapeline.upgrade.place import cloned
+from tapeline.upgrade.proof import DIFFERS, FAILS, LEFT, SAME, Proved, Prover
+
+Say = Callable[[str], None]
+JOURNAL = "journal"
+ENVIRONMENT = "runs/{}/environment.json"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What will be written: texts by path in the project, and files to remove."""
+
+    before: Mapping[str, str]
+    texts: Mapping[str, str]
+    removed: Sequence[str]
+
+    @property
+    def forms(self) -> list[str]:
+        """The files whose form changes."""
+        return [path for path, text in self.texts.items() if text != self.before.get(path)]
+
+
+def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dry_run: bool, say: Say) -> bool:
+    """Upgrade a project, and return whether every pipeline that is built came out the same or was accepted.
+
+    names: the pipelines to rebuild (all that are built). accept: those whose new result is taken where it differs.
+    Raises `InputError` for a project that cannot be upgraded as it is; nothing is written then.
+    """
+    work = project.shared / "upgrade"
+    with processes.exclusive(work / "lock", waiting=say):
+        if journal.is_left(work / JOURNAL):
+            if dry_run:
+                raise InputError("an upgrade was killed while it wrote: `tapeline upgrade` finishes it")
+            journal.finish(work / JOURNAL, project.folder)
+            say("finished what an earlier call had begun to write")
+        change = _change(project)
+        chosen, accepted = _chosen(change, names, accept)
+        recorded = stages_of(change.before.get(dvc_lock.LOCK))
+        if not change.forms and not change.removed and not _of_other_engine(recorded, chosen):
+            say(f"nothing to upgrade: all is of this version ({', '.join(change.texts)})")
+            return True
+        _check_clean(project)
+        _check_idle(project)
+        for path in change.forms:
+            say(f"{path}: {'a new form' if path in change.before else 'new'}")
+        if change.removed:
+            say(f"src/tapeline: {len(change.removed)} files of the older library go; recipes and builders stay")
+        with cloned(project, work, texts=change.texts, removed=change.removed) as place:
+            Params.load(place)
+            prover = Prover(place, recorded, say)
+            proved = [prover.proved(name) for name in chosen]
+            _report(project, proved, accepted, say)
+            taken = [one for one in proved if one.outcome == SAME or (one.outcome == DIFFERS and one.name in accepted)]
+            if not taken and any(one.outcome in (DIFFERS, FAILS) for one in proved):
+                say("nothing is written: no pipeline comes out the same; `--accept NAME` takes a new result")
+                return False
+            written, restored = _written(project, place, change, recorded, prover.entries(), taken)
+        if dry_run:
+            say(f"would write {', '.join(written)}; nothing is written")
+        else:
+            _write(project, work / JOURNAL, change, written, restored)
+            say(f"written: {', '.join(written)}; look at `git diff` and commit")
+        return len(taken) == sum(one.outcome != LEFT or one.reason != "not built" for one in proved)
+
+
+def _change(project: Project) -> Change:
+    """Return today's form of each file."""
+    before = {}
+    for path in (PARAMS, forms.DVC, engine_lock.LOCK, dvc_lock.LOCK):
+        if (project.folder / path).exists():
+            try:
+                before[path] = files.read_bytes(project.folder / path).decode()
+            except UnicodeDecodeError as error:
+                raise InputError(f"{path}: not UTF-8: {error.reason}") from None
+    if forms.DVC not in before:
+        raise InputError(f"{project.folder} has no {forms.DVC}: `tapeline init` makes a project")
+    texts = {PARAMS: forms.params(before[PARAMS]), forms.DVC: forms.dvc(before[forms.DVC])}
+    return Change(before, {**texts, engine_lock.LOCK: engine_lock.installed().text()}, _older_library(project))
+
+
+def _older_library(project: Project) -> list[str]:
+    """Return the files of an older library in the project's own tree, which every command here would run instead.
+
+    Recipes, builders, and what a `params.yaml` of the repository names stay.
+    """
+    git = Git(project.folder)
+    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
+    library = top / "src" / "tapeline"
+    if not (library / "__main__.py").is_file() or (library / "upgrade").is_dir() or top / "src" == SOURCE:
+        return []
+    named = set()
+    for path in git("ls-files", "--full-name", f":/**{PARAMS}", f":/{PARAMS}").splitlines():
+        content = yaml_text.parsed(files.read_bytes(top / path))
+        for entry in [e for kind in ("datasets", "pipelines") for e in content.get(kind, {}).values()]:
+            named |= {(top / path).parent.joinpath(str(entry.get(key))).resolve() for key in ("needs", "recipe")}
+    tracked = [top / path for path in git("ls-files", "--full-name", ":/src/tapeline").splitlines()]
+    return [
+        os.path.relpath(path, project.folder)
+        for path in tracked
+        if path.resolve() not in named and path.relative_to(library).parts[0] not in ("recipes", "builders")
+    ]
+
+
+def _chosen(change: Change, names: Iterable[str], accept: Iterable[str]) -> tuple[list[str], set[str]]:
+    """Return the pipelines to rebuild, in the order of `params.yaml`, and those to accept. Raises `InputError`."""
+    known = yaml_text.parsed(change.texts[PARAMS]).get("pipelines")
+    if not isinstance(known, dict):
+        raise InputError(f"{PARAMS} has no pipelines")
+    wanted, accepted = list(names), set(accept)
+    for name in (*wanted, *accepted):
+        if name not in known:
+            raise InputError(f"no pipeline {name!r} in {PARAMS}; there are: {', '.join(known)}")
+    return [name for name in known if not wanted or name in wanted or name in accepted], accepted
+
+
+def _of_other_engine(recorded: Mapping[str, Any], chosen: Iterable[str]) -> list[str]:
+    """Return the recorded stages that were made with another engine than this one."""
+    engine, pipelines = engine_lock.installed(), set(chosen)
+    return [
+        name
+        for name, entry in recorded.items()
+        if (kind := name.partition("@")[0]) in engine_lock.STAGES
+        and (kind == "ingest" or name.partition("@")[2] in pipelines)
+        and entry.get("params", {}).get(engine_lock.LOCK)
+        != {kind: engine.stages[kind], engine_lock.LIBRARIES: dict(engine.libraries)}
+    ]
+
+
+def _check_clean(project: Project) -> None:
+    changed = Git(project.folder)("status", "--porcelain", "--untracked-files=no").splitlines()
+    if changed:
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        raise InputError(
+            f"{changed[0][3:]} is not committed{more}: an upgrade starts from a commit; commit or stash it"
+        )
+
+
+def _check_idle(project: Project) -> None:
+    """Raise `RunError` while another process of DVC works on this repository."""
+    if holder := repair.holder(project):
+        raise RunError(f"another DVC is at work here ({holder}): try again when it has finished")
+
+
+def _report(project: Project, proved: Iterable[Proved], accepted: set[str], say: Say) -> None:
+    for one in proved:
+        word = "accepted" if one.outcome == DIFFERS and one.name in accepted else one.outcome
+        say(f"{one.name}: {word}{f': {one.reason}' if one.reason else ''}")
+        for line in one.metrics:
+            say(f"  {line}")
+        record = recorded_machine(project.folder, one.name) if one.outcome == DIFFERS else None
+        if record and (other := compare(record, machine())).differing:
+            say(f"  it was recorded on another machine type ({other}): the last bits may differ for that reason alone")
+
+
+def _written(
+    project: Project,
+    place: Path,
+    change: Change,
+    recorded: Mapping[str, Any],
+    rebuilt: Mapping[str, Any],
+    taken: Iterable[Proved],
+) -> tuple[dict[str, str], list[str]]:
+    """Return the texts to write by path, and the outputs of which DVC has to check out other bytes."""
+    from dvc.utils.serialize import dumps_yaml
+
+    texts = {path: text for path, text in change.texts.items() if text != change.before.get(path)}
+    stages = {stage for one in taken for stage in one.stages}
+    if stages:
+        content = yaml_text.parsed(change.before[dvc_lock.LOCK])
+        content["stages"] = {name: rebuilt[name] if name in stages else entry for name, entry in recorded.items()}
+        if (text := dumps_yaml(content)) != change.before[dvc_lock.LOCK]:
+            texts[dvc_lock.LOCK] = text
+    md5s = {out["path"]: out.get("md5") for stage in stages for out in recorded[stage].get("outs", ())}
+    outs = [out for stage in stages for out in rebuilt[stage].get("outs", ())]
+    for name in (one.name for one in taken):
+        path = ENVIRONMENT.format(name)
+        if (place / path).exists() and (project.folder / path).exists():
+            text = files.read_bytes(place / path).decode()
+            texts |= {path: text} if text != files.read_bytes(project.folder / path).decode() else {}
+    return texts, sorted(out["path"] for out in outs if out.get("md5") != md5s.get(out["path"]))
+
+
+def _write(project: Project, place: Path, change: Change, written: Mapping[str, str], restored: Sequence[str]) -> None:
+    """Write all, unless the files have changed meanwhile."""
+    for path, text in change.before.items():
+        if files.read_bytes(project.folder / path).decode(errors="replace") != text:
+            raise InputError(f"{path} was changed while stages were rebuilt: call `tapeline upgrade` again")
+    _check_idle(project)
+    journal.write(place, written, removed=change.removed, restored=restored)
+    journal.finish(place, project.folder)
