@@ -1,6 +1,7 @@
 """A small project, brought back to the forms of the version that had `environment` in `params.yaml` and no `engine.lock`."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -28,29 +29,49 @@ plots:
 """
 
 
-class Older:
-    """A Git and DVC repository with the pipeline `iris`, trained and committed, in a folder."""
+NAMES = ("iris", "averaged")
+AVERAGED = """  averaged:
+    dataset: iris
+    recipe: recipes/iris.py
+    needs: data/iris
+    params: {learning_rate: 0.01, units: 8}
+    train: {epochs: 2, batch_size: 8, ema: 0.9}
+    validate: {}
+    export: {}
+"""
 
-    def __init__(self, folder: Path) -> None:
+
+class Older:
+    """A Git and DVC repository with two pipelines, trained and committed; the second one averages its weights."""
+
+    def __init__(self, folder: Path, *, new: bool = True) -> None:
+        """new: whether to make the project; else it is there, a copy of another one."""
         self.folder = folder
+        if new:
+            self._make()
+
+    def _make(self) -> None:
+        folder = self.folder
         init(folder, say=lambda line: None)
         self.git("config", "user.email", "test@example.org")
         self.git("config", "user.name", "Test")
         path = folder / "params.yaml"
-        path.write_text(path.read_text().replace("epochs: 50", "epochs: 2"))
+        path.write_text(path.read_text().replace("epochs: 50", "epochs: 2") + AVERAGED)
         self.dvc("config", "core.analytics", "false")
         self.dvc("repro", "--quiet")
         self.commit("Trained")
 
     def age(self) -> None:
         """Bring every file back to its older form, and commit."""
-        for name in ("runs/iris/train/run.json", "models/iris/model.json"):
+        for name in (file for name in NAMES for file in (f"runs/{name}/train/run.json", f"models/{name}/model.json")):
             content = json.loads((self.folder / name).read_text())
             content.get("run", content)["code"] = {"train/loop.py": "0" * 64}
             (self.folder / name).chmod(0o644)
             (self.folder / name).unlink()
             (self.folder / name).write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
-        self.dvc("commit", "--quiet", "--force", "train@iris", "export@iris")
+        self.dvc(
+            "commit", "--quiet", "--force", *(f"{stage}@{name}" for name in NAMES for stage in ("train", "export"))
+        )
         libraries = {name: version(name) for name in ("tensorflow", "keras")}
         lock = YAML(typ="safe").load((self.folder / "dvc.lock").read_text())
         for name, entry in lock["stages"].items():
@@ -77,6 +98,8 @@ class Older:
         self.git("commit", "--quiet", "--message", message)
 
     def _call(self, *command: str) -> str:
-        answer = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        environment = {**os.environ, "PATH": path}
+        answer = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         assert answer.returncode == 0, answer.stdout + answer.stderr
         return answer.stdout

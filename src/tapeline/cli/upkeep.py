@@ -1,6 +1,7 @@
 """`tapeline list`, `metrics`, `lock`, `verify`, `repair`, `upgrade`, `prune`: commands for a whole project."""
 
 import argparse
+import signal
 import sys
 import time
 
@@ -8,7 +9,7 @@ from tapeline.cli.terminal import wait
 from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import Project
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, Interrupted
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -119,13 +120,13 @@ def _repair(options: argparse.Namespace) -> int:
 def _upgrade(options: argparse.Namespace) -> int:
     from tapeline.upgrade.run import upgrade
 
-    done = upgrade(
-        Project.find(),
-        options.names,
-        accept=options.accept,
-        dry_run=options.dry_run,
-        say=lambda line: print(line, flush=True),
-    )
+    def say(line: str) -> None:
+        print(line, flush=True)
+
+    try:
+        done = upgrade(Project.find(), options.names, accept=options.accept, dry_run=options.dry_run, say=say)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; call `tapeline upgrade` again", signum=signal.SIGINT) from None
     return 0 if done else 1
 
 

@@ -1,6 +1,7 @@
 """Rebuild a project's stages in a clone, and compare outputs with what a `dvc.lock` records."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import numpy as np
 from tapeline.parsing import json_text
 from tapeline.repository import dvc_lock
 from tapeline.repository.dvc_lock import LOCK
+from tapeline.runtime import processes
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import with_this_code
 
@@ -105,7 +107,8 @@ def dvc(folder: Path, *arguments: str) -> str:
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | with_this_code()
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
-    command = [sys.executable, "-P", "-m", "dvc", *arguments]
+    leash = [sys.executable, "-I", "-S", processes.__file__, str(int(signal.SIGTERM)), str(os.getpid())]
+    command = [*leash, sys.executable, "-P", "-m", "dvc", *arguments]  # ends with this process
     answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if answer.returncode:
         raise RunError(f"dvc {arguments[0]} in {folder}: {_last(answer.stderr, answer.stdout)}")

@@ -1,6 +1,7 @@
 """A place of its own in which stages are rebuilt: a clone of HEAD with the project's cache, in today's forms."""
 
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from tapeline.repository.shared_cache import share_cache
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 
-NAME = "place"
+NAME = "place-"
 
 
 @contextmanager
@@ -27,8 +28,9 @@ def cloned(project: Project, work: Path, *, texts: Mapping[str, str], removed: I
     own = next((f for f in (project.folder, *project.folder.parents) if (f / ".dvc").is_dir()), None)
     if own is None:
         raise InputError(f"{project.folder} is in no DVC repository: `tapeline init` makes one")
-    clone = work / NAME
-    shutil.rmtree(clone, ignore_errors=True)
+    for left in work.glob(f"{NAME}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    clone = Path(tempfile.mkdtemp(prefix=NAME, dir=work))
     try:
         git("clone", "--quiet", "--no-hardlinks", str(top), str(clone))
         folder = clone / project.folder.resolve().relative_to(top)

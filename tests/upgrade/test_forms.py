@@ -1,0 +1,83 @@
+"""Older forms of `params.yaml` and `dvc.yaml`: what is migrated, what stays, what is refused."""
+
+import pytest
+from older import OWN, STAGES
+from ruamel.yaml import YAML
+
+from tapeline.runtime.errors import InputError
+from tapeline.scaffold.proposal import template
+from tapeline.upgrade import forms
+
+PARAMS = """\
+# Mine.
+environment: {tensorflow: 2.21.0, keras: 3.15.1}   # gone
+# About data.
+datasets:   {a:   1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PARAMS, "# Mine.\n# About data.\ndatasets:   {a:   1}\n"),
+        (
+            f"a: 1\n\n{forms.OLD_COMMENT}\nenvironment:\n  tensorflow: 1\n  # why\n  keras: 2\n\n# b\nb: [1,\n  2]\n",
+            "a: 1\n\n# b\nb: [1,\n  2]\n",
+        ),
+        ("a: 1\nenvironment:\n  keras: 2", "a: 1\n"),
+        ("environment:\n  keras: |\n    2\n\na: 'x'\n", "a: 'x'\n"),
+        ("a: 1 # as it is\n", "a: 1 # as it is\n"),
+        ("environment: {}\nk:\n    - {x: 1}\n    -   y\n", "k:\n    - {x: 1}\n    -   y\n"),
+    ],
+)
+def test_params_lose_one_section_and_nothing_else(old, new):
+    assert forms.params(old) == new
+    assert forms.params(new) == new
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{environment: {keras: 1}, a: 2}\n", "params.yaml: environment shares its lines"),
+        ("a: [\n", "params.yaml, line 2: not YAML"),
+        ("- a\n", "params.yaml is no mapping"),
+    ],
+)
+def test_params_that_cannot_be_migrated_are_one_line(text, said):
+    with pytest.raises(InputError) as refused:
+        forms.params(text)
+    assert str(refused.value).startswith(said) and "\n" not in str(refused.value)
+
+
+def test_older_stages_become_todays_and_what_is_ones_own_stays():
+    mine = "  mine:   # own\n    cmd: echo   1\n    deps: [a]\n"
+    new = forms.dvc(STAGES.read_text() + mine + OWN)
+    assert new == template("dvc.yaml").removesuffix("\n") + "\n" + mine + "\n" + OWN.replace("plots", "\nplots")
+    assert forms.dvc(new) == new
+    assert {"mine", "train"} <= YAML(typ="safe").load(new)["stages"].keys()
+
+
+def test_the_form_before_the_libraries_is_migrated_too():
+    before = template("dvc.yaml").replace(", libraries]", "]").replace('params: ["', 'params: [environment, "')
+    assert "libraries" not in before.partition("stages:")[2]
+    assert forms.dvc(before + OWN.partition("plots")[0]) == template("dvc.yaml") + OWN.partition("plots")[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("- ${item.needs}", "- ${item.needs}\n        - my/own.py", "ingest has my/own.py in deps"),
+        ("- environment", "- environment\n        - other.yaml:", "ingest has other.yaml in params"),
+        ("- data/${key}", "- data/${key}\n        - more", "ingest has more in outs"),
+        ("python -m tapeline ingest", "python my.py", "ingest is not a stage of Tapeline"),
+        ("  train:", "  fit:", "does not have the stages"),
+        ("stages:", "vars: [{mine: 1}]\nstages:", "has vars of its own"),
+        ("stages:", "stages: [", "line 5: not YAML"),
+    ],
+)
+def test_stages_changed_by_hand_are_refused(old, new, said):
+    text = STAGES.read_text() + OWN
+    assert old in text
+    with pytest.raises(InputError, match="dvc.yaml") as refused:
+        forms.dvc(text.replace(old, new, 1))
+    assert said in str(refused.value) and "\n" not in str(refused.value)
