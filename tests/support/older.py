@@ -63,7 +63,7 @@ class Older:
 
     def age(self) -> None:
         """Bring every file back to its older form, and commit."""
-        for name in (file for name in NAMES for file in (f"runs/{name}/train/run.json", f"models/{name}/model.json")):
+        for name in [file for one in NAMES for file in (f"runs/{one}/train/run.json", f"models/{one}/model.json")]:
             content = json.loads((self.folder / name).read_text())
             content.get("run", content)["code"] = {"train/loop.py": "0" * 64}
             (self.folder / name).chmod(0o644)
