@@ -34,8 +34,11 @@ def is_left(folder: Path) -> bool:
     return (folder / INDEX).exists()
 
 
-def finish(folder: Path, root: Path) -> None:
-    """Replace, remove and check out what `write` was given, then drop it. May be repeated."""
+def finish(folder: Path, root: Path) -> str:
+    """Replace, remove and check out what `write` was given, then drop it. May be repeated.
+
+    Returns why outputs could not be checked out (another file is in their place); empty if they were.
+    """
     try:
         index = json_text.mapping(files.read_bytes(folder / INDEX))
     except json_text.NotJson as error:
@@ -44,9 +47,14 @@ def finish(folder: Path, root: Path) -> None:
         files.write_bytes(root / path, files.read_bytes(folder / number))
     for path in index["removed"]:
         (root / path).unlink(missing_ok=True)
+    failure = ""
     if present := [path for path in index["restored"] if (root / path).exists()]:
-        dvc(root, "checkout", "--quiet", *present)
+        try:
+            dvc(root, "checkout", "--quiet", *present)
+        except RunError as error:
+            failure = str(error)
     (folder / INDEX).unlink()
     for file in folder.iterdir():
         file.unlink()
     folder.rmdir()
+    return failure

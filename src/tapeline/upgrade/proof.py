@@ -20,6 +20,7 @@ from tapeline.upgrade import results
 
 Say = Callable[[str], None]
 SAME, DIFFERS, FAILS, LEFT = "same", "differs", "fails", "left"
+NOT_BUILT = "not built"
 CHANGED = "has changed since: run `dvc repro` with the older version and commit, or after the upgrade"
 OF_A_PIPELINE = ("export", "validate", "train")
 
@@ -49,14 +50,15 @@ class Prover:
     say: Say
     _known: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def proved(self, name: str) -> Proved:
-        """Rebuild what is recorded of a pipeline."""
-        target = next((f"{stage}@{name}" for stage in OF_A_PIPELINE if f"{stage}@{name}" in self.recorded), None)
-        if target is None:
-            return Proved(name, LEFT, "not built")
-        stages, reason = self._chain(target)
-        if reason:
-            return Proved(name, LEFT, reason, stages)
+    def proved(self, names: Iterable[str]) -> list[Proved]:
+        """Rebuild what is recorded of the pipelines; which were stale before is found out before anything runs."""
+        chains = self._chains(list(names))
+        return [
+            Proved(name, LEFT, reason, stages) if reason else self._proved(name, stages)
+            for name, (stages, reason) in chains.items()
+        ]
+
+    def _proved(self, name: str, stages: tuple[str, ...]) -> Proved:
         found = [(SAME, "")]
         for stage in stages:
             if stage not in self._known:
@@ -64,28 +66,30 @@ class Prover:
             found.append(self._known[stage])
             if found[-1][0] == FAILS:
                 break
-        outcome, reason = next((one for one in found if one[0] == FAILS), None) or next(
-            (one for one in found if one[0] == DIFFERS), found[0]
-        )
-        return Proved(name, outcome, reason, stages, () if outcome == SAME else tuple(self._metrics(name)))
+        worst = next((one for word in (FAILS, DIFFERS, SAME) for one in found if one[0] == word), found[0])
+        return Proved(name, *worst, stages, () if worst[0] == SAME else tuple(self._metrics(name)))
 
-    def _chain(self, target: str) -> tuple[tuple[str, ...], str]:
-        """Return this project's stages that `target` is made by, and why it was stale before, if it was."""
+    def _chains(self, names: list[str]) -> dict[str, tuple[tuple[str, ...], str]]:
+        """Return the stages of this project that each pipeline is made by, and why it is left alone, if it is."""
         from dvc.repo import Repo, lock_repo
         from dvc.repo.reproduce import get_active_graph, plan_repro
 
-        own = str(self.folder / "dvc.yaml")
+        own, cache = str(self.folder / "dvc.yaml"), Cached(self.folder)
+        found: dict[str, tuple[tuple[str, ...], str]] = {}
         with in_one_line(), closing(Repo(str(self.folder))) as repo, lock_repo(repo):
-            stage = repo.stage.load_one(own, target)
-            plan = [one for one in plan_repro(get_active_graph(repo.index.graph), [stage]) if one.path == own]
-            check_dependencies(plan)
-            names = tuple(str(one.name) for one in plan)
-            if unbuilt := [name for name in names if name not in self.recorded]:
-                return names, f"{unbuilt[0]} is not recorded: `dvc repro {target}`"
-            if names[-1] in self._known:
-                return names, ""
-            reasons = (f"{one.name}: {why}" for one in plan if one.name not in self._known for why in _stale(one))
-            return names, next(reasons, "")
+            for name in names:
+                target = next((f"{s}@{name}" for s in OF_A_PIPELINE if f"{s}@{name}" in self.recorded), None)
+                if target is None:
+                    found[name] = ((), NOT_BUILT)
+                    continue
+                wanted = [repo.stage.load_one(own, target)]
+                plan = [one for one in plan_repro(get_active_graph(repo.index.graph), wanted) if one.path == own]
+                check_dependencies(plan)
+                stages = tuple(str(one.name) for one in plan)
+                unbuilt = (f"{stage} is not recorded" for stage in stages if stage not in self.recorded)
+                stale = (f"{one.name}: {why}" for one in plan for why in _stale(one, cache))
+                found[name] = (stages, next(unbuilt, "") or next(stale, ""))
+        return found
 
     def _rebuilt(self, stage: str) -> tuple[str, str]:
         start = time.monotonic()
@@ -152,7 +156,7 @@ def _out(entry: Mapping[str, Any]) -> Out:
     return Out(entry["path"], str(entry.get("md5")))
 
 
-def _stale(stage: Any) -> Iterator[str]:
+def _stale(stage: Any, cache: Cached) -> Iterator[str]:
     """Yield why a stage's recorded result is not that of its data, recipe and settings. The engine is no reason."""
     from dvc.dependency.param import ParamsDependency
 
@@ -163,8 +167,16 @@ def _stale(stage: Any) -> Iterator[str]:
                     yield f"{key} {CHANGED}"
         elif not dep.exists:
             yield f"{dep} is neither committed nor in the cache: `dvc fetch`, or `git add` it"
-        elif dep.changed_checksum():
+        elif dep.changed_checksum() and not _is_of_another_form(dep, cache):
             yield f"{dep} {CHANGED}"
+
+
+def _is_of_another_form(dep: Any, cache: Cached) -> bool:
+    """Return whether a dependency, a model of another project, is the recorded one in a newer form."""
+    if not dep.hash_info:
+        return False
+    recorded, here = (Out(str(dep), str(one.value)) for one in (dep.hash_info, dep.get_hash()))
+    return cache(recorded) is not None and cache(here) is not None and not results.difference(recorded, here, cache)
 
 
 def _changed_keys(status: Mapping[str, Any]) -> Iterable[str]:

@@ -1,7 +1,8 @@
 """Compare a recorded output with a rebuilt one: byte by byte, but for what older versions wrote into two files.
 
-`run.json` listed the hashes of library files, and lists the libraries' versions; `model.json` holds the same. Both say
-with what a result was made, and decide nothing.
+`run.json` listed the hashes of library files, and lists the libraries' versions and hashes of further inputs, which may
+be a model of another form; `model.json` holds the same. They say with what a result was made, and decide nothing: what
+was made is compared byte by byte.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from tapeline.parsing import json_text
 from tapeline.repository.rebuilding import Cached, Out, byte_range
 from tapeline.runtime import files
 
-MADE_WITH = {"code", "libraries"}
+MADE_WITH = {"code", "libraries", "needs", "weights"}
 
 
 def difference(recorded: Out, rebuilt: Out, cache: Cached) -> str:

@@ -28,7 +28,7 @@ from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import SOURCE
 from tapeline.upgrade import forms, journal
 from tapeline.upgrade.place import cloned
-from tapeline.upgrade.proof import DIFFERS, FAILS, LEFT, SAME, Proved, Prover
+from tapeline.upgrade.proof import DIFFERS, NOT_BUILT, OF_A_PIPELINE, SAME, Proved, Prover
 
 Say = Callable[[str], None]
 JOURNAL = "journal"
@@ -57,11 +57,7 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
     """
     work = project.shared / "upgrade"
     with processes.exclusive(work / "lock", waiting=say):
-        if journal.is_left(work / JOURNAL):
-            if dry_run:
-                raise InputError("an upgrade was killed while it wrote: `tapeline upgrade` finishes it")
-            journal.finish(work / JOURNAL, project.folder)
-            say("finished what an earlier call had begun to write")
+        _finish_earlier(project, work / JOURNAL, dry_run, say)
         change = _change(project)
         chosen, accepted = _chosen(change, names, accept)
         recorded = stages_of(change.before.get(dvc_lock.LOCK))
@@ -77,19 +73,36 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
         with cloned(project, work, texts=change.texts, removed=change.removed) as place:
             Params.load(place)
             prover = Prover(place, recorded, say)
-            proved = [prover.proved(name) for name in chosen]
+            proved = prover.proved(chosen)
             _report(project, proved, accepted, say)
             taken = [one for one in proved if one.outcome == SAME or (one.outcome == DIFFERS and one.name in accepted)]
-            if not taken and any(one.outcome in (DIFFERS, FAILS) for one in proved):
-                say("nothing is written: no pipeline comes out the same; `--accept NAME` takes a new result")
+            if not taken and not all(one.reason == NOT_BUILT or one.name in accepted for one in proved):
+                say("nothing is written: no pipeline comes out the same; `--accept NAME` takes a new or a stale result")
                 return False
             written, restored = _written(project, place, change, recorded, prover.entries(), taken)
         if dry_run:
             say(f"would write {', '.join(written)}; nothing is written")
         else:
-            _write(project, work / JOURNAL, change, written, restored)
+            _write(project, work / JOURNAL, change, written, restored, say)
             say(f"written: {', '.join(written)}; look at `git diff` and commit")
-        return len(taken) == sum(one.outcome != LEFT or one.reason != "not built" for one in proved)
+        return _all_current(recorded, taken, say)
+
+
+def _finish_earlier(project: Project, place: Path, dry_run: bool, say: Say) -> None:
+    """Finish what a killed call had begun to write."""
+    if journal.is_left(place):
+        if dry_run:
+            raise InputError("an upgrade was killed while it wrote: `tapeline upgrade` finishes it")
+        _finish(project, place, say)
+        say("finished what an earlier call had begun to write")
+
+
+def _all_current(recorded: Mapping[str, Any], taken: Iterable[Proved], say: Say) -> bool:
+    """Name the built pipelines that are stale by the new `engine.lock`; return whether there are none."""
+    built = {name for kind, _, name in (stage.partition("@") for stage in recorded) if kind in OF_A_PIPELINE}
+    if stale := built - {one.name for one in taken}:
+        say(f"stale by the new {engine_lock.LOCK}: {', '.join(sorted(stale))}")
+    return not stale
 
 
 def _change(project: Project) -> Change:
@@ -209,11 +222,18 @@ def _written(
     return texts, sorted(out["path"] for out in outs if out.get("md5") != md5s.get(out["path"]))
 
 
-def _write(project: Project, place: Path, change: Change, written: Mapping[str, str], restored: Sequence[str]) -> None:
+def _write(
+    project: Project, place: Path, change: Change, written: Mapping[str, str], restored: Sequence[str], say: Say
+) -> None:
     """Write all, unless the files have changed meanwhile."""
     for path, text in change.before.items():
         if files.read_bytes(project.folder / path).decode(errors="replace") != text:
             raise InputError(f"{path} was changed while stages were rebuilt: call `tapeline upgrade` again")
     _check_idle(project)
     journal.write(place, written, removed=change.removed, restored=restored)
-    journal.finish(place, project.folder)
+    _finish(project, place, say)
+
+
+def _finish(project: Project, place: Path, say: Say) -> None:
+    if failure := journal.finish(place, project.folder):
+        say(f"outputs in the working tree are as they were ({failure}): `dvc checkout` brings the recorded ones")
