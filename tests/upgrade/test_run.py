@@ -132,6 +132,7 @@ def test_a_dry_run_changes_nothing(project):
             "train@iris: runs/iris/train/",
         ),
     ],
+    ids=["validate", "train"],
 )
 def test_another_kernel_is_named_with_both_metrics_and_nothing_is_written(
     project, tmp_path, root, file, old, new, said

@@ -38,6 +38,8 @@ def use_tree_code(folder: Path, *, having: str = "") -> None:
                 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
                 os.execv(sys.executable, [sys.executable, "-m", "tapeline", *sys.argv[1:]])
             return
+        if (tree / ".git").exists():
+            return  # what is above belongs to another checkout, which this one stands in
 
 
 def with_this_code() -> dict[str, str]:
