@@ -3,9 +3,9 @@
 import pytest
 
 from tapeline.config.train import CheckpointPolicy
+from tapeline.recipe.records import LoopEnded, Started
 from tapeline.runtime.errors import LimitReached
 from tapeline.train.engine.pace import Pace
-from tapeline.train.engine.records import LoopEnded, Started
 from tapeline.train.limit import TimeLimit
 
 

@@ -9,16 +9,23 @@ from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.noise import Noise
 from tapeline.recipe.optimizers import optimizer
+from tapeline.recipe.records import LoopEnded, Record, Skipped, Started, Stop, Validated
 from tapeline.recipe.supervised import Supervised
 
 __all__ = [
     "Batch",
     "Context",
+    "LoopEnded",
     "Metrics",
     "Noise",
     "Recipe",
     "RecipeParams",
+    "Record",
+    "Skipped",
+    "Started",
+    "Stop",
     "Supervised",
+    "Validated",
     "field",
     "optimizer",
     "schedules",

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable
 
+from tapeline.recipe.records import LoopEnded, Record, Started
 from tapeline.runtime.errors import LimitReached
 from tapeline.train.checkpoints.disk import SAVED
-from tapeline.train.engine.records import LoopEnded, Record, Started
 
 
 class TimeLimit:
