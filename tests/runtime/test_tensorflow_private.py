@@ -76,7 +76,8 @@ def test_a_branch_of_a_condition_is_told_from_a_loop(tf):
 def test_the_shared_name_of_a_table(tf):
     from tapeline.runtime.tensorflow_private import RANDOM_NAME, rename, shared_name
 
-    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), -1)
+    with tf.Graph().as_default():  # a table that is made eagerly has a number for a name
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), -1)
     assert hasattr(table, "_shared_name"), hint("StaticHashTable._shared_name")
     assert shared_name(table).startswith(RANDOM_NAME)
     rename(table, "mine")

@@ -246,11 +246,18 @@ def project(tmp_path):
         write_params(folder, epochs=400, batch_size=8, checkpoint={"every_steps": 1})
         return folder
 
+    started = []
+
     def start(folder):
         command = [sys.executable, "-m", "tapeline", "train", "long"]
-        return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+        started.append(subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True))
+        return started[-1]
 
-    return make, start
+    yield make, start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
 
 
 def wait_for(process, there, limit=120):
@@ -259,12 +266,6 @@ def wait_for(process, there, limit=120):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < end
         time.sleep(0.005)
-
-
-def beyond(folder, step):
-    """Return whether a checkpoint of a later step is on disk."""
-    names = (path.name.removeprefix("step-") for path in (folder / ".tapeline/checkpoints").rglob("step-*"))
-    return any(name.isdigit() and int(name) > step for name in names)
 
 
 def outs(folder):
@@ -277,7 +278,8 @@ def test_after_sigkill_a_run_with_a_hook_has_the_bytes_of_an_uninterrupted_one(p
     body = LOGGED.replace('r"LOG"', '"log"')
     whole, cut = make("whole", body), make("cut", body)
     process = start(whole)
-    assert process.wait(timeout=300) == 0, process.stderr.read()
+    said = process.communicate(timeout=300)[1]
+    assert process.returncode == 0, said
     process = start(cut)
     wait_for(process, lambda: any((cut / ".tapeline/checkpoints").rglob("step-*")))
     process.send_signal(signal.SIGKILL)
@@ -293,11 +295,13 @@ def test_after_sigkill_a_run_with_a_hook_has_the_bytes_of_an_uninterrupted_one(p
 def test_a_signal_is_obeyed_while_a_hook_takes_its_time(project):
     """The hook sleeps for longer than this test may last."""
     make, start = project
-    folder = make("slow", "__import__('time').sleep(1000 if isinstance(record, LoopEnded) and record.step > 50 else 0)")
+    sleep = """if isinstance(record, LoopEnded) and record.step > 50:
+            open("asleep", "x").close()
+            __import__("time").sleep(1000)"""
+    folder = make("slow", sleep)
     process = start(folder)
-    wait_for(process, lambda: beyond(folder, 50))
-    time.sleep(1)  # the hook is called after the checkpoint
+    wait_for(process, (folder / "asleep").exists)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 143 and "its checkpoint is saved: run it again to resume" in said
+    assert process.returncode == 143 and "its checkpoint is saved: run it again to resume" in said, said
     assert not (folder / "runs").exists()

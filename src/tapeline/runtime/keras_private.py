@@ -12,7 +12,7 @@ from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 
 def layers_in(layer: keras.Layer, *, include_self: bool = True) -> Iterator[keras.Layer]:
-    """Yield the layers nested in a layer, at any depth, each once, the layer itself first."""
+    """Yield the layers nested in a layer, at any depth, each once, in Keras' order; the layer itself first."""
     found: Iterator[keras.Layer] = layer._flatten_layers(include_self=include_self)
     return found
 
