@@ -34,8 +34,8 @@ from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Context, loading
 from tapeline.recipe.autograph import convert
-from tapeline.recipe.records import LoopEnded
 from tapeline.runtime.progress import Progress
+from tapeline.runtime.records import LoopEnded
 from tapeline.train.job import Job
 from tapeline.train.observers.standard import standard
 from tapeline.train.stage import train

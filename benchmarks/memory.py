@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks import machine, result_files
 from benchmarks.process import Process
 from benchmarks.workload import OWN_RECIPES, ROOT, Recipe
-from tapeline.recipe.records import LoopEnded, Record
 from tapeline.runtime import files
+from tapeline.runtime.records import LoopEnded, Record
 from tapeline.train.job import Job
 from tapeline.train.stage import train
 

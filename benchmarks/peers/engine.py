@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from benchmarks.turn import Turn
 from benchmarks.workload import Contender, Inputs, Recipe
-from tapeline.recipe.records import LoopEnded, Record
 from tapeline.runtime.progress import Progress
+from tapeline.runtime.records import LoopEnded, Record
 from tapeline.train.engine.pace import Pace
 from tapeline.train.job import Job
 from tapeline.train.observers.standard import standard

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tapeline.config.train import TrainSettings
-from tapeline.recipe.records import LoopEnded, Note, Saved
+from tapeline.runtime.records import LoopEnded, Note, Saved
 from tapeline.train.engine.pace import Pace
 from tapeline.train.job import Job
 from tapeline.train.observers.standard import standard

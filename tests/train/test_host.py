@@ -7,8 +7,8 @@ import pytest
 from trainings import Lengths
 
 from tapeline.config.train import Best, TrainSettings
-from tapeline.recipe.records import LoopEnded, Skipped, Started
 from tapeline.runtime.errors import InputError, Interrupted, LimitReached, NotRepeatable, RunError
+from tapeline.runtime.records import LoopEnded, Skipped, Started
 
 EPOCH = 4
 """Steps."""

@@ -5,8 +5,8 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.recipe.records import LoopEnded, Validated
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.records import LoopEnded, Validated
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import recipes
 from trainings import Lengths, Run
 
 from tapeline.config.train import TrainSettings
-from tapeline.recipe.records import LoopEnded
+from tapeline.runtime.records import LoopEnded
 from tapeline.train.data.batches import Batches
 
 

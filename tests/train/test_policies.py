@@ -3,8 +3,8 @@
 import pytest
 
 from tapeline.config.train import CheckpointPolicy
-from tapeline.recipe.records import LoopEnded, Started
 from tapeline.runtime.errors import LimitReached
+from tapeline.runtime.records import LoopEnded, Started
 from tapeline.train.engine.pace import Pace
 from tapeline.train.limit import TimeLimit
 

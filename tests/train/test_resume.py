@@ -5,8 +5,8 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after, waiting_for_saves
 
-from tapeline.recipe.records import LoopEnded, Saved, Skipped, Validated
 from tapeline.runtime.errors import InputError, LimitReached, RunError
+from tapeline.runtime.records import LoopEnded, Saved, Skipped, Validated
 
 ALL = {
     "epochs": 4,

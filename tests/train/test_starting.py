@@ -10,8 +10,8 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.recipe.records import LoopEnded
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.records import LoopEnded
 from tapeline.train.options import steps
 
 

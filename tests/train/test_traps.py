@@ -12,8 +12,8 @@ import datasets
 import pytest
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.recipe.records import LoopEnded
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.records import LoopEnded
 
 RECIPE = """
 import itertools, os, random, time, uuid

@@ -9,8 +9,8 @@ from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.noise import Noise
 from tapeline.recipe.optimizers import optimizer
-from tapeline.recipe.records import LoopEnded, Record, Skipped, Started, Stop, Validated
 from tapeline.recipe.supervised import Supervised
+from tapeline.runtime.records import LoopEnded, Record, Skipped, Started, Stop, Validated
 
 __all__ = [
     "Batch",

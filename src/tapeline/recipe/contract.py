@@ -20,9 +20,9 @@ from tapeline.recipe import fused_layers, fused_updates
 from tapeline.recipe.context import Context, current
 from tapeline.recipe.gradients import transform
 from tapeline.recipe.noise import Noise
-from tapeline.recipe.records import Hook
 from tapeline.recipe.variables import layers
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.records import Hook
 
 Batch = Mapping[str, tf.Tensor]
 """Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""

@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from tapeline.recipe import Recipe, loading, variables
-from tapeline.recipe.records import Hook, Pause, Record, Stop, Stopping, Validated
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, LimitReached, RunError, TapelineError
+from tapeline.runtime.records import Hook, Pause, Record, Stop, Stopping, Validated
 from tapeline.train.checkpoints.disk import SAVED
 from tapeline.train.checks import python_state
 from tapeline.train.engine.state import State

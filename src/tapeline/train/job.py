@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tapeline.config.train import TrainSettings
-from tapeline.recipe.records import Hook, Note, Record, Skipped, Tell
+from tapeline.runtime.records import Hook, Note, Record, Skipped, Tell
 from tapeline.train.engine.pace import Pace
 from tapeline.train.engine.stopping import Leave, leave_at_once
 from tapeline.train.options import Options

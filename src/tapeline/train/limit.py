@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from tapeline.recipe.records import LoopEnded, Record, Started
 from tapeline.runtime.errors import LimitReached
+from tapeline.runtime.records import LoopEnded, Record, Started
 from tapeline.train.checkpoints.disk import SAVED
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import loading
-from tapeline.recipe.records import Hook, Note, Record, Saved
 from tapeline.runtime import files, processes
 from tapeline.runtime.environment import machine
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.runtime.records import Hook, Note, Record, Saved
 from tapeline.train import outputs, starting
 from tapeline.train.assembly import Assembled, assemble, assemble_twice
 from tapeline.train.checkpoints import class_rows, disk, fingerprint, initial

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from tapeline.config.train import CheckpointPolicy
-from tapeline.recipe.records import Pause, Record
+from tapeline.runtime.records import Pause, Record
 from tapeline.train.checkpoints import disk
 from tapeline.train.engine.state import State
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from tapeline.config.train import TrainSettings
 from tapeline.recipe import variables
 from tapeline.recipe.metrics import means
-from tapeline.recipe.records import Hook, LoopEnded, Record, Skipped, Started, Stopping
 from tapeline.runtime.errors import InputError, Interrupted, NotRepeatable, RunError, TapelineError
+from tapeline.runtime.records import Hook, LoopEnded, Record, Skipped, Started, Stopping
 from tapeline.train.data.feed import Chunk, Feed
 from tapeline.train.engine import guard
 from tapeline.train.engine.loop import Loop

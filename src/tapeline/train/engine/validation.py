@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tapeline.config.train import TrainSettings
 from tapeline.recipe.evaluation import Evaluation
-from tapeline.recipe.records import Pause, Record, Validated
+from tapeline.runtime.records import Pause, Record, Validated
 from tapeline.train.engine.state import State
 
 _NONE: Mapping[str, NDArray[np.uint8]] = {}

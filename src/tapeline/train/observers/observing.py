@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tapeline.recipe.records import Record
 from tapeline.runtime import disk_errors, files
+from tapeline.runtime.records import Record
 
 
 class Observer:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tapeline.recipe.records import Record, Validated
 from tapeline.runtime import files
+from tapeline.runtime.records import Record, Validated
 
 
 class Pictures:

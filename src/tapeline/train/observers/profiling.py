@@ -5,8 +5,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tapeline.recipe.records import Note, Pause, Record, Started
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.records import Note, Pause, Record, Started
 
 
 def check(first: int, last: int, *, start: int, total: int) -> None:

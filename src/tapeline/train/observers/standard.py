@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tapeline.recipe.records import Hook, Note, Tell
 from tapeline.runtime.progress import Report, silent
+from tapeline.runtime.records import Hook, Note, Tell
 from tapeline.train.job import Job, Observers
 from tapeline.train.observers.console import Console
 from tapeline.train.observers.observing import Observer
