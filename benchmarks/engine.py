@@ -35,8 +35,9 @@ from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Context, loading
 from tapeline.recipe.autograph import convert
 from tapeline.runtime.progress import Progress
-from tapeline.train.engine.records import LoopEnded
+from tapeline.runtime.records import LoopEnded
 from tapeline.train.job import Job
+from tapeline.train.observers.standard import standard
 from tapeline.train.stage import train
 
 MLP = """
@@ -198,7 +199,7 @@ def engine(folder, recipe, data, mode, batch, turns):
                     out=folder / "out",
                     checkpoints=folder / "checkpoints",
                     traces=folder / "traces",
-                    report=report,
+                    observers=standard(report),
                     hooks=[turns],
                 )
             )

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.catalogue import workload
-from tapeline.train.engine.records import LoopEnded, Record
+from tapeline.runtime.records import LoopEnded, Record
 from tapeline.train.job import Job
 from tapeline.train.stage import train
 

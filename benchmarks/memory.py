@@ -21,7 +21,7 @@ from benchmarks import machine, result_files
 from benchmarks.process import Process
 from benchmarks.workload import OWN_RECIPES, ROOT, Recipe
 from tapeline.runtime import files
-from tapeline.train.engine.records import LoopEnded, Record
+from tapeline.runtime.records import LoopEnded, Record
 from tapeline.train.job import Job
 from tapeline.train.stage import train
 

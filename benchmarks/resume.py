@@ -27,7 +27,7 @@ began = float(sys.argv[1])
 sys.path[:0] = json.loads(sys.argv[2])
 from pathlib import Path
 from trainings import Crash, Run, crash_after
-from tapeline.train.engine.records import LoopEnded, Started
+from tapeline.runtime.records import LoopEnded, Started
 
 folder, target = Path(sys.argv[3]), int(sys.argv[4])
 seen = []

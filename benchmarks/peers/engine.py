@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from benchmarks.turn import Turn
 from benchmarks.workload import Contender, Inputs, Recipe
 from tapeline.runtime.progress import Progress
+from tapeline.runtime.records import LoopEnded, Record
 from tapeline.train.engine.pace import Pace
-from tapeline.train.engine.records import LoopEnded, Record
 from tapeline.train.job import Job
+from tapeline.train.observers.standard import standard
 from tapeline.train.stage import train
 
 FAMILY = "tapeline"
@@ -28,7 +29,7 @@ def contender(recipe: Recipe, setting: str | None = None) -> Contender:
                     out=inputs.folder / "out",
                     checkpoints=inputs.folder / "checkpoints",
                     traces=inputs.folder / "traces",
-                    report=report,
+                    observers=standard(report),
                     hooks=[_Hook(turn, steps)],
                     pace=_Pace(steps),
                 )

@@ -1,6 +1,9 @@
 """Seeds of a step: functions of (run seed, step), as many as a recipe draws things."""
 
+import pytest
+
 from tapeline.recipe import Context
+from tapeline.recipe.context import current, running
 
 
 def test_several_seeds_of_one_step_differ_and_repeat(tf):
@@ -11,3 +14,15 @@ def test_several_seeds_of_one_step_differ_and_repeat(tf):
 
     assert seeds(4) == seeds(4)
     assert len({*seeds(4), *seeds(5)}) == 6
+
+
+def test_the_context_of_a_step_is_known_inside_it_alone(tf):
+
+    outer, inner = (Context(tf.constant(step, tf.int64), tf.constant([7, 0])) for step in (1, 2))
+    with running(outer):
+        with pytest.raises(ZeroDivisionError), running(inner):
+            assert current() is inner
+            raise ZeroDivisionError
+        assert current() is outer
+    with pytest.raises(LookupError, match="no training step is running: call this in train_step"):
+        current()

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tapeline.config.train import TrainSettings
+from tapeline.runtime.records import LoopEnded, Note, Saved
 from tapeline.train.engine.pace import Pace
-from tapeline.train.engine.records import LoopEnded, Note, Saved
 from tapeline.train.job import Job
+from tapeline.train.observers.standard import standard
 from tapeline.train.options import Options
 from tapeline.train.stage import train
 
@@ -92,6 +93,7 @@ class Run:
                 weights_classes=self.weights_classes,
                 needs=self.needs,
                 expect=self.expect,
+                observers=standard(),
                 hooks=[*listen, *hooks],
                 pace=pace or Pace(),
             )

@@ -137,9 +137,9 @@ def files_of_at_most(size):
 
 def test_a_disk_that_refuses_a_checkpoint_is_said_and_tried_again(state, tmp_path):
     from tapeline.config.train import CheckpointPolicy
+    from tapeline.runtime.records import Started
     from tapeline.train.checkpoints import disk
     from tapeline.train.checkpoints.saving import Saving
-    from tapeline.train.engine.records import Started
 
     now, said, stood = 0.0, [], []
     state.step = 0

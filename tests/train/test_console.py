@@ -2,7 +2,7 @@
 
 import io
 
-from tapeline.train.engine.records import LoopEnded, Note, Saved, Skipped, Validated
+from tapeline.runtime.records import LoopEnded, Note, Saved, Skipped, Validated
 from tapeline.train.observers.console import Console, figures
 
 

@@ -8,7 +8,7 @@ from trainings import Lengths
 
 from tapeline.config.train import Best, TrainSettings
 from tapeline.runtime.errors import InputError, Interrupted, LimitReached, NotRepeatable, RunError
-from tapeline.train.engine.records import LoopEnded, Skipped, Started
+from tapeline.runtime.records import LoopEnded, Skipped, Started
 
 EPOCH = 4
 """Steps."""

@@ -6,7 +6,7 @@ import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.runtime.errors import InputError
-from tapeline.train.engine.records import LoopEnded, Validated
+from tapeline.runtime.records import LoopEnded, Validated
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import recipes
 from trainings import Lengths, Run
 
 from tapeline.config.train import TrainSettings
+from tapeline.runtime.records import LoopEnded
 from tapeline.train.data.batches import Batches
-from tapeline.train.engine.records import LoopEnded
 
 
 def assembled(tmp_path, recipe=None, dataset=None, **settings):

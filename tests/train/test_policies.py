@@ -4,8 +4,8 @@ import pytest
 
 from tapeline.config.train import CheckpointPolicy
 from tapeline.runtime.errors import LimitReached
+from tapeline.runtime.records import LoopEnded, Started
 from tapeline.train.engine.pace import Pace
-from tapeline.train.engine.records import LoopEnded, Started
 from tapeline.train.limit import TimeLimit
 
 

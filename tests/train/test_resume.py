@@ -6,7 +6,7 @@ import recipes
 from trainings import Crash, Lengths, Run, crash_after, waiting_for_saves
 
 from tapeline.runtime.errors import InputError, LimitReached, RunError
-from tapeline.train.engine.records import LoopEnded, Saved, Skipped, Validated
+from tapeline.runtime.records import LoopEnded, Saved, Skipped, Validated
 
 ALL = {
     "epochs": 4,

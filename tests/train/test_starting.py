@@ -11,7 +11,7 @@ import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.runtime.errors import InputError
-from tapeline.train.engine.records import LoopEnded
+from tapeline.runtime.records import LoopEnded
 from tapeline.train.options import steps
 
 

@@ -13,7 +13,7 @@ import pytest
 from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.runtime.errors import InputError
-from tapeline.train.engine.records import LoopEnded
+from tapeline.runtime.records import LoopEnded
 
 RECIPE = """
 import itertools, os, random, time, uuid

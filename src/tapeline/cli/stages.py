@@ -116,6 +116,7 @@ def _train(call: Call, report: Report) -> None:
     pipeline = call.pipeline()
     from tapeline.dataset.columns import Dataset
     from tapeline.train.job import Job
+    from tapeline.train.observers.standard import standard
     from tapeline.train.options import Options, steps
     from tapeline.train.stage import train
     from tapeline.validate import expected
@@ -150,7 +151,7 @@ def _train(call: Call, report: Report) -> None:
             weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
             needs=None if needs.resolve() == data.resolve() else needs,
             expect=expect,
-            report=report,
+            observers=standard(report),
             leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
         )
     )

@@ -1,7 +1,7 @@
 """Write the SavedModel and its description; the same bytes for the same weights."""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,30 +53,30 @@ def save(
         with tempfile.TemporaryDirectory() as made:
             inputs = _inputs(served, columns, dataset, split, Path(made))
             checker.compare(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance)
-        target = None if built.target is None else np.asarray(columns[built.target])
-        lite = {}
-        if settings.litert:
-            with tempfile.TemporaryDirectory() as made:  # empty batches matter only for serving
-                _write_saved_model(built, plain, Path(made))
-                models = {precision: litert.convert(Path(made), precision) for precision in settings.litert}
-            lite = _write_litert(models, folder, served, validated / "predictions.npz", target, built.target)
-        written = {
-            str(path.relative_to(folder)): files.sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()
-        }
-        model = {
-            "name": name,
-            "dataset": {"name": dataset.name, "sha256": dataset.fingerprint(), "source": dataset.index["source"]},
-            "signatures": {key: _described(function) for key, function in sorted(signatures.items())},
-            "files": written,
-            **described,
-            **lite,
-            **({"own_inputs": own} if (own := _own_inputs(served, columns)) else {}),
-        }
-        files.write_json(folder / "model.json", model)
+        lite = _litert(built, plain, settings.litert, folder, served, columns, validated / "predictions.npz")
+        own = _own_inputs(served, columns)
+        more = {**described, **lite, **({"own_inputs": own} if own else {})}
+        files.write_json(folder / "model.json", _model(name, dataset, signatures, folder, more))
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
     count = len(next(iter(served.values())))
     keys = ", ".join(sorted(signatures))
     print(f"exported {out.parent.name}/{out.name}: {size:.2f} MB, {keys}; {count} answers are those of validate")
+
+
+def _model(
+    name: str, dataset: Dataset, signatures: Mapping[str, Any], folder: Path, more: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the content of `model.json`. folder: with all other files of the model."""
+    written = {
+        str(path.relative_to(folder)): files.sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+    return {
+        "name": name,
+        "dataset": {"name": dataset.name, "sha256": dataset.fingerprint(), "source": dataset.index["source"]},
+        "signatures": {key: _described(function) for key, function in sorted(signatures.items())},
+        "files": written,
+        **more,
+    }
 
 
 def _write_saved_model(recipe: Recipe, signatures: Mapping[str, Any], folder: Path) -> None:
@@ -136,18 +136,29 @@ def _requests(signatures: Mapping[str, Any], given: Columns, count: int) -> dict
     return found
 
 
-def _write_litert(
-    models: Mapping[Precision, bytes],
+def _litert(
+    recipe: Recipe,
+    signatures: Mapping[str, Any],
+    precisions: Sequence[Precision],
     folder: Path,
     served: Columns,
+    columns: Columns,
     predictions: Path,
-    target: NDArray[Any] | None,
-    name: str | None,
 ) -> dict[str, Any]:
-    """Write the LiteRT files, and return their entry in `model.json`."""
+    """Write the LiteRT files that are asked for, and return their entry in `model.json`, if any.
+
+    signatures: as the recipe has them; what they answer to empty batches matters only for serving.
+    """
+    if not precisions:
+        return {}
+    with tempfile.TemporaryDirectory() as made:
+        _write_saved_model(recipe, signatures, Path(made))
+        models = {precision: litert.convert(Path(made), precision) for precision in precisions}
+    target = None if recipe.target is None else np.asarray(columns[recipe.target])
     described = {}
     for precision, model in models.items():
         files.write_bytes(folder / "litert" / f"{precision}.tflite", model)
-        figures = litert.measured(litert.answers(model, served), arrays.unpacked(predictions), target, name)
+        answers = litert.answers(model, served)
+        figures = litert.measured(answers, arrays.unpacked(predictions), target, recipe.target)
         described[precision] = {"bytes": len(model), **figures}
     return {"litert": described}

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tapeline.recipe import Recipe
 from tapeline.recipe.variables import LEAVES
+from tapeline.runtime import tensorflow_private
 
 
 def read_by(functions: Iterable[Any], recipe: Recipe, variables: Iterable[tf.Variable]) -> list[Any]:
@@ -26,8 +27,8 @@ def read_by(functions: Iterable[Any], recipe: Recipe, variables: Iterable[tf.Var
         return []
     found = [table for table in _resources(recipe, set()) if id(table.resource_handle) in captured]
     for table in found:
-        if getattr(table, "_shared_name", None) and str(table._shared_name).startswith("hash_table_"):
-            table._shared_name = f"hash_table_{_content(table)}"
+        if tensorflow_private.shared_name(table).startswith(tensorflow_private.RANDOM_NAME):
+            tensorflow_private.rename(table, f"{tensorflow_private.RANDOM_NAME}{_content(table)}")
     return found
 
 

@@ -10,15 +10,22 @@ from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.noise import Noise
 from tapeline.recipe.optimizers import optimizer
 from tapeline.recipe.supervised import Supervised
+from tapeline.runtime.records import LoopEnded, Record, Skipped, Started, Stop, Validated
 
 __all__ = [
     "Batch",
     "Context",
+    "LoopEnded",
     "Metrics",
     "Noise",
     "Recipe",
     "RecipeParams",
+    "Record",
+    "Skipped",
+    "Started",
+    "Stop",
     "Supervised",
+    "Validated",
     "field",
     "optimizer",
     "schedules",

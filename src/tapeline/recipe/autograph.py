@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import tensorflow as tf
+from tapeline.runtime import tensorflow_private
 
 
 def convert(function: Any) -> Any:
@@ -10,5 +10,4 @@ def convert(function: Any) -> Any:
 
     Call this outside any graph: inside one, AutoGraph inherits the setting of the enclosing function.
     """
-    autograph = tf.__internal__.autograph
-    return autograph.tf_convert(function, autograph.control_status_ctx())
+    return tensorflow_private.autograph_convert(function)

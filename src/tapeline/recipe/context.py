@@ -1,5 +1,8 @@
 """What a step gets besides its batch: the global step and its own seed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -31,3 +34,24 @@ class Context:
     def fold_in(self, number: int) -> "Context":
         """Return a context whose seeds are independent of this one's."""
         return Context(self.step, tf.random.fold_in(self.key, number))
+
+
+_running: ContextVar[Context] = ContextVar("running")
+
+
+@contextmanager
+def running(context: Context) -> Iterator[None]:
+    """Make `context` the one that `current` returns in the block, in which a training step is traced or run."""
+    token = _running.set(context)
+    try:
+        yield
+    finally:
+        _running.reset(token)
+
+
+def current() -> Context:
+    """Return the context of the training step that is traced or run. Raises `LookupError` outside of one."""
+    context = _running.get(None)
+    if context is None:
+        raise LookupError("no training step is running: call this in train_step, where the step's seed is known")
+    return context

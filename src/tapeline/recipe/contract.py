@@ -17,11 +17,12 @@ from tapeline.config.hyperparameters import RecipeParams, Transforms
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe import fused_layers, fused_updates
-from tapeline.recipe.context import Context
+from tapeline.recipe.context import Context, current
 from tapeline.recipe.gradients import transform
 from tapeline.recipe.noise import Noise
 from tapeline.recipe.variables import layers
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.records import Hook
 
 Batch = Mapping[str, tf.Tensor]
 """Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""
@@ -61,7 +62,6 @@ class Recipe(ABC):
         self._accumulate, self._replicas, self._fused = 1, 1, False
         self.batch_size = 1
         """Examples in a training step, for recipes that generate their data."""
-        self._context: Context | None = None
         self.updated: set[str] = set()
         """The names of the optimizers that `update` was called with."""
 
@@ -139,6 +139,19 @@ class Recipe(ABC):
         """Return images to show after a validation, uint8 of shape (height, width, 1 or 3); none by default."""
         return {}
 
+    def hooks(self) -> Sequence[Hook]:
+        """Return what watches training: callables that take a record of `tapeline.recipe`; none by default.
+
+        Called once in each process, before the first step. Between two loops each hook gets `Started`, `LoopEnded` or
+        `Skipped`, and after a validation `Validated`. Where loops end depends on the machine's speed; a hook with a
+        method `next_stop(step)` names the next step above `step` at which it must be called.
+
+        A hook may watch, and end the run by raising `Stop`. It may change nothing that decides results: a hook that
+        writes to a variable is refused by name, and so is one that changes Python state of the recipe which later steps
+        or `evaluate` could read. A hook's own state is in no checkpoint: derive it from `Started.history`.
+        """
+        return ()
+
     def signatures(self) -> Mapping[str, Callable[..., Mapping[str, tf.Tensor]]]:
         """Return what to export: signature name → `tf.function` with an input signature."""
         kinds = self.inputs if isinstance(self.inputs, Mapping) else {name: self.features[name] for name in self.inputs}
@@ -159,8 +172,7 @@ class Recipe(ABC):
         self.updated.add(name)
         transforms = self._transforms.get(name)
         if transforms is not None:
-            assert self._context is not None, "the engine sets the context before each step"
-            gradients = transform(gradients, variables, transforms, self._context.fold_in(1).seed)
+            gradients = transform(gradients, variables, transforms, current().fold_in(1).seed)
         if self._fused:
             fused_updates.apply(optimizer, gradients, variables)
         else:

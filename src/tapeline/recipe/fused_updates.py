@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tapeline.runtime import keras_private
 from tapeline.runtime.errors import InputError
 
 _UNFUSED = (
@@ -44,7 +45,7 @@ def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[An
     for variable, gradient in zip(variables, gradients, strict=True):
         raw = getattr(variable, "value", variable)
         raw = raw if isinstance(raw, tf.Variable) else variable
-        update(raw, tf.cast(gradient, raw.dtype), optimizer._get_variable_index(variable))
+        update(raw, tf.cast(gradient, raw.dtype), keras_private.slot_index(optimizer, variable))
     optimizer.iterations.value.assign_add(1)
 
 
@@ -57,10 +58,11 @@ def _adam(optimizer: Any, rate: tf.Tensor, step: tf.Tensor) -> Update:
     powers = {"beta1_power": tf.pow(beta_1, step), "beta2_power": tf.pow(beta_2, step)}
 
     def update(variable: tf.Variable, gradient: tf.Tensor, index: int) -> None:
+        momentum, velocity = keras_private.adam_moments(optimizer, index)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
-            m=optimizer._momentums[index].value.handle,
-            v=optimizer._velocities[index].value.handle,
+            m=momentum.value.handle,
+            v=velocity.value.handle,
             lr=rate,
             beta1=beta_1,
             beta2=beta_2,

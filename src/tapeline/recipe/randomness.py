@@ -2,8 +2,7 @@
 
 Keras layers and `keras.random` draw from seed generators, whose states are variables; `tf.image.random_…` uses
 stateful operations. Inside a step the engine sets the states. tf.data runs `prepare` ahead and in parallel, where no
-variable can be set, so there the states become values. Only this module uses private names of Keras and TensorFlow for
-this; `tests/recipe/test_randomness.py` fails if one disappears.
+variable can be set, so there the states become values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +11,9 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras.src.backend.common import global_state
-from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
-from tensorflow.python.ops import image_ops_impl, random_crop_ops
 
 from tapeline.recipe.context import Context
+from tapeline.runtime import keras_private, tensorflow_private
 from tapeline.runtime.errors import InputError
 
 _STATES = 3
@@ -27,8 +24,7 @@ _IMAGES = 1 << 20
 
 def keras_random() -> keras.Variable | None:
     """Return the state of `keras.random`'s global generator, if anything has drawn from it since the last build."""
-    generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
-    return generator.state if generator is not None else None
+    return keras_private.global_seed_state()
 
 
 def seed_states(states: Mapping[str, tf.Variable], context: Context) -> None:
@@ -85,25 +81,8 @@ def seeded_images(context: Context, where: str) -> Iterator[None]:
             own = tf.random.fold_in(own, seed)
         return tf.random.stateless_uniform(shape, own, minval, maxval, dtype)
 
-    modules = (image_ops_impl, random_crop_ops)
-    originals = [module.random_ops for module in modules]
-    for module, original in zip(modules, originals, strict=True):
-        module.random_ops = _With(original, uniform)
-    try:
+    with tensorflow_private.image_draws(uniform):
         yield
-    finally:
-        for module, original in zip(modules, originals, strict=True):
-            module.random_ops = original
-
-
-class _With:
-    """TensorFlow's module of random operations with `random_uniform` replaced."""
-
-    def __init__(self, original: Any, random_uniform: Any) -> None:
-        self._original, self.random_uniform = original, random_uniform
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._original, name)
 
 
 def _in_a_loop(where: str, what: str) -> str:
@@ -120,6 +99,6 @@ def _graph() -> Any:
 def _is_inside(outer: Any) -> bool:
     """Return whether the current graph is `outer`, or a branch of a condition in it, which runs at most once."""
     graph = _graph()
-    while graph is not outer and type(graph).__name__ == "CondBranchFuncGraph":
+    while graph is not outer and tensorflow_private.is_branch(graph):
         graph = graph.outer_graph
     return graph is outer

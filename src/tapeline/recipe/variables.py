@@ -17,6 +17,7 @@ import tensorflow as tf
 from tapeline.recipe import randomness
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.keras_private import layers_in
 
 BUNDLE = "weights"
 LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType, tf.Tensor)
@@ -109,7 +110,7 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
     elif isinstance(value, keras.Layer):
         for variable in value.variables:
             yield from _keras_variable(variable, f"{path}/{variable.path}", seen)
-        for child in value._flatten_layers(include_self=True):
+        for child in layers_in(value):
             for name, own in vars(child).items():
                 if isinstance(own, (tf.Variable, tf.Module)) and not isinstance(own, keras.Layer):
                     yield from _walk(own, f"{path}/{child.name}/{name}", seen)
@@ -280,7 +281,7 @@ def layers(value: Any, seen: set[int] | None = None) -> Iterator[keras.Layer]:
         return
     seen.add(id(value))
     if isinstance(value, keras.Layer):
-        yield from value._flatten_layers()
+        yield from layers_in(value)
     elif isinstance(value, keras.optimizers.Optimizer | tf.Variable | keras.Variable):
         return
     elif isinstance(value, Mapping):

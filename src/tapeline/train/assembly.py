@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import tensorflow as tf
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
 from tapeline.dataset.statistics import TrainStatistics
-from tapeline.recipe import Recipe, Supervised, evaluation, loading, variables
+from tapeline.recipe import Recipe, loading, variables
+from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime.errors import InputError
 from tapeline.train.checks import completeness, python_state, repeatability, requirements
 from tapeline.train.checks.repeatability import Made
@@ -19,12 +21,26 @@ from tapeline.train.data.batches import Batches
 from tapeline.train.data.feed import Feed
 from tapeline.train.data.memory import fits_in_ram
 from tapeline.train.engine.averaging import Average
-from tapeline.train.engine.in_graph import InGraphValidation
+from tapeline.train.engine.in_graph import InGraphMeasure, InGraphValidation
 from tapeline.train.engine.loop import Loop
 from tapeline.train.engine.state import State
+from tapeline.train.engine.step import Step
 
 OTHER = 1
 """Seed offset for the first of two assemblies: a random number drawn while tracing then shows as a difference."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembled:
+    """What an engine runs. Everything the engine changes is in `state`."""
+
+    recipe: Recipe
+    batches: Batches
+    feed: Feed
+    evaluation: Evaluation | None
+    loop: Loop
+    state: State
+    made: Made
 
 
 def assemble_twice(
@@ -33,8 +49,8 @@ def assemble_twice(
     settings: TrainSettings,
     dataset: Dataset,
     *,
-    first_look: Callable[["Assembled"], None] = lambda assembled: None,
-) -> "Assembled":
+    first_look: Callable[[Assembled], None] = lambda assembled: None,
+) -> Assembled:
     """Assemble, and refuse a recipe that differs at each start; see `repeatability`.
 
     first_look: called with the first of the two, which is not trained.
@@ -58,18 +74,14 @@ def assemble(
     statistics: TrainStatistics | None = None,
     loaded: Mapping[str, tf.Tensor] | None = None,
     drawn: int = 0,
-) -> "Assembled":
+    adapt: Callable[[Recipe], None] = lambda recipe: None,
+) -> Assembled:
     """Load and build a recipe and everything its run needs. Raises `InputError` for settings it does not support.
 
     statistics, loaded: statistics and in-memory columns from another assembly, to reuse. drawn: added to the seed of
-    the global generators of Python and NumPy before the recipe is traced.
+    the global generators of Python and NumPy before the recipe is traced. adapt: called with the recipe before that.
     """
-    kind = loading.load(path)
-    if settings.compile not in kind.modes or settings.precision not in kind.modes[settings.compile]:
-        known = "; ".join(f"{mode}: {', '.join(precisions)}" for mode, precisions in kind.modes.items())
-        raise InputError(
-            f"{kind.__name__} does not support {settings.compile} with {settings.precision}; it has {known}"
-        )
+    requirements.check_mode(loading.load(path), settings)
     recipe = loading.build(
         path,
         params,
@@ -78,7 +90,7 @@ def assemble(
         seed=settings.seed,
         precision=settings.precision,
     )
-    _check(recipe, settings)
+    requirements.check_settings(recipe, settings)
     recipe.configure(
         batch_size=settings.batch_size,
         transforms=settings.gradients,
@@ -86,120 +98,98 @@ def assemble(
         replicas=settings.replicas,
         fused=settings.fused,
     )
+    adapt(recipe)
     if drawn:
         random.seed(settings.seed + drawn)
         np.random.seed((settings.seed + drawn) % 2**32)
     with loading.blaming(path, InputError, "does not trace"):
-        return Assembled(recipe, settings, dataset, path, loaded)
+        return _traced(recipe, settings, dataset, path, loaded)
 
 
-def _check(recipe: Recipe, settings: TrainSettings) -> None:
-    """Refuse settings that this recipe would ignore or not apply as requested."""
-    name = type(recipe).__name__
-    if unknown := settings.gradients.keys() - recipe.optimizers().keys():
-        known = ", ".join(recipe.optimizers()) or "none"
-        raise InputError(f"train.gradients names {', '.join(sorted(unknown))}: the optimizers of {name} are {known}")
-    layers = list(variables.layers(recipe))
-    if settings.precision != "float32" and not layers:
-        raise InputError(
-            f"train.precision is {settings.precision}: {name} has no Keras layer, and no other obeys a dtype policy"
-        )
-    if settings.in_graph_epochs > 1 and type(recipe).evaluate is not Recipe.evaluate:
-        raise InputError(
-            f"train.in_graph_epochs is {settings.in_graph_epochs}: {name}.evaluate is Python, outside graphs"
-        )
-    cuts = {"accumulate": settings.accumulate, "replicas": settings.replicas}
-    for asked in (f"train.{cut} is {parts}" for cut, parts in cuts.items() if parts > 1):
-        if not isinstance(recipe, Supervised) or type(recipe).train_step is not Supervised.train_step:
-            raise InputError(f"{asked}: {name} writes its own step, so it must do that")
-        if normalized := [layer.name for layer in layers if type(layer).__name__ == "BatchNormalization"]:
-            raise InputError(
-                f"{asked}: {normalized[0]} normalizes each micro-batch by itself, which is not the large batch: "
-                f"use another normalization"
-            )
+def _traced(
+    recipe: Recipe, settings: TrainSettings, dataset: Dataset, path: Path, loaded: Mapping[str, tf.Tensor] | None
+) -> Assembled:
+    """Trace a built recipe, and put together what runs it."""
+    initial = variables.snapshot(variables.find(recipe).all())  # before tracing, which may create more states
+    key = tf.constant([settings.seed, 0], tf.int32)
+    batches = _batches(settings, dataset)
+    feed = _feed(recipe, settings, dataset, batches, key, loaded)
+    evaluation = _evaluation(recipe, settings, dataset, key)
+    measure = InGraphMeasure(evaluation) if evaluation and settings.in_graph_epochs > 1 else None
+    plain = python_state.attributes(recipe)
+    step = Step(recipe, feed, key=key)
+    python_state.check_traced(plain, recipe)
+    requirements.check(recipe, settings, dataset, step.names, evaluation)
+    requirements.check_updated(recipe, settings)
+    found = variables.find(recipe)
+    made = _checked(recipe, step, evaluation, initial=initial, path=path)
+    average = Average(found.weights, settings.ema) if settings.ema else None
+    inside = None
+    if measure:
+        inside = InGraphValidation(measure, settings, steps_per_epoch=batches.steps_per_epoch, average=average)
+    metrics = (*step.names, *(inside.names if inside else ()))
+    state = State(found.all(), tuple(found.weights), metrics, average=average)
+    loop = Loop(
+        step,
+        mode=settings.compile,
+        steps_per_epoch=batches.steps_per_epoch,
+        validation=inside,
+        after_step=average.step if average else lambda: None,
+        guarded=[variable for variable in state.variables.values() if variable.dtype.is_floating],
+    )
+    return Assembled(
+        recipe=recipe, batches=batches, feed=feed, evaluation=evaluation, loop=loop, state=state, made=made
+    )
 
 
-class Assembled:
-    """What an engine runs. Everything the engine changes is in `state`."""
+def _feed(
+    recipe: Recipe,
+    settings: TrainSettings,
+    dataset: Dataset,
+    batches: Batches,
+    key: tf.Tensor,
+    loaded: Mapping[str, tf.Tensor] | None,
+) -> Feed:
+    stored = dataset.features if "train" in dataset.splits else ()
+    columns = {name: dataset.column("train", name) for name in stored}
+    in_ram = settings.data == "ram" or (
+        settings.data == "auto" and (not stored or fits_in_ram(dataset.nbytes("train")))
+    )
+    return Feed(recipe, columns, batches, key=key, in_ram=in_ram, loaded=loaded)
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        settings: TrainSettings,
-        dataset: Dataset,
-        path: Path,
-        loaded: Mapping[str, tf.Tensor] | None = None,
-    ) -> None:
-        self.recipe = recipe
-        initial = variables.snapshot(variables.find(recipe).all())  # before tracing, which may create more states
-        key = tf.constant([settings.seed, 0], tf.int32)
-        self.batches = _batches(settings, dataset)
-        stored = dataset.features if "train" in dataset.splits else ()
-        columns = {name: dataset.column("train", name) for name in stored}
-        in_ram = settings.data == "ram" or (
-            settings.data == "auto" and (not stored or fits_in_ram(dataset.nbytes("train")))
-        )
-        self.feed = Feed(recipe, columns, self.batches, key=key, in_ram=in_ram, loaded=loaded)
-        self.evaluation = (
-            evaluation.Evaluation(
-                recipe,
-                dataset,
-                "val",
-                batch_size=settings.batch_size * 4,
-                key=key,
-                eager=settings.compile == "eager",
-                watch=lambda: python_state.Watch(recipe, "evaluate", generators=False),
-            )
-            if "val" in dataset.splits
-            else None
-        )
-        inside = None
-        if settings.in_graph_epochs > 1 and self.evaluation:
-            inside = InGraphValidation(self.evaluation, settings, steps_per_epoch=self.batches.steps_per_epoch)
-        self.loop = Loop(
-            recipe,
-            self.feed,
-            key=key,
-            seeds=variables.find(recipe).seeds,
-            mode=settings.compile,
-            steps_per_epoch=self.batches.steps_per_epoch,
-            validation=inside,
-        )
-        plain = python_state.attributes(recipe)
-        step = self.loop.trace()
-        python_state.check_traced(plain, recipe)
-        requirements.check(recipe, settings, dataset, self.loop.names, self.evaluation)
-        if ignored := settings.gradients.keys() - recipe.updated:
-            raise InputError(
-                f"train.gradients names {', '.join(sorted(ignored))}, which train_step applies by itself: call "
-                f"self.update(optimizer, variables, gradients), which obeys the settings"
-            )
-        found = variables.find(recipe)
-        self.made = self._checked(step, found, initial, path)
-        average = Average(found.weights, settings.ema) if settings.ema else None
-        if average:
-            self.loop.after_step = average.step
-        if inside:
-            inside.average = average
-        self.state = State(found.all(), tuple(found.weights), tuple(self.loop.names), average=average)
-        self.loop.guarded = [variable for variable in self.state.variables.values() if variable.dtype.is_floating]
 
-    def _checked(self, step: Any, found: variables.Variables, initial: Mapping[str, tf.Tensor], path: Path) -> Made:
-        """Refuse by name what a checkpoint could not hold, in all traced functions; return the values of this start."""
-        tracked, tables = found.all(), variables.tables(self.recipe)
-        traced = {"train_step": step}
-        completeness.check(step, {**tracked, "stop": self.loop.stop}, tables=tables)
-        if self.feed.traced:
-            traced["prepare"] = self.feed.traced
-            changed = completeness.written(step)
-            still = {name: v for name, v in tracked.items() if id(v.handle) not in changed}
-            completeness.check(self.feed.traced, still, where="prepare", writable={}, tables=tables)
-        if self.evaluation:
-            traced["eval_step"] = self.evaluation.trace()
-            seeds = variables.find(self.recipe).seeds
-            known = tracked | seeds
-            completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=tables)
-        return repeatability.made(traced, initial, data=self.feed.columns.values(), source=str(path))
+def _evaluation(recipe: Recipe, settings: TrainSettings, dataset: Dataset, key: tf.Tensor) -> Evaluation | None:
+    if "val" not in dataset.splits:
+        return None
+    return Evaluation(
+        recipe,
+        dataset,
+        "val",
+        batch_size=settings.batch_size * 4,
+        key=key,
+        eager=settings.compile == "eager",
+        watch=lambda: python_state.Watch(recipe, "evaluate", generators=False),
+    )
+
+
+def _checked(
+    recipe: Recipe, step: Step, evaluation: Evaluation | None, *, initial: Mapping[str, tf.Tensor], path: Path
+) -> Made:
+    """Refuse by name what a checkpoint could not hold, in all traced functions; return the values of this start."""
+    tracked, tables = variables.find(recipe).all(), variables.tables(recipe)
+    traced = {"train_step": step.traced}
+    completeness.check(step.traced, tracked, tables=tables)
+    if step.feed.traced:
+        traced["prepare"] = step.feed.traced
+        changed = completeness.written(step.traced)
+        still = {name: v for name, v in tracked.items() if id(v.handle) not in changed}
+        completeness.check(step.feed.traced, still, where="prepare", writable={}, tables=tables)
+    if evaluation:
+        traced["eval_step"] = evaluation.trace()
+        seeds = variables.find(recipe).seeds
+        known = tracked | seeds
+        completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=tables)
+    return repeatability.made(traced, initial, data=step.feed.columns.values(), source=str(path))
 
 
 def _batches(settings: TrainSettings, dataset: Dataset) -> Batches:

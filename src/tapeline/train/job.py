@@ -1,19 +1,37 @@
 """One training as it is asked for: what is trained, on what, into which folders."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tapeline.config.train import TrainSettings
-from tapeline.runtime.progress import Report, silent
+from tapeline.runtime.records import Hook, Note, Record, Skipped, Tell
 from tapeline.train.engine.pace import Pace
-from tapeline.train.engine.records import Hook
 from tapeline.train.engine.stopping import Leave, leave_at_once
 from tapeline.train.options import Options
 
 if TYPE_CHECKING:
     from tapeline.train.checks.rehearsal import Expect
+
+
+Observers = Callable[["Job", Tell], AbstractContextManager[Sequence[Hook]]]
+"""Takes the job and a function that passes a record to every hook; the hooks watch until the block ends."""
+
+
+@contextmanager
+def notes(job: "Job", tell: Tell) -> Iterator[Sequence[Hook]]:
+    """Print what should be known on standard error: notes and skipped steps, one line each."""
+
+    def watch(record: Record) -> None:
+        if isinstance(record, Note):
+            print(record.text, file=sys.stderr, flush=True)
+        elif isinstance(record, Skipped):
+            print(f"step {record.start} skipped: {record.reason}", file=sys.stderr, flush=True)
+
+    yield [watch]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +48,7 @@ class Job:
     """Where weights, history and metrics are replaced at the end."""
     checkpoints: Path
     traces: Path
-    """A folder for what TensorBoard and the profiler write."""
+    """A folder for what observers write, such as TensorBoard's files and profiles."""
     options: Options = field(default_factory=Options)
     weights: Path | None = None
     """The folder that `train.init_from` names."""
@@ -40,9 +58,10 @@ class Job:
     """One more file or folder that the recipe reads; a checkpoint is not used when its content differs."""
     expect: "Expect | None" = None
     """Called once with what will be answered and measured, before the first step of a run that begins."""
-    report: Report = silent
+    observers: Observers = notes
+    """What watches the run. `tapeline.train.observers.standard` has all that the command line shows and writes."""
     hooks: Sequence[Hook] = ()
-    """Called with each record, after the engine's own; one with a `next_stop` has loops end where it wants to look."""
+    """Called with each record after all others; one with a `next_stop` has loops end where it wants to look."""
     pace: Pace = field(default_factory=Pace)
     """Chooses how many steps a loop has."""
     leave: Leave = leave_at_once

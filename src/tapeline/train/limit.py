@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 from tapeline.runtime.errors import LimitReached
+from tapeline.runtime.records import LoopEnded, Record, Started
 from tapeline.train.checkpoints.disk import SAVED
-from tapeline.train.engine.records import LoopEnded, Record, Started
 
 
 class TimeLimit:

@@ -8,7 +8,10 @@ from tapeline.runtime.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """fresh: delete the checkpoints. extend: continue a shorter run. profile: trace the steps in [first, last)."""
+    """fresh: delete the checkpoints. extend: continue a shorter run.
+
+    profile: the steps [first, last) that the standard observers trace.
+    """
 
     fresh: bool = False
     extend: bool = False

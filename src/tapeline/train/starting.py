@@ -39,15 +39,7 @@ def start(
         state.restore(snapshot)
         say(f"going on from step {state.step}")
     elif options.extend:
-        shorter = _shorter(folder, covered)
-        remedy = "train without --extend"
-        snapshot = disk.newest(shorter, state.expected, say, remedy=remedy) or disk.final(
-            shorter, state.expected, remedy=remedy
-        )
-        if snapshot is None:
-            raise InputError(f"--extend: no whole checkpoint of the shorter run is left in {shorter}")
-        state.restore(snapshot)
-        say(f"extending a run of fewer epochs, from step {state.step}")
+        _extend(state, _shorter(folder, covered), say)
     else:
         if reason := _why_fresh(folder, covered):
             say(f"starting at step 0: a checkpoint of another run is there, which differs in {reason}")
@@ -56,6 +48,17 @@ def start(
             if state.average:
                 state.average.reset()
     files.write_json(folder / RECORD, covered)
+
+
+def _extend(state: State, shorter: Path, say: Callable[[str], None]) -> None:
+    """Restore the newest state of a run of fewer epochs."""
+    remedy = "train without --extend"
+    snapshot = disk.newest(shorter, state.expected, say, remedy=remedy)
+    snapshot = snapshot or disk.final(shorter, state.expected, remedy=remedy)
+    if snapshot is None:
+        raise InputError(f"--extend: no whole checkpoint of the shorter run is left in {shorter}")
+    state.restore(snapshot)
+    say(f"extending a run of fewer epochs, from step {state.step}")
 
 
 def _others(folder: Path) -> list[Path]:

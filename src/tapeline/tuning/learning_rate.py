@@ -53,7 +53,7 @@ def find(
     """
     dataset = opened(data, settings)
     startup.tensorflow(replicas=settings.replicas)
-    from tapeline.tuning import plot, ramp, suggestion
+    from tapeline.tuning import ramp, suggestion
 
     yield f"{name}: {tried.steps} steps, learning rate {tried.low:g} to {tried.high:g}"
     curve = ramp.climb(
@@ -61,15 +61,7 @@ def find(
     )
     suggested = suggestion.suggest(curve.rates, curve.losses)
     if curve.losses:
-        plot.write(
-            picture,
-            title=f"{name}: learning-rate range test",
-            metric=curve.metric,
-            rates=curve.rates,
-            losses=curve.losses,
-            diverged=curve.diverged,
-            suggestion=suggested,
-        )
+        _draw(picture, name, curve, suggested)
         yield from _table(curve, suggestion.smooth(curve.losses))
         yield f"picture: {picture}"
     if suggested is None:
@@ -78,6 +70,20 @@ def find(
             f"{tried.steps} steps: try more --steps, a lower --low, or a larger train.batch_size"
         )
     yield from _advice(name, curve, suggested)
+
+
+def _draw(picture: Path, name: str, curve: "Curve", suggested: "Suggestion | None") -> None:
+    from tapeline.tuning import plot
+
+    plot.write(
+        picture,
+        title=f"{name}: learning-rate range test",
+        metric=curve.metric,
+        rates=curve.rates,
+        losses=curve.losses,
+        diverged=curve.diverged,
+        suggestion=suggested,
+    )
 
 
 def _table(curve: "Curve", smoothed: Any) -> Iterator[str]:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Recipe, loading
+from tapeline.recipe.context import current
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.train.assembly import assemble
 from tapeline.tuning.suggestion import Watch
@@ -48,12 +49,11 @@ def climb(
     metric: one of the step's metrics; by default `loss`, else the first. Nothing is saved.
     Raises `InputError` for a recipe without a Keras optimizer and for a metric that it does not have.
     """
-    parts = assemble(recipe, params, settings, dataset)
+    ramp = keras.optimizers.schedules.ExponentialDecay(low, steps - 1, high / low)
+    parts = assemble(recipe, params, settings, dataset, adapt=lambda built: _set_rates(built, ramp))
     name = _chosen(metric, parts.loop.names)
     row = parts.loop.names.index(name)
-    ramp = keras.optimizers.schedules.ExponentialDecay(low, steps - 1, high / low)
-    moved, current = _set_rates(parts.recipe, ramp), getattr(parts.recipe.params, "learning_rate", None)
-    parts.loop.trace()
+    moved, rate_now = tuple(parts.recipe.optimizers()), getattr(parts.recipe.params, "learning_rate", None)
     watch, nothing = Watch(), tf.zeros([len(parts.loop.names), 2], tf.float64)
     rates: list[float] = []
     losses: list[float] = []
@@ -66,10 +66,10 @@ def climb(
                     continue
                 rate, loss = low * (high / low) ** (step / (steps - 1)), float(total / count)
                 if watch.diverged(loss):
-                    return Curve(name, moved, tuple(rates), tuple(losses), current, rate)
+                    return Curve(name, moved, tuple(rates), tuple(losses), rate_now, rate)
                 rates.append(rate)
                 losses.append(loss)
-    return Curve(name, moved, tuple(rates), tuple(losses), current, None)
+    return Curve(name, moved, tuple(rates), tuple(losses), rate_now, None)
 
 
 def _chosen(metric: str | None, names: Sequence[str]) -> str:
@@ -80,16 +80,11 @@ def _chosen(metric: str | None, names: Sequence[str]) -> str:
     return metric or ("loss" if "loss" in names else names[0])
 
 
-def _set_rates(recipe: Recipe, ramp: Any) -> tuple[str, ...]:
+def _set_rates(recipe: Recipe, ramp: Any) -> None:
     """Set every optimizer's rate to the ramp over the run's steps, not over its updates: a step may have several."""
-
-    def rate() -> tf.Tensor:
-        assert recipe._context is not None, "the loop sets the context before each step"
-        return ramp(recipe._context.step)
 
     found = recipe.optimizers()
     if not found:
         raise InputError(f"{type(recipe).__name__} holds no Keras optimizer in any attribute: no rate to find")
     for optimizer in found.values():
-        optimizer.learning_rate = rate
-    return tuple(found)
+        optimizer.learning_rate = lambda: ramp(current().step)

@@ -5,6 +5,7 @@ Rows that belong to classes are matched by class name.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -38,14 +39,7 @@ def take(
         raise InputError(f"train.init_from: {folder} holds no weights: {error}") from None
     shapes = stored.shapes
     following = {name: label for label in rows or () for name in label.axes}
-    found = {}
-    for name, value in stored.read(sorted(weights.keys() & shapes.keys())).items():
-        if name in following:
-            value = following[name].aligned(name, weights[name].numpy(), np.asarray(value))
-        elif not weights[name].shape.is_compatible_with(shapes[name]):
-            value = None
-        if value is not None:
-            found[name] = value
+    found = _fitting(stored, weights, following)
     if not found:
         raise InputError(
             f"train.init_from: none of the {len(shapes)} weights in {folder} fits this recipe; it has {_few(weights)}, "
@@ -62,6 +56,21 @@ def take(
         say(f"not used, because the recipe has none of their name: {', '.join(sorted(unused))}")
     if rows is None:
         say(f"nothing in {folder} says which classes its weights know: they are taken by place, as if it were these")
+
+
+def _fitting(
+    stored: variables.Bundle, weights: Mapping[str, tf.Variable], following: Mapping[str, ClassRows]
+) -> dict[str, Any]:
+    """Return the stored values that fit, by name. following: the weights whose rows belong to classes."""
+    found = {}
+    for name, value in stored.read(sorted(weights.keys() & stored.shapes.keys())).items():
+        if name in following:
+            value = following[name].aligned(name, weights[name].numpy(), np.asarray(value))
+        elif not weights[name].shape.is_compatible_with(stored.shapes[name]):
+            value = None
+        if value is not None:
+            found[name] = value
+    return found
 
 
 def _say_rows(label: ClassRows, found: Collection[str], say: Callable[[str], None]) -> None:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 from tapeline.config.train import CheckpointPolicy
+from tapeline.runtime.records import Pause, Record
 from tapeline.train.checkpoints import disk
-from tapeline.train.engine.records import LoopEnded, Record, Skipped, Started
 from tapeline.train.engine.state import State
 
 
@@ -33,7 +33,7 @@ class Saving:
 
         After a failure, the next try depends on `disk.pause` instead of the policy.
         """
-        if not isinstance(record, Started | LoopEnded | Skipped) or self._writer.busy:
+        if not isinstance(record, Pause) or self._writer.busy:
             return
         step, now = self._state.step, self._clock()
         if self._writer.failures and now - self._at < disk.pause(self._writer.failures):

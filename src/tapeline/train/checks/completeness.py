@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.tensorflow_private import functions_in
 
 _READS = frozenset(
     {"ReadVariableOp", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead", "ResourceGather", "ResourceGatherNd"}
@@ -110,7 +111,7 @@ def operations(graph: Any) -> Iterator[Any]:
             return
         seen.add(id(graph))
         yield from graph.get_operations()
-        for function in graph._functions.values():
+        for function in functions_in(graph).values():
             yield from walk(function.graph)
 
     yield from walk(graph)
@@ -149,4 +150,4 @@ def _called(operation: Any) -> list[Any]:
     attributes = operation.node_def.attr.values()
     names = [value.func.name for value in attributes if value.WhichOneof("value") == "func"]
     names += [function.name for value in attributes for function in value.list.func]
-    return [operation.graph._functions[name].graph for name in names]
+    return [functions_in(operation.graph)[name].graph for name in names]

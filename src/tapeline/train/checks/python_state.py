@@ -20,10 +20,11 @@ import numpy as np
 import tensorflow as tf
 
 from tapeline.runtime.errors import InputError, NotRepeatable
+from tapeline.runtime.keras_private import layers_in
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, tf.DType, Path, slice, range)
 _TRACKED = (tf.Variable, keras.Variable, keras.optimizers.Optimizer, tf.lookup.StaticHashTable)
-_OWN = ("params", "features", "_context", "_transforms", "batch_size", "updated")
+_OWN = ("params", "features", "_transforms", "batch_size", "updated")
 """Attributes that the engine sets."""
 
 _TRACED = "a tensor of a traced step"
@@ -177,7 +178,7 @@ def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         if not _is_foreign(type(value).__module__):
             known = vars(keras.Layer())
             yield from ((f"{path}.{n}", v) for n, v in vars(value).items() if n not in known and not n.startswith("_"))
-        yield from ((f"{path}.{layer.name}", layer) for layer in value._flatten_layers(include_self=False))
+        yield from ((f"{path}.{layer.name}", layer) for layer in layers_in(value, include_self=False))
     elif not _is_foreign(type(value).__module__) or type(value).__module__ in ("types", "itertools", "collections"):
         own = getattr(value, "__dict__", {})
         slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()) if name != "__dict__")

@@ -4,9 +4,53 @@ from collections.abc import Mapping
 
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
-from tapeline.recipe import Noise, Recipe
+from tapeline.recipe import Noise, Recipe, Supervised, variables
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime.errors import InputError
+
+
+def check_mode(kind: type[Recipe], settings: TrainSettings) -> None:
+    """Raise `InputError` for a compile mode or precision that the recipe does not list in `modes`."""
+    if settings.compile not in kind.modes or settings.precision not in kind.modes[settings.compile]:
+        known = "; ".join(f"{mode}: {', '.join(precisions)}" for mode, precisions in kind.modes.items())
+        raise InputError(
+            f"{kind.__name__} does not support {settings.compile} with {settings.precision}; it has {known}"
+        )
+
+
+def check_settings(recipe: Recipe, settings: TrainSettings) -> None:
+    """Raise `InputError` for settings that this recipe would ignore or not apply as requested."""
+    name = type(recipe).__name__
+    if unknown := settings.gradients.keys() - recipe.optimizers().keys():
+        known = ", ".join(recipe.optimizers()) or "none"
+        raise InputError(f"train.gradients names {', '.join(sorted(unknown))}: the optimizers of {name} are {known}")
+    layers = list(variables.layers(recipe))
+    if settings.precision != "float32" and not layers:
+        raise InputError(
+            f"train.precision is {settings.precision}: {name} has no Keras layer, and no other obeys a dtype policy"
+        )
+    if settings.in_graph_epochs > 1 and type(recipe).evaluate is not Recipe.evaluate:
+        raise InputError(
+            f"train.in_graph_epochs is {settings.in_graph_epochs}: {name}.evaluate is Python, outside graphs"
+        )
+    cuts = {"accumulate": settings.accumulate, "replicas": settings.replicas}
+    for asked in (f"train.{cut} is {parts}" for cut, parts in cuts.items() if parts > 1):
+        if not isinstance(recipe, Supervised) or type(recipe).train_step is not Supervised.train_step:
+            raise InputError(f"{asked}: {name} writes its own step, so it must do that")
+        if normalized := [layer.name for layer in layers if type(layer).__name__ == "BatchNormalization"]:
+            raise InputError(
+                f"{asked}: {normalized[0]} normalizes each micro-batch by itself, which is not the large batch: "
+                f"use another normalization"
+            )
+
+
+def check_updated(recipe: Recipe, settings: TrainSettings) -> None:
+    """Raise `InputError` for `train.gradients` of an optimizer that the traced step did not pass to `update`."""
+    if ignored := settings.gradients.keys() - recipe.updated:
+        raise InputError(
+            f"train.gradients names {', '.join(sorted(ignored))}, which train_step applies by itself: call "
+            f"self.update(optimizer, variables, gradients), which obeys the settings"
+        )
 
 
 def check(

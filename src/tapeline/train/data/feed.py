@@ -14,12 +14,11 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.dataset.columns import release
-from tapeline.recipe import Batch, Context, Recipe, randomness, variables
-from tapeline.recipe.autograph import convert
-from tapeline.runtime.errors import InputError
+from tapeline.recipe import Batch, Recipe
 from tapeline.runtime.untuned import untuned
 from tapeline.train.data.batches import Ahead, Batches
 from tapeline.train.data.memory import Recycled
+from tapeline.train.data.preparation import Preparation
 
 CHUNK_BYTES = 64 << 20
 """Maximum size of a super-batch; three are alive at a time."""
@@ -57,20 +56,31 @@ class Feed:
         in_ram: bool,
         loaded: Mapping[str, tf.Tensor] | None = None,
     ) -> None:
-        self._recipe, self._batches, self._key = recipe, batches, key
-        self._ahead = Ahead(batches)
+        self._batches, self._ahead = batches, Ahead(batches)
         self._stored = columns
         self.columns: Mapping[str, tf.Tensor] = loaded or (
             {n: tf.constant(c) for n, c in columns.items()} if in_ram else {}
         )
-        self._prepares = type(recipe).prepare is not Recipe.prepare
-        self._converted = convert(recipe.prepare)
-        self._kept: list[str] = list(columns)
-        self.traced: Any = None
-        """`prepare` for one step, a concrete function; None if the recipe has no `prepare`."""
-        self.row_specs = self._specs()
+        index = tf.TensorSpec([batches.batch_size], batches.dtype)
+        stored = {name: tf.TensorSpec((batches.batch_size, *c.shape[1:]), c.dtype) for name, c in columns.items()}
+        rows = {} if self.columns else stored
+        self._preparation = (
+            Preparation(recipe, key=key, index=index, rows=rows, columns=self.columns)
+            if type(recipe).prepare is not Recipe.prepare
+            else None
+        )
+        self._kept = self._preparation.kept if self._preparation else list(columns)
+        if self._preparation:
+            rows = {name: spec for name, spec in rows.items() if name in self._kept} | self._preparation.made
+        self.row_specs = {INDEX: index} | rows if self.columns or not columns else rows
+        """The type of one step's row for each name in a chunk."""
         per_step = sum(spec.dtype.size * int(np.prod(spec.shape)) for spec in self.row_specs.values())
         self.chunk_steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, per_step)))
+
+    @property
+    def traced(self) -> Any:
+        """`prepare` for one step, a concrete function; None if the recipe has no `prepare`."""
+        return self._preparation.traced if self._preparation else None
 
     def chunks(self, start: int, stop: int) -> Iterator[Chunk]:
         """Yield chunks that cover the steps in [start, stop); all have the same shape."""
@@ -84,11 +94,11 @@ class Feed:
 
     def is_repeatable(self, step: int) -> bool:
         """Return whether two calls of `prepare` give the same bytes for the same step."""
-        if not self.traced:
+        if not self._preparation:
             return True
         index = self._ahead.indices(step, 1)
-        rows = {name: tf.constant(self._stored[name][index[0]]) for name in self._read}
-        twice = [self.traced(tf.constant(step, tf.int64), tf.constant(index[0]), rows) for _ in range(2)]
+        rows = {name: tf.constant(self._stored[name][index[0]]) for name in self._preparation.read}
+        twice = [self._preparation.traced(tf.constant(step, tf.int64), tf.constant(index[0]), rows) for _ in range(2)]
         return all(
             first.numpy().tobytes() == second.numpy().tobytes()
             if first.dtype != tf.string
@@ -104,71 +114,19 @@ class Feed:
             batch |= {name: tf.gather(columns[name], index) for name in self._kept if name in columns}
         return batch
 
-    def _specs(self) -> dict[str, tf.TensorSpec]:
-        """Return the type of one step's row for each name in a chunk."""
-        size = self._batches.batch_size
-        stored = {name: tf.TensorSpec((size, *c.shape[1:]), c.dtype) for name, c in self._stored.items()}
-        index = {INDEX: tf.TensorSpec([size], self._batches.dtype)}
-        rows = {} if self.columns else stored
-        if self._prepares:
-            traced = self._traced(index[INDEX], rows, unread={})
-            self._read = [name for name, row in zip(sorted(rows), traced.inputs[2:], strict=False) if row.consumers()]
-            read = {name: rows[name] for name in self._read}
-            unread = {name: spec for name, spec in rows.items() if name not in read}
-            self._prepare = self.traced = self._traced(index[INDEX], read, unread) if unread else traced
-            made = {n: tf.TensorSpec(out.shape, out.dtype) for n, out in self._prepare.structured_outputs.items()}
-            rows = {name: spec for name, spec in rows.items() if name in self._kept} | made
-        return index | rows if self.columns or not self._stored else rows
-
-    def _traced(self, index: tf.TensorSpec, read: Any, unread: Mapping[str, tf.TensorSpec]) -> Any:
-        """Return `prepare` for one step; columns it does not read are replaced by zeros of the same shape."""
-
-        def one(step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            nothing = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in unread.items()}  # pruned from the graph
-            return self._prepare_one(step, index, {**nothing, **rows})
-
-        step = tf.TensorSpec([], tf.int64)
-        return tf.function(one, autograph=False).get_concrete_function(step, index, read)
-
     def _rows(self, first: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
         steps = first + tf.range(count, dtype=tf.int64)
         index = tf.numpy_function(lambda step: self._ahead.indices(int(step), count), [first], self._batches.dtype)
         index = tf.ensure_shape(index, (count, self._batches.batch_size))
         rows = {} if self.columns else {name: self._gather(name, index) for name in self._stored}
-        if self._prepares:
-            made = {name: spec for name, spec in self.row_specs.items() if name in self._prepare.structured_outputs}
-            passed = {name: row for name, row in rows.items() if name in self._kept}
-            if made:
-                inputs = (steps, index, {name: rows[name] for name in self._read})  # map_fn copies each
-                each = tf.map_fn(lambda one: self._prepare(*one), inputs, fn_output_signature=made)
+        if one := self._preparation:
+            passed = {name: row for name, row in rows.items() if name in one.kept}
+            if one.made:
+                inputs = (steps, index, {name: rows[name] for name in one.read})  # map_fn copies each
+                each = tf.map_fn(lambda given: one.traced(*given), inputs, fn_output_signature=one.made)
                 passed = passed | each
             rows = passed
         return {INDEX: index, **rows} if INDEX in self.row_specs else rows
-
-    def _prepare_one(self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Return what `prepare` added to or changed in one step's batch; columns passed through are not copied."""
-        batch = {**rows, **{name: tf.gather(column, index) for name, column in self.columns.items()}}
-        prepared = self._call(batch, Context(step, self._key).fold_in(2))
-        if not isinstance(prepared, Mapping):
-            what = "nothing" if prepared is None else f"a {type(prepared).__name__}"
-            raise InputError(f"prepare returns {what}: return the batch, such as {{**batch, 'noise': noise}}")
-        self._kept = [name for name, value in prepared.items() if value is batch.get(name)]
-        return {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in self._kept}
-
-    def _call(self, batch: Batch, context: Context) -> Batch:
-        """Call `prepare` with all random draws made functions of (seed, step)."""
-        for attempt in ("first", "last"):
-            states = variables.find(self._recipe).generators
-            try:
-                with (
-                    randomness.without_states(states, context, "prepare"),
-                    randomness.seeded_images(context, "prepare"),
-                ):
-                    prepared: Batch = self._converted(dict(batch), context)
-                return prepared
-            except randomness.LateGenerator:
-                assert attempt == "first", "the generator is made once"
-        raise AssertionError
 
     def _gather(self, name: str, index: tf.Tensor) -> tf.Tensor:
         """Copy examples from a memory-mapped column: shape (steps, batch, *feature)."""

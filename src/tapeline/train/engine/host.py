@@ -17,11 +17,11 @@ from tapeline.config.train import TrainSettings
 from tapeline.recipe import variables
 from tapeline.recipe.metrics import means
 from tapeline.runtime.errors import InputError, Interrupted, NotRepeatable, RunError, TapelineError
+from tapeline.runtime.records import Hook, LoopEnded, Record, Skipped, Started, Stopping
 from tapeline.train.data.feed import Chunk, Feed
 from tapeline.train.engine import guard
 from tapeline.train.engine.loop import Loop
 from tapeline.train.engine.pace import Pace
-from tapeline.train.engine.records import Hook, LoopEnded, Record, Skipped, Started, Stopping
 from tapeline.train.engine.state import Snapshot, State
 from tapeline.train.engine.stopping import Stopper
 
@@ -58,7 +58,7 @@ class Engine:
     def run(self, stopper: Stopper) -> None:
         """Train to the end. On an expected failure, a limit or a signal, save a checkpoint and raise."""
         try:
-            self.tell(Started(step=self.state.step, total=self.total, steps_per_epoch=self.steps_per_epoch))
+            self.tell(self._started())
             proven = False
             for chunk in self.feed.chunks(self.state.step, self.total):
                 if not proven:
@@ -78,6 +78,10 @@ class Engine:
                 self.snapshot = self.state.snapshot()
                 self.save(self.snapshot)
             raise
+
+    def _started(self) -> Started:
+        history = tuple(dict(row) for row in self.state.history)
+        return Started(step=self.state.step, total=self.total, steps_per_epoch=self.steps_per_epoch, history=history)
 
     @property
     def finished(self) -> bool:

@@ -4,17 +4,14 @@ A loop runs any number of steps of a chunk and returns their metric sums, one ro
 and of mixed lengths give identical results, bit for bit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from tapeline.recipe import Context, Recipe, randomness, variables
-from tapeline.recipe.autograph import convert
-from tapeline.recipe.metrics import sums_and_counts
-from tapeline.train.data.feed import Feed
 from tapeline.train.engine import guard
 from tapeline.train.engine.in_graph import InGraphValidation
+from tapeline.train.engine.step import Step
 
 EPOCHS_PER_LOOP = 256
 """Maximum epochs that a loop may finish: each has a row in the table of sums."""
@@ -22,36 +19,29 @@ NEVER = tf.int64.max
 
 
 class Loop:
-    """A recipe's `train_step` in a compiled loop over a feed."""
+    """Steps of a recipe in a compiled loop.
+
+    after_step: called inside the graph after each step. guarded: variables that must be finite when a loop ends,
+    besides the metric sums.
+    """
 
     def __init__(
         self,
-        recipe: Recipe,
-        feed: Feed,
+        step: Step,
         *,
-        key: tf.Tensor,
-        seeds: Mapping[str, tf.Variable],
         mode: str,
         steps_per_epoch: int,
         validation: InGraphValidation | None = None,
+        after_step: Callable[[], None] = lambda: None,
+        guarded: Sequence[tf.Variable] = (),
     ) -> None:
-        self._recipe, self._feed, self._key, self._seeds = recipe, feed, key, seeds
-        self._mode, self._steps_per_epoch = mode, steps_per_epoch
-        self.after_step: Callable[[], None] = lambda: None
-        """Called inside the graph after each step of the recipe."""
-        self.guarded: Sequence[tf.Variable] = ()
-        """Variables that must be finite when a loop ends, besides the metric sums."""
-        self._validation = validation
-        self._measured: list[str] = []
-        self._converted = convert(recipe.train_step)
+        self._step, self._mode, self._steps_per_epoch = step, mode, steps_per_epoch
+        self._validation, self._after_step, self._guarded = validation, after_step, guarded
         self.stop = tf.Variable(NEVER, trainable=False, dtype=tf.int64, name="stop")
         """A running loop ends before this step (not under XLA); from another thread, 0 ends it now."""
+        self.names = [*step.names, *(validation.names if validation else ())]
+        """The metric names, in the order of the table."""
         self._compiled = tf.function(self._run, jit_compile=mode == "xla", autograph=False)
-
-    @property
-    def names(self) -> list[str]:
-        """The metric names, in the order of the table; known after the first trace."""
-        return [*self._measured, *(self._validation.names if self._validation else ())]
 
     def __call__(self, chunk: Any, start: int, end: int, sums: tf.Tensor) -> tuple[int, tf.Tensor, bool]:
         """Run the steps in [start, end), where `end` is at most `next_stop(start)`, or only up to `stop`.
@@ -62,28 +52,12 @@ class Loop:
         """
         numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
         run: Any = self._run if self._mode == "eager" else self._compiled
-        step, table, finite = run(self._feed.columns, chunk.rows, *numbers, sums)
+        step, table, finite = run(self._step.feed.columns, chunk.rows, *numbers, sums)
         return int(step), table, bool(finite)
 
     def next_stop(self, step: int) -> int:
         """Return the step at which a loop that starts at `step` has filled its table."""
         return (step // self._steps_per_epoch + EPOCHS_PER_LOOP) * self._steps_per_epoch
-
-    def trace(self) -> Any:
-        """Trace one step and return its concrete function, which every loop calls."""
-        traced = self._trace()
-        found = variables.find(self._recipe).seeds
-        if found.keys() != self._seeds.keys():  # tracing created some: layers that build late, or `keras.random`
-            self._seeds = found
-            traced = self._trace()
-        return traced
-
-    def _trace(self) -> Any:
-        rows = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in self._feed.row_specs.items()}
-        columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self._feed.columns.items()}
-        number = tf.TensorSpec([], tf.int64)
-        self._traced = tf.function(self._one, autograph=False).get_concrete_function(columns, rows, number, number)
-        return self._traced
 
     def traces(self) -> int:
         """Return how often the loop was traced; more than one means that something changed its signature."""
@@ -93,14 +67,13 @@ class Loop:
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Loop over epochs around a loop over steps: a step adds all metrics at once, for any size of table."""
-        one = self._one if tf.executing_eagerly() else self._traced
 
         def before(limit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
             return step < (limit if self._mode == "xla" else tf.minimum(limit, self.stop))
 
         def body(step: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            update = one(columns, rows, step - first, step)
-            self.after_step()
+            update = self._step(columns, rows, step - first, step)
+            self._after_step()
             return step + 1, sums + update
 
         def epoch(row: tf.Tensor, step: tf.Tensor, sums: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, ...]:
@@ -111,19 +84,6 @@ class Loop:
             return row + 1, step, tf.zeros_like(sums), tf.tensor_scatter_nd_update(table, [[row]], line[None])
 
         empty = tf.zeros([EPOCHS_PER_LOOP + 1, len(self.names), 2], tf.float64)
-        begun = (tf.constant(0), start, sums[: len(self._measured)], empty)
+        begun = (tf.constant(0), start, sums[: len(self._step.names)], empty)
         _, step, _, table = tf.while_loop(lambda _, step, *__: before(end, step), epoch, begun, parallel_iterations=1)
-        return step, table, guard.is_finite([table, *self.guarded])
-
-    def _one(self, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-        """Run one step of the recipe and return the (sum, count) of its metrics, float64 of shape (metrics, 2)."""
-        batch = self._feed.batch(rows, columns, row)
-        context = Context(step, self._key)
-        randomness.seed_states(self._seeds, context)
-        train_step = self._recipe.train_step if tf.executing_eagerly() else self._converted
-        self._recipe._context = context
-        with randomness.seeded_images(context, "train_step"):
-            metrics = train_step(batch, context)
-        self._recipe._context = None
-        self._measured, update = sums_and_counts(metrics, of="train_step")
-        return update
+        return step, table, guard.is_finite([table, *self._guarded])

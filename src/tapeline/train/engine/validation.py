@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tapeline.config.train import TrainSettings
 from tapeline.recipe.evaluation import Evaluation
-from tapeline.train.engine.records import LoopEnded, Record, Skipped, Started, Validated
+from tapeline.runtime.records import Pause, Record, Validated
 from tapeline.train.engine.state import State
 
 _NONE: Mapping[str, NDArray[np.uint8]] = {}
@@ -36,7 +36,7 @@ class Validation:
 
     def __call__(self, record: Record) -> None:
         """Validate if due after a loop, or at the start if the checkpoint was written just before a validation."""
-        if not isinstance(record, Started | LoopEnded | Skipped):
+        if not isinstance(record, Pause):
             return
         improved, pictures = False, _NONE
         if self._is_due():

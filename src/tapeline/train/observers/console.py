@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from tapeline.train.engine.records import LoopEnded, Note, Record, Saved, Skipped, Validated
+from tapeline.runtime.records import LoopEnded, Note, Record, Saved, Skipped, Validated
 
 QUIET = 10.0
 """Seconds between two plain lines about progress."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.runtime import disk_errors, files
-from tapeline.train.engine.records import Record
+from tapeline.runtime.records import Record
 
 
 class Observer:

@@ -5,7 +5,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from tapeline.runtime import files
-from tapeline.train.engine.records import Record, Validated
+from tapeline.runtime.records import Record, Validated
 
 
 class Pictures:

@@ -6,7 +6,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from tapeline.runtime.errors import InputError
-from tapeline.train.engine.records import LoopEnded, Note, Record, Skipped, Started
+from tapeline.runtime.records import Note, Pause, Record, Started
 
 
 def check(first: int, last: int, *, start: int, total: int) -> None:
@@ -31,9 +31,11 @@ class Profile:
         return min((border for border in (self._first, self._last) if border > step), default=step + (1 << 62))
 
     def __call__(self, record: Record) -> None:
-        """Begin or end tracing at the end of a loop."""
-        if not isinstance(record, Started | LoopEnded | Skipped):
+        """Begin or end tracing between two loops. Raises `InputError` at the start, as `check` does."""
+        if not isinstance(record, Pause):
             return
+        if isinstance(record, Started):
+            check(self._first, self._last, start=record.step, total=record.total)
         if record.step == self._first:
             tf.profiler.experimental.start(str(self._folder))
             self._tracing = True

@@ -1,7 +1,7 @@
 """A hook that turns the engine's records into the progress file's JSON lines."""
 
 from tapeline.runtime.progress import Report
-from tapeline.train.engine.records import Hook, LoopEnded, Note, Record, Saved, Skipped, Started, Validated
+from tapeline.runtime.records import Hook, LoopEnded, Note, Record, Saved, Skipped, Started, Validated
 
 
 def reporting(report: Report) -> Hook:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tapeline.train.engine.records import LoopEnded, Record, Validated
+from tapeline.runtime.records import LoopEnded, Record, Validated
 
 
 class TensorBoard:

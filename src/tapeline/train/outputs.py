@@ -1,4 +1,7 @@
-"""The outputs for people and DVC plots: the learning curve and the final metrics, without timings."""
+"""The outputs: the kept weights, the learning curve and the final metrics for DVC's plots, and what they are made of.
+
+No time, host or path is in any of them: the same run writes the same bytes.
+"""
 
 import csv
 import io
@@ -6,10 +9,37 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from tapeline.config.train import Best
+from tapeline.recipe import variables
 from tapeline.runtime import files
+from tapeline.train.engine.state import State
 
 Row = dict[str, float]
+
+
+def write(out: Path, state: State, covered: Mapping[str, Any], *, stopped: bool) -> None:
+    """Replace `weights/`, `history.csv`, `metrics.json` and `run.json`.
+
+    covered: what the fingerprint covers. stopped: whether training ended before its last epoch.
+    """
+    weights = state.best_weights or state.kept()
+    kept = int(state.best["step"]) if state.best else state.step
+    with files.replacing(out / "weights") as folder:
+        variables.write_bundle(folder / variables.BUNDLE, weights)
+    write_history(out / "history.csv", state.history)
+    parameters = sum(int(tf.size(value)) for value in weights.values())
+    write_metrics(
+        out / "metrics.json",
+        state.history,
+        kept_step=kept,
+        skipped=state.skipped,
+        parameters=parameters,
+        stopped=stopped,
+    )
+    # Code is tracked by `engine.lock` and `dvc.lock`; without it here, equivalent code writes identical bytes.
+    files.write_json(out / "run.json", {name: covered[name] for name in covered.keys() - {"machine", "code"}})
 
 
 def write_history(path: Path, rows: Sequence[Row]) -> None:

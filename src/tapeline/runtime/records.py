@@ -1,6 +1,6 @@
-"""What the engine passes to its hooks: frozen records. A hook is any callable that takes one."""
+"""What a run passes to its hooks: frozen records. A hook is called with each, and may say where a loop must end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -16,6 +16,8 @@ class Started:
     step: int
     total: int
     steps_per_epoch: int
+    history: Sequence[Mapping[str, float]] = ()
+    """The epochs before `step`, as in `history.csv`: step, epoch, training means, `val_…` if validated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +74,31 @@ class Note:
     text: str
 
 
-Record = Started | LoopEnded | Skipped | Validated | Saved | Note
+Pause = Started | LoopEnded | Skipped
+"""The host is between two loops: the live state is the one at the record's `step`."""
+Record = Pause | Validated | Saved | Note
 Hook = Callable[[Record], None]
 """Any callable that takes a record; one that also is `Stopping` says where it wants to be called."""
+Tell = Hook
+"""Passes a record to every hook of a run."""
 
 
 @runtime_checkable
 class Stopping(Protocol):
-    """What makes loops end where it has something to do."""
+    """A hook that makes loops end where it has something to do."""
+
+    def __call__(self, record: Record, /) -> None:
+        """Take one record."""
+        ...
 
     def next_stop(self, step: int) -> int:
         """Return the next step above `step` at which a loop must end."""
         ...
+
+
+class Stop(Exception):
+    """What a recipe's hook raises to end a run: `raise Stop("the loss is above 10")`.
+
+    The run ends with a checkpoint and a non-zero status, as past `train.max_time`, so no output is replaced. The same
+    command resumes it.
+    """

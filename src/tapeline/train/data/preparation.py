@@ -1,0 +1,79 @@
+"""A recipe's `prepare` for one step, traced: what it reads, what it passes on, what it adds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tapeline.recipe import Batch, Context, Recipe, randomness, variables
+from tapeline.recipe.autograph import convert
+from tapeline.runtime.errors import InputError
+
+
+class Preparation:
+    """`prepare` as a concrete function of (step, example numbers, the rows it reads).
+
+    index, rows: types of one step's example numbers and stored rows. columns: columns in memory, by name.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        key: tf.Tensor,
+        index: tf.TensorSpec,
+        rows: Mapping[str, tf.TensorSpec],
+        columns: Mapping[str, tf.Tensor],
+    ) -> None:
+        self._recipe, self._key, self._columns = recipe, key, columns
+        self._converted = convert(recipe.prepare)
+        traced, kept = self._trace(index, rows, unread={})
+        self.read = [name for name, row in zip(sorted(rows), traced.inputs[2:], strict=False) if row.consumers()]
+        """The stored rows that `prepare` reads."""
+        read = {name: rows[name] for name in self.read}
+        if unread := {name: spec for name, spec in rows.items() if name not in read}:
+            traced, kept = self._trace(index, read, unread)
+        self.traced: Any = traced
+        self.kept = kept
+        """The columns that `prepare` passes on unchanged."""
+        self.made = {n: tf.TensorSpec(out.shape, out.dtype) for n, out in traced.structured_outputs.items()}
+        """What it adds or changes: name → type of one step's value."""
+
+    def _trace(self, index: tf.TensorSpec, read: Any, unread: Mapping[str, tf.TensorSpec]) -> tuple[Any, list[str]]:
+        """Return `prepare` for one step; columns it does not read are replaced by zeros of the same shape."""
+        kept: list[str] = []
+
+        def one(step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            nothing = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in unread.items()}  # pruned from the graph
+            kept[:], made = self._one(step, index, {**nothing, **rows})
+            return made
+
+        step = tf.TensorSpec([], tf.int64)
+        return tf.function(one, autograph=False).get_concrete_function(step, index, read), kept
+
+    def _one(
+        self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]
+    ) -> tuple[list[str], dict[str, tf.Tensor]]:
+        """Return the names that `prepare` passed on, and what it added to or changed in one step's batch."""
+        batch = {**rows, **{name: tf.gather(column, index) for name, column in self._columns.items()}}
+        prepared = self._call(batch, Context(step, self._key).fold_in(2))
+        if not isinstance(prepared, Mapping):
+            what = "nothing" if prepared is None else f"a {type(prepared).__name__}"
+            raise InputError(f"prepare returns {what}: return the batch, such as {{**batch, 'noise': noise}}")
+        kept = [name for name, value in prepared.items() if value is batch.get(name)]
+        return kept, {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in kept}
+
+    def _call(self, batch: Batch, context: Context) -> Batch:
+        """Call `prepare` with all random draws made functions of (seed, step)."""
+        for attempt in ("first", "last"):
+            states = variables.find(self._recipe).generators
+            try:
+                with (
+                    randomness.without_states(states, context, "prepare"),
+                    randomness.seeded_images(context, "prepare"),
+                ):
+                    prepared: Batch = self._converted(dict(batch), context)
+                return prepared
+            except randomness.LateGenerator:
+                assert attempt == "first", "the generator is made once"
+        raise AssertionError

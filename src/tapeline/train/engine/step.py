@@ -1,0 +1,59 @@
+"""A recipe's `train_step` for one row of a chunk, traced once: every loop of a run calls the same function."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from tapeline.recipe import Context, Recipe, randomness, variables
+from tapeline.recipe.autograph import convert
+from tapeline.recipe.context import running
+from tapeline.recipe.metrics import sums_and_counts
+from tapeline.train.data.feed import Feed
+
+
+class Step:
+    """One step of a recipe over a feed."""
+
+    def __init__(self, recipe: Recipe, feed: Feed, *, key: tf.Tensor) -> None:
+        self.feed = feed
+        self._recipe, self._key = recipe, key
+        self._seeds = variables.find(recipe).seeds
+        self._converted = convert(recipe.train_step)
+        self.traced, self.names = self._trace()
+        """The concrete function of a step, and the metric names in the order of its sums."""
+        found = variables.find(recipe).seeds
+        if found.keys() != self._seeds.keys():  # tracing created some: layers that build late, or `keras.random`
+            self._seeds = found
+            self.traced, self.names = self._trace()
+
+    def __call__(self, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+        """Run step `step` on a row of a chunk: eagerly, or as a call of the traced function inside a graph.
+
+        Returns the (sum, count) of each metric, float64 of shape (metrics, 2).
+        """
+        if tf.executing_eagerly():
+            return self._run(self._recipe.train_step, columns, rows, row, step)[1]
+        return self.traced(columns, rows, row, step)
+
+    def _trace(self) -> tuple[Any, list[str]]:
+        names: list[str] = []
+
+        def one(columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
+            names[:], update = self._run(self._converted, columns, rows, row, step)
+            return update
+
+        rows = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in self.feed.row_specs.items()}
+        columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self.feed.columns.items()}
+        number = tf.TensorSpec([], tf.int64)
+        traced = tf.function(one, autograph=False).get_concrete_function(columns, rows, number, number)
+        return traced, names
+
+    def _run(
+        self, train_step: Any, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor
+    ) -> tuple[list[str], tf.Tensor]:
+        batch = self.feed.batch(rows, columns, row)
+        context = Context(step, self._key)
+        randomness.seed_states(self._seeds, context)
+        with running(context), randomness.seeded_images(context, "train_step"):
+            metrics = train_step(batch, context)
+        return sums_and_counts(metrics, of="train_step")

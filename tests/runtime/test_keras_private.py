@@ -1,0 +1,86 @@
+"""Each private name of Keras that is used is still there, and does what is relied on."""
+
+import importlib
+import re
+
+import numpy as np
+import pytest
+
+
+def hint(name):
+    import keras
+
+    return (
+        f"Keras {keras.__version__} has no {name} any more: give its function in src/tapeline/runtime/keras_private.py "
+        f"another way, then raise the bound on keras in pyproject.toml"
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("keras", "Layer._flatten_layers"),
+        ("keras", "optimizers.Optimizer._get_variable_index"),
+        ("keras.src.backend.common.global_state", "get_global_attribute"),
+        ("keras.src.random.seed_generator", "GLOBAL_SEED_GENERATOR"),
+    ],
+)
+def test_the_name_is_there(tf, module, name):
+    try:
+        found = importlib.import_module(module)
+    except ImportError:
+        pytest.fail(hint(module))
+    for part in name.split("."):
+        assert hasattr(found, part), hint(f"{module}.{name}")
+        found = getattr(found, part)
+
+
+def test_the_layers_of_a_layer(tf):
+    import keras
+
+    from tapeline.runtime.keras_private import layers_in
+
+    inner = keras.Sequential([keras.layers.Dense(1, name="a"), keras.layers.Dropout(0.5, name="b")], name="inner")
+    outer = keras.Sequential([inner, keras.layers.Dense(2, name="c")], name="outer")
+    assert [layer.name for layer in layers_in(outer)] == ["outer", "inner", "b", "a", "c"]  # bits depend on the order
+    assert [layer.name for layer in layers_in(outer, include_self=False)] == ["inner", "b", "a", "c"]
+
+
+def test_adams_moments_of_a_variable(tf):
+    import keras
+
+    from tapeline.runtime import keras_private
+
+    one, other = keras.Variable([1.0]), keras.Variable([[2.0, 3.0]])
+    adam = keras.optimizers.Adam(beta_1=0.75, beta_2=0.5)
+    adam.build([one, other])
+    for name in ("_momentums", "_velocities"):
+        assert hasattr(adam, name), hint(f"optimizers.Adam.{name}")
+    adam.apply([tf.constant([4.0]), tf.constant([[8.0, 0.0]])])
+    moments = [keras_private.adam_moments(adam, keras_private.slot_index(adam, v)) for v in (other, one)]
+    assert [[np.asarray(m).tolist() for m in pair] for pair in moments] == [
+        [[[2.0, 0.0]], [[32.0, 0.0]]],
+        [[1.0], [8.0]],
+    ]
+
+
+def test_the_state_behind_keras_random(tf):
+    import keras
+
+    from tapeline.runtime.keras_private import global_seed_state
+
+    keras.backend.clear_session()
+    assert global_seed_state() is None
+    keras.random.normal([1])
+    before = np.asarray(global_seed_state())
+    keras.random.normal([1])
+    assert before.shape == (2,) and (np.asarray(global_seed_state()) != before).any()
+
+
+PRIVATE = r"\bkeras\.src\.|\btensorflow\.python\b|__internal__|\._(flatten_layers|get_variable_index|momentums|velocities|functions|shared_name)\b"
+
+
+def test_no_other_module_uses_a_private_name(root):
+    sources = {path: path.read_text() for path in (root / "src/tapeline").rglob("*.py")}
+    found = {path.stem for path, text in sources.items() if re.search(PRIVATE, text)}
+    assert found == {"keras_private", "tensorflow_private"}

@@ -1,0 +1,102 @@
+"""Each private name of TensorFlow that is used is still there, and does what is relied on."""
+
+import importlib
+
+import pytest
+
+
+def hint(name):
+    import tensorflow as tf
+
+    return (
+        f"TensorFlow {tf.__version__} has no {name} any more: give its function in "
+        f"src/tapeline/runtime/tensorflow_private.py another way, then raise the bound on tensorflow in pyproject.toml"
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("tensorflow", "__internal__.autograph.tf_convert"),
+        ("tensorflow", "__internal__.autograph.control_status_ctx"),
+        ("tensorflow.python.ops.image_ops_impl", "random_ops.random_uniform"),
+        ("tensorflow.python.ops.random_crop_ops", "random_ops.random_uniform"),
+    ],
+)
+def test_the_name_is_there(tf, module, name):
+    try:
+        found = importlib.import_module(module)
+    except ImportError:
+        pytest.fail(hint(module))
+    for part in name.split("."):
+        assert hasattr(found, part), hint(f"{module}.{name}")
+        found = getattr(found, part)
+
+
+def test_a_users_function_is_converted(tf):
+    from tapeline.runtime.tensorflow_private import autograph_convert
+
+    def absolute(x):
+        if x < 0:
+            x = -x
+        return x
+
+    traced = tf.function(autograph_convert(absolute), autograph=False)
+    assert [int(traced(tf.constant(x))) for x in (-2, 3)] == [2, 3]
+
+
+def test_the_functions_of_a_graph(tf):
+    from tapeline.runtime.tensorflow_private import functions_in
+
+    inner = tf.function(lambda x: x + 1, autograph=False)
+    outer = tf.function(lambda x: inner(x) * 2, autograph=False).get_concrete_function(tf.TensorSpec([]))
+    assert hasattr(outer.graph, "_functions"), hint("FuncGraph._functions")
+    (called,) = functions_in(outer.graph).values()
+    assert "AddV2" in {operation.type for operation in called.graph.get_operations()}
+
+
+def test_a_branch_of_a_condition_is_told_from_a_loop(tf):
+    from tapeline.runtime.tensorflow_private import is_branch
+
+    seen = {}
+
+    def look(name, x):
+        seen[name] = is_branch(tf.compat.v1.get_default_graph())
+        return x + 1
+
+    def both(x):
+        look("function", x)
+        x = tf.cond(x < 0, lambda: look("branch", x), lambda: x)
+        return tf.while_loop(lambda y: y < 5, lambda y: (look("loop", y),), (x,))
+
+    tf.function(both, autograph=False).get_concrete_function(tf.TensorSpec([], tf.int32))
+    assert seen == {"function": False, "branch": True, "loop": False}, hint("CondBranchFuncGraph")
+
+
+def test_the_shared_name_of_a_table(tf):
+    from tapeline.runtime.tensorflow_private import RANDOM_NAME, rename, shared_name
+
+    with tf.Graph().as_default():  # a table that is made eagerly has a number for a name
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), -1)
+    assert hasattr(table, "_shared_name"), hint("StaticHashTable._shared_name")
+    assert shared_name(table).startswith(RANDOM_NAME)
+    rename(table, "mine")
+    assert shared_name(table) == "mine" and shared_name(object()) == ""
+
+
+def test_what_image_operations_draw_from(tf):
+    from tapeline.runtime.tensorflow_private import image_draws
+
+    calls = []
+
+    def uniform(shape, minval=0, maxval=None, dtype=tf.float32, seed=None):
+        calls.append((minval, maxval))
+        return tf.cast(tf.fill(shape, minval), dtype)
+
+    with image_draws(uniform):
+        tf.image.random_brightness(tf.zeros([2, 2, 3]), 0.5)
+        assert tf.image.random_crop(tf.range(9), [2]).numpy().tolist() == [0, 1]
+    assert len(calls) == 2 and calls[0] == (-0.5, 0.5), hint("random_ops.random_uniform behind tf.image.random_…")
+    from tensorflow.python.ops import image_ops_impl, random_crop_ops, random_ops
+
+    assert image_ops_impl.random_ops is random_ops is random_crop_ops.random_ops
