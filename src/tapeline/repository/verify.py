@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ import numpy as np
 
 from tapeline.config.project import PARAMS, Project
 from tapeline.parsing import json_text, yaml_text
-from tapeline.repository import dvc_lock
-from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.dvc_errors import in_one_line
+from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.runtime.environment import machine
@@ -49,7 +50,7 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
         say(f"verifying {head}; what is not committed is not in it")
     targets = list(targets)
     lock, parameters = (git.ask("show", f"HEAD:{(inside / name).as_posix()}") for name in (LOCK, PARAMS))
-    if wrong := stale(_stages_of(lock), _parameters_of(parameters), targets):
+    if wrong := stale(Lock.read(lock or "", of=head), _parameters_of(parameters), targets):
         raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
     with tempfile.TemporaryDirectory(prefix="tapeline-verify-") as made:
         first = _rebuild(top, Path(made) / "first", inside, targets, say)
@@ -70,30 +71,22 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
         return _compared(one, two, lambda out: first / out.path, second, ("first rebuild", "second"), say)
 
 
-def stale(stages: Mapping[str, Any], parameters: Mapping[str, Any], targets: Iterable[str]) -> str:
+def stale(lock: Lock, parameters: Mapping[str, Any], targets: Iterable[str]) -> str:
     """Return which stage `dvc.lock` records with parameters that differ from `params.yaml`; empty if none."""
     pipelines = {target.partition("@")[2] for target in targets}
     entries = parameters.get("pipelines", {})
     datasets = {entries[name].get("dataset") for name in pipelines if name in entries}
-    for stage, recorded in stages.items():
+    for stage, recorded in lock.stages.items():
         kind, _, name = stage.partition("@")
         if name not in (datasets if kind == "ingest" else pipelines):
             continue
-        for key, value in recorded.get("params", {}).get(PARAMS, {}).items():
+        for key, value in recorded.read_from(PARAMS).items():
             found: Any = parameters
             for part in key.split("."):
                 found = found.get(part) if isinstance(found, Mapping) else None
             if found != value:
                 return f"{stage} was recorded with {key} {json.dumps(value)}, and {PARAMS} has {json.dumps(found)}"
     return ""
-
-
-def _stages_of(text: str | None) -> dict[str, dict[str, Any]]:
-    """Return the stages of a lock. Raises `InputError` for a truncated or altered one."""
-    try:
-        return dvc_lock.stages(text or "")
-    except ValueError as error:
-        raise InputError(f"{LOCK} was cut or altered ({error}): `tapeline repair` mends it") from None
 
 
 def _parameters_of(text: str | None) -> dict[str, Any]:
@@ -123,15 +116,19 @@ def _rebuild(top: Path, clone: Path, inside: Path, targets: list[str], say: Say)
 
 def _stages(folder: Path, targets: list[str]) -> set[str]:
     """Return the stages of this project's `dvc.yaml` that the targets go through."""
-    answer = _dvc(folder, "repro", "--dry", "--force", *targets)
-    return {line.split("'")[1] for line in answer.splitlines() if line.startswith("Running stage '")}
+    from tapeline.repository.dvc_internals import Dvc
+
+    own = folder / "dvc.yaml"
+    with in_one_line(), closing(Dvc(folder)) as dvc:
+        plans = [dvc.upstream(dvc.stage(own, target)) for target in targets]
+    return {stage.name for plan in plans for stage in plan if stage.file.resolve() == own.resolve()}
 
 
 def _locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
     """Return the stages' recorded outputs by path, from a lock's `text`, or from `folder/dvc.lock` if it is None."""
-    recorded = _stages_of(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
-    outs = [out for name, stage in recorded.items() if name in stages for out in stage.get("outs", ())]
-    return {out["path"]: Out(out["path"], str(out.get("md5"))) for out in outs}
+    lock = Lock.read(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
+    outs = [out for name, stage in lock.stages.items() if name in stages for out in stage.outs]
+    return {out.path: Out(out.path, str(out.md5)) for out in outs}
 
 
 def _compared(
@@ -161,7 +158,10 @@ class _Cached:
     """The recorded content of an output, in DVC's cache."""
 
     def __init__(self, folder: Path) -> None:
-        self._cache = Path(_dvc(folder, "cache", "dir").strip()) / "files" / "md5"
+        from tapeline.repository.dvc_internals import Dvc
+
+        with in_one_line(), closing(Dvc(folder)) as dvc:
+            self._cache = dvc.cache
 
     def __call__(self, out: Out) -> Path | None:
         """Return the cached file, or the listing of a folder; None if the cache has lost it."""
