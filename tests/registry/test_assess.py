@@ -77,7 +77,7 @@ CLASSIFIER = {
     'columns = {"x": {"file": "test/x.npy"}}': 'columns = {n: {"file": f"test/{n}.npy"} for n in ("x", "label")}',
     'features = {"x": {': 'features = {"label": {"shape": [], "dtype": "int64", "classes": ["a", "b"]}, "x": {',
     "    columns = ": '    np.save(folder / "test" / "label.npy", np.array([0, 0, 1]))\n    columns = ',
-    "y=np.zeros(3)": '**{"class": np.zeros(3, int), "probabilities": np.array([[.9, .1], [.6, .4], [.6, .4]], np.float32)}',
+    "y=np.zeros(3, np.float32)": '**{"class": np.zeros(3, int), "probabilities": np.array([[.9, .1], [.6, .4], [.6, .4]], np.float32)}',
     '"outputs": {"y": {"dtype": "float32", "shape": [None]}}': '"outputs": {"class": {"dtype": "int64", "shape": [None]}, '
     '"probabilities": {"dtype": "float32", "shape": [None, 2]}}',
 }
