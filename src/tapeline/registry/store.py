@@ -3,10 +3,10 @@
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tapeline.parsing import json_text
 from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
@@ -146,14 +146,19 @@ class Store:
         with in_one_line(InputError):
             check_dependencies(self._dvc.stages())
             status = self._dvc.status(self._folder / "dvc.yaml", f"export@{name}")
-        for stage, entries in status.items():
-            for entry in entries:
-                if isinstance(entry, str):
-                    return f"{stage} is stale ({entry})"
-                for kind, changes in entry.items():
-                    path, change = next(iter(changes.items()))
-                    return f"{stage} is stale ({kind}: {path} is {change if isinstance(change, str) else 'changed'})"
-        return ""
+        return first_stale(status)
+
+
+def first_stale(status: Mapping[str, Sequence[Any]]) -> str:
+    """Return the first stage of an answer of `dvc status`, and why it is stale; empty if none is."""
+    for stage, entries in status.items():
+        for entry in entries:
+            if isinstance(entry, str):
+                return f"{stage} is stale ({entry})"
+            for kind, changes in entry.items():
+                path, change = next(iter(changes.items()))
+                return f"{stage} is stale ({kind}: {path} is {change if isinstance(change, str) else 'changed'})"
+    return ""
 
 
 def _nothing(_line: str) -> None:
