@@ -116,9 +116,8 @@ def prefect(folder: Path) -> Parser:
 
 def dvc_lock(folder: Path) -> Parser:
     """`dvc.lock`, by its readers that ask nothing of DVC: the registry's, a run's report, `verify`, `repair`."""
-    from tapeline.orchestration.stages.recorded import Record
-    from tapeline.registry.lock_file import Recorded
-    from tapeline.repository.dvc_lock import stages
+    from tapeline.repository.dvc_lock import Lock
+    from tapeline.repository.recorded import Recorded
     from tapeline.repository.repair import is_whole
     from tapeline.repository.verify import stale
     from tapeline.runtime.errors import InputError
@@ -129,21 +128,20 @@ def dvc_lock(folder: Path) -> Parser:
 
     def read(content: bytes) -> None:
         is_whole(content)
-        locked = Recorded.of(content, "digits", of="HEAD")
+        locked = Recorded.read(content, "digits", name="HEAD", cache=folder)
         (
             locked.chain(),
             locked.parameters(),
             locked.code(),
             locked.datasets(),
-            stale(stages(content), parameters, ["export@digits"]),
+            stale(Lock.read(content), parameters, ["export@digits"]),
         )
         for ask in (lambda: locked.model, lambda: locked.predictions, lambda: locked.trained_on("digits")):
             try:
                 ask()
             except InputError as error:
                 assert str(error).isprintable()
-        record = Record.of(content, name="HEAD", cache=folder)
-        record.data("digits"), record.metrics("digits")
+        locked.training_data(), locked.metrics()
 
     small = {"stages": {key: value for key, value in loaded(text)["stages"].items() if "digits" in key}}
     return Parser(yaml_files([text, head], [small]), read)
@@ -650,7 +648,8 @@ def metrics(folder: Path) -> Parser:
     from tapeline.config.project import Project
     from tapeline.export.stage import export
     from tapeline.orchestration.reports.summary import Report
-    from tapeline.orchestration.stages.recorded import Record
+    from tapeline.repository.dvc_lock import Lock
+    from tapeline.repository.recorded import Recorded
 
     verdict = {
         "verdict": "yes",
@@ -665,7 +664,8 @@ def metrics(folder: Path) -> Parser:
     ]
     names = ["runs/one/validate/metrics.json", "runs/one/validate/verdict.json", "runs/one/train/metrics.json"]
     outs = [{"path": name, "md5": f"{number:032x}"} for number, name in enumerate(names)]
-    record = Record("runs/x", {"validate@one": {"outs": outs}}, folder / "cache")
+    lock = Lock.parsed({"stages": {"validate@one": {"outs": outs}}}, of="runs/x")
+    record = Recorded("one", lock, folder / "cache")
     project = Project(folder, folder, folder)
 
     def read(given: tuple[int, bytes]) -> None:
@@ -676,7 +676,7 @@ def metrics(folder: Path) -> Parser:
                 path.write_bytes(content)
         found = Report("one", project, finished=record)
         repr((found.verdict(), found.figures()))
-        record.metrics("one")
+        record.metrics()
         where = {
             "data": folder / "none",
             "trained": folder / "runs/one/train",

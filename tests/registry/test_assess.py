@@ -6,8 +6,8 @@ import pytest
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.config.registry import CheckSettings
+from tapeline.export import check
 from tapeline.registry.assess import assess, within
-from tapeline.registry.gate import probe
 from tapeline.registry.registry import Registry as Opened
 
 
@@ -77,7 +77,7 @@ CLASSIFIER = {
     'columns = {"x": {"file": "test/x.npy"}}': 'columns = {n: {"file": f"test/{n}.npy"} for n in ("x", "label")}',
     'features = {"x": {': 'features = {"label": {"shape": [], "dtype": "int64", "classes": ["a", "b"]}, "x": {',
     "    columns = ": '    np.save(folder / "test" / "label.npy", np.array([0, 0, 1]))\n    columns = ',
-    "y=np.zeros(3)": '**{"class": np.zeros(3, int), "probabilities": np.array([[.9, .1], [.6, .4], [.6, .4]], np.float32)}',
+    "y=np.zeros(3, np.float32)": '**{"class": np.zeros(3, int), "probabilities": np.array([[.9, .1], [.6, .4], [.6, .4]], np.float32)}',
     '"outputs": {"y": {"dtype": "float32", "shape": [None]}}': '"outputs": {"class": {"dtype": "int64", "shape": [None]}, '
     '"probabilities": {"dtype": "float32", "shape": [None, 2]}}',
 }
@@ -114,7 +114,7 @@ def test_the_gate_counts_in_the_bins_that_validate_is_told(fresh, tf):
 
 def test_a_tolerance_is_absolute_for_small_values_and_relative_for_large_ones():
     recorded = np.array([0.0, 1000.0], np.float64)
-    assert probe.close(recorded + np.array([0.9e-5, 0.9e-2]), recorded, 1e-5)
-    assert not probe.close(recorded + np.array([1.1e-5, 0.0]), recorded, 1e-5)
-    assert not probe.close(recorded + np.array([0.0, 1.1e-2]), recorded, 1e-5)
-    assert not probe.close(np.array([np.nan]), np.array([np.nan]), 1e-5)
+    assert check.close(recorded + np.array([0.9e-5, 0.9e-2]), recorded, 1e-5)
+    assert not check.close(recorded + np.array([1.1e-5, 0.0]), recorded, 1e-5)
+    assert not check.close(recorded + np.array([0.0, 1.1e-2]), recorded, 1e-5)
+    assert not check.close(np.array([np.nan]), np.array([np.nan]), 1e-5)

@@ -11,6 +11,7 @@ import pytest
 
 from tapeline.registry import store
 from tapeline.registry.store import Store
+from tapeline.repository.dvc_internals import Remote
 from tapeline.runtime.errors import InputError, RunError
 
 
@@ -84,9 +85,10 @@ def remote(folder, fails=None):
         if fails:
             raise fails
 
-    return SimpleNamespace(
+    objects = SimpleNamespace(
         fs=SimpleNamespace(get_file=get_file), oid_to_path=lambda md5: md5, exists=lambda md5: (folder / md5).exists()
     )
+    return Remote(objects)
 
 
 def test_a_copy_is_mended_only_where_it_is_not_what_was_recorded(cache, tmp_path):
@@ -214,9 +216,5 @@ def test_md5_is_had_where_a_policy_forbids_it_for_security(tmp_path, monkeypatch
         ),
     ],
 )
-def test_which_stage_is_stale_and_why(tmp_path, monkeypatch, status, said):
-    asked = {"targets": [f"{tmp_path / 'dvc.yaml'}:export@one"], "with_deps": True}
-    repo = SimpleNamespace(index=SimpleNamespace(stages=[]), status=lambda **given: status if given == asked else None)
-    monkeypatch.setattr(store, "check_files", lambda folder: None)
-    monkeypatch.setattr(Store, "_repo", repo)
-    assert Store(tmp_path).stale("one") == said
+def test_which_stage_is_stale_and_why(status, said):
+    assert store.first_stale(status) == said

@@ -13,10 +13,11 @@ from tapeline.config.validate import Bound
 from tapeline.registry import assess as module
 from tapeline.registry.assess import assess
 from tapeline.registry.gate.probing import Answer
-from tapeline.registry.lock_file import Recorded
 from tapeline.registry.repository import Tag
 from tapeline.registry.store import Store
 from tapeline.registry.tags.state import Version
+from tapeline.repository.dvc_lock import Lock
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime.errors import InputError
 
 LABELS = np.array([0, 0, 1, 1, 1, 1, 0, 1])
@@ -91,7 +92,7 @@ class Registry:
             "train@one": {"deps": [{"path": "data/points", "md5": self.dataset(trained)}]},
             "ingest@points": {"outs": [{"path": "data/points", "md5": self.dataset(CLASSES)}]},
         }
-        self.locks[number] = Recorded("one", made)
+        self.locks[number] = Recorded("one", Lock.parsed({"stages": made}))
         self.answers[number] = Answer(tuple(failures), {} if failures else FIGURES, {output: np.array(answers)})
         tag = Tag(f"one@{number}", "0" * 40, 0, "Ann", "", "")
         self.versions[number] = Version("one", number, tag, {})

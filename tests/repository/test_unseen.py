@@ -6,9 +6,9 @@ import sys
 from contextlib import closing
 
 import pytest
-from dvc.repo import Repo
 from raw_data import RawData
 
+from tapeline.repository.dvc_internals import Dvc
 from tapeline.repository.unseen import check_all, check_source
 from tapeline.runtime.errors import InputError
 
@@ -27,8 +27,8 @@ def repository(tmp_path):
 
 
 def check(repository, *dependencies):
-    with closing(Repo(str(repository.folder))) as repo:
-        check_all(repo, [repository.folder / path for path in dependencies])
+    with closing(Dvc(repository.folder)) as dvc:
+        check_all(dvc, [repository.folder / path for path in dependencies])
 
 
 def test_what_dvc_sees_is_fine(repository):
@@ -82,8 +82,8 @@ def test_a_dvcignore_that_hides_what_a_stage_needs(repository, needed):
 
 
 def test_this_project_and_its_gallery(root):
-    with closing(Repo(str(root))) as repo:
-        check_all(repo, [])
+    with closing(Dvc(root)) as dvc:
+        check_all(dvc, [])
 
 
 PARAMS = """datasets:

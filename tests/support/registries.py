@@ -31,7 +31,7 @@ elif stage == "train":
     Path("runs", name, "train", "weights").write_text(value * 50)
 elif stage == "validate":
     Path("runs", name, "validate").mkdir(parents=True, exist_ok=True)
-    np.savez(Path("runs", name, "validate", "predictions.npz"), y=np.zeros(3))
+    np.savez(Path("runs", name, "validate", "predictions.npz"), y=np.zeros(3, np.float32))
 else:
     folder = Path("models", name, "saved_model")
     if Path("graph").is_dir():

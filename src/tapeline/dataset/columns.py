@@ -200,5 +200,8 @@ def _is_count(value: Any) -> bool:
 
 def release(column: NDArray[Any]) -> None:
     """Release the pages of a memory-mapped column: they stay cached, but no longer count as this process's memory."""
-    if isinstance(column, np.memmap):
-        column._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]  # NumPy's stubs leave it out
+    owner: Any = column
+    while isinstance(owner, np.ndarray):  # a view's base is the array, and the array's the map
+        owner = owner.base
+    if isinstance(owner, mmap.mmap):
+        owner.madvise(mmap.MADV_DONTNEED)

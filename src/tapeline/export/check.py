@@ -2,57 +2,101 @@
 
 Reads one JSON object from standard input: `model`, `inputs` (name → `.npy`), `predictions` (`.npz`) and
 `tolerance`. Exits with status 1 and one line on standard error if an output differs.
+
+No Tapeline code runs in here, so that the model is shown to need none: that is why this predicts in batches by itself,
+where the stages use `recipe/predicting.py`. The registry's `gate/probe.py` loads this file for the same.
 """
 
 import gc
 import json
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
+
+Arrays = dict[str, "np.ndarray[Any, Any]"]
 
 BATCH = 256
 
 
 def main() -> str:
     """Return what differs, or an empty string."""
-    gc.disable()  # imported objects stay alive; scanning them takes a quarter of the time
+    tf = tensorflow()
+    asked = json.load(sys.stdin)
+    signature = tf.saved_model.load(asked["model"]).signatures["serving_default"]
+    with np.load(asked["predictions"], allow_pickle=False) as recorded:
+        return difference(answered(tf, signature, mapped(asked["inputs"])), dict(recorded), asked["tolerance"])
+
+
+def tensorflow() -> Any:
+    """Import TensorFlow with GC disabled: the objects stay alive, and scanning them takes a quarter of the time."""
+    gc.disable()
     import tensorflow as tf
 
     gc.freeze()
     gc.enable()
-    asked = json.load(sys.stdin)
-    signature = tf.saved_model.load(asked["model"]).signatures["serving_default"]
-    columns = {name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in asked["inputs"].items()}
-    recorded = np.load(asked["predictions"], allow_pickle=False)
-    examples = len(next(iter(columns.values())))
-    parts: dict[str, list[np.ndarray]] = {}
-    for start in range(0, examples, BATCH):
-        answers = signature(**{name: tf.constant(column[start : start + BATCH]) for name, column in columns.items()})
-        for name, value in answers.items():
-            parts.setdefault(name, []).append(storable(value.numpy()))
-    if parts.keys() != set(recorded.files):
-        return f"outputs are {sorted(parts)}, validate recorded {sorted(recorded.files)}"
-    for name in sorted(parts):
-        answer, expected = np.concatenate(parts[name]), recorded[name]
-        answer = answer.astype("S") if answer.dtype == object else answer  # text as fixed-length bytes
-        if answer.shape != expected.shape or answer.dtype != expected.dtype:
+    return tf
+
+
+def mapped(inputs: Mapping[str, str]) -> Arrays:
+    """Return the arrays of `.npy` files, memory-mapped, by input name."""
+    return {name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in inputs.items()}
+
+
+def answered(tf: Any, signature: Any, given: Mapping[str, Any]) -> Arrays:
+    """Return a signature's outputs as `batched` does; text as bytes, which `.npz` stores without pickle."""
+
+    def answer(batch: Arrays) -> Arrays:
+        answers = signature(**{name: tf.constant(values) for name, values in batch.items()})
+        return {name: value.numpy() for name, value in answers.items()}
+
+    needed = {name: given[name] for name in signature.structured_input_signature[1]}
+    return {name: storable(values) for name, values in batched(answer, needed).items()}
+
+
+def batched(answer: Callable[[Arrays], Mapping[str, Any]], given: Mapping[str, Any]) -> Arrays:
+    """Return the outputs for all inputs, in order. Shapes (examples, ...); the shortest input determines the count."""
+    parts: dict[str, list[Any]] = {}
+    for start in range(0, min(len(values) for values in given.values()), BATCH):
+        batch = {name: np.asarray(values[start : start + BATCH]) for name, values in given.items()}
+        for name, value in answer(batch).items():
+            parts.setdefault(name, []).append(np.array(value))
+    return {name: np.concatenate(values) for name, values in sorted(parts.items())}
+
+
+def difference(answers: Arrays, recorded: Mapping[str, Any], tolerance: float) -> str:
+    """Return how the first output that differs from the recorded one does; empty if none does."""
+    if answers.keys() != recorded.keys():
+        return f"outputs are {sorted(answers)}, validate recorded {sorted(recorded)}"
+    for name, answer in answers.items():
+        expected = recorded[name]
+        same_type = answer.dtype == expected.dtype or answer.dtype.kind == expected.dtype.kind == "S"
+        if answer.shape != expected.shape or not same_type:
             return f"{name} is {answer.dtype}{answer.shape}, validate recorded {expected.dtype}{expected.shape}"
+        if close(answer, expected, tolerance):
+            continue
         if np.issubdtype(answer.dtype, np.floating):
-            if not np.allclose(answer, expected, rtol=asked["tolerance"], atol=asked["tolerance"]):
-                difference = float(np.max(np.abs(answer - expected), initial=0.0))
-                return f"{name} differs by {difference:g} from what validate recorded, tolerance {asked['tolerance']:g}"
-        elif not np.array_equal(answer, expected):
-            wrong = int(np.sum(answer != expected))
-            return f"{name} differs from what validate recorded in {wrong} of {answer.size} values"
+            most = float(np.max(np.abs(answer - expected), initial=0.0))
+            return f"{name} differs by {most:g} from what validate recorded, tolerance {tolerance:g}"
+        wrong = int(np.sum(answer != expected))
+        return f"{name} differs from what validate recorded in {wrong} of {answer.size} values"
     return ""
 
 
-def storable(values: np.ndarray) -> np.ndarray:
+def close(one: Any, other: Any, tolerance: float) -> bool:
+    """Return whether two answers are equal; floating-point ones up to tolerance * (1 + |other|)."""
+    if np.issubdtype(one.dtype, np.floating):
+        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance))
+    return bool(np.array_equal(one, other))
+
+
+def storable(values: Any) -> Any:
     """Return text as validate records it: fixed-length bytes instead of objects."""
     return values.astype(np.bytes_) if values.dtype == object else values
 
 
 if __name__ == "__main__":
-    if difference := main():
-        print(difference, file=sys.stderr)
+    if differs := main():
+        print(differs, file=sys.stderr)
         sys.exit(1)

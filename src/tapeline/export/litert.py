@@ -10,11 +10,11 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.config.export import Precision
+from tapeline.export import check
 from tapeline.runtime import startup
 from tapeline.runtime.errors import RunError
 
 SIGNATURE = "serving_default"
-BATCH = 256
 
 
 def convert(saved_model: Path, precision: Precision) -> bytes:
@@ -32,16 +32,11 @@ def convert(saved_model: Path, precision: Precision) -> bytes:
 
 def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return a LiteRT model's outputs for all inputs, in order. Shapes (examples, ...)."""
-    parts: dict[str, list[NDArray[Any]]] = {}
     with warnings.catch_warnings(), startup.quietly():
         # Deprecated; the package that replaces it has no release for every Python version that Tapeline supports.
         warnings.filterwarnings("ignore", message=r"(?s).*tf\.lite\.Interpreter is deprecated", category=UserWarning)
         runner = tf.lite.Interpreter(model_content=model).get_signature_runner(SIGNATURE)
-        for start in range(0, len(next(iter(inputs.values()))), BATCH):
-            batch = {name: np.asarray(values[start : start + BATCH]) for name, values in inputs.items()}
-            for name, value in runner(**batch).items():
-                parts.setdefault(name, []).append(np.array(value))
-    return {name: np.concatenate(values) for name, values in sorted(parts.items())}
+        return check.batched(lambda batch: runner(**batch), inputs)
 
 
 def measured(

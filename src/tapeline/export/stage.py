@@ -30,14 +30,9 @@ def export(
     Raises `VerdictNo` if validate's verdict is no, `InputError` for missing inputs, `RunError` if the check fails;
     the old `out` then stays unchanged.
     """
-    verdict = _read(validated / "verdict.json", "verdict", "reason", "split", remedy=f"run `tapeline validate {name}`")
-    if verdict["verdict"] != "yes":
-        raise VerdictNo(f"{name} is not exported: {verdict['reason']}")
+    described = _described(name, trained, validated)
     dataset = Dataset.open(data)
-    metrics = _read(validated / "metrics.json", remedy=f"run `tapeline validate {name}`")
-    run = _read(trained / "run.json", remedy=f"run `tapeline train {name}`")
     dataset.verify()
-
     with checking.checker() as checker:
         startup.tensorflow()
         from tapeline.export.save import save
@@ -50,11 +45,25 @@ def export(
             dataset=dataset,
             trained=trained,
             validated=validated,
-            described={"metrics": metrics, "run": run, "verdict": verdict},
+            described=described,
             out=out,
             checker=checker,
             report=report,
         )
+
+
+def _described(name: str, trained: Path, validated: Path) -> dict[str, Any]:
+    """Return what training and validation left about a model whose verdict is yes. Raises as `export` does."""
+    remedy = f"run `tapeline validate {name}`"
+    verdict = _read(validated / "verdict.json", "verdict", "reason", "split", remedy=remedy)
+    if verdict["verdict"] != "yes":
+        raise VerdictNo(f"{name} is not exported: {verdict['reason']}")
+    metrics = _read(validated / "metrics.json", remedy=remedy)
+    return {
+        "metrics": metrics,
+        "run": _read(trained / "run.json", remedy=f"run `tapeline train {name}`"),
+        "verdict": verdict,
+    }
 
 
 def _read(path: Path, *keys: str, remedy: str) -> dict[str, Any]:

@@ -89,10 +89,12 @@ def _builder_class(path: Path, code: CodeType) -> Any:
     """Run the file and return its builder, without registering it in TFDS's catalogue."""
     import tensorflow_datasets as tfds
 
+    from tapeline.ingest import tfds_internals
+
     module = ModuleType(MODULE)
     module.__file__ = str(path)
     sys.modules[MODULE] = module  # TFDS finds a builder's file, and the checksums next to it, by its module
-    with tfds.core.registered.skip_registration():
+    with tfds_internals.unregistered():
         exec(code, vars(module))
     classes = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == MODULE]
     builders: list[Any] = [value for value in classes if issubclass(value, tfds.core.GeneratorBasedBuilder)]
@@ -100,7 +102,7 @@ def _builder_class(path: Path, code: CodeType) -> Any:
         names = ", ".join(builder.__name__ for builder in builders) or "none"
         raise InputError(f"{path.name} must define exactly one tfds.core.GeneratorBasedBuilder and defines {names}")
     (builder,) = builders
-    builder.pkg_dir_path = tfds.core.Path(path.parent)
+    tfds_internals.set_folder(builder, path.parent)
     if builder.__name__ == "Builder":  # as in TFDS's template, whose file is `<name>_dataset_builder.py`
         builder.name = path.stem.removesuffix(SUFFIX)
     return builder

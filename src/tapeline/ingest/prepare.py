@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import tensorflow_datasets as tfds
 
+from tapeline.ingest import tfds_internals
 from tapeline.ingest.network import unreachable
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.progress import Report
@@ -17,7 +18,8 @@ def prepare(builder: Any, *, downloads: Path, bring: str, report: Report) -> Non
     bring: how to do without the network, for messages. Raises `InputError` if a host cannot be reached, `RunError` if
     a download fails later. Other errors (from the builder's code or the disk) propagate unchanged.
     """
-    _keep_quiet(builder)
+    tfds.disable_progress_bar()  # a stage's log is not a terminal
+    tfds_internals.keep_quiet(builder)
     _ask_hosts_first(builder, bring, report)
     config = tfds.download.DownloadConfig(try_download_gcs=False)
     try:
@@ -41,36 +43,16 @@ def one_line(error: BaseException) -> str:
     return text if len(text) <= 300 else f"{text[:297]}..."
 
 
-def _keep_quiet(builder: Any) -> None:
-    """Turn off TFDS's progress bars (a stage's log is not a terminal) and its two lines with a path of this machine."""
-    tfds.disable_progress_bar()
-    builder._log_download_bytes = builder._log_download_done = lambda: None
-
-
 def _ask_hosts_first(builder: Any, bring: str, report: Report) -> None:
-    """Make the builder's download manager check each host once, before the first download from it.
-
-    TFDS has no hook for this. It calls `_download` for a file that is neither cached nor provided manually.
-    """
-    make_manager = builder._make_download_manager
+    """Have each host checked once, before the first download from it."""
     asked: set[str] = set()
 
-    def make_asking_manager(**options: Any) -> Any:
-        manager = make_manager(**options)
-        download = manager._download
+    def ask(url: str) -> None:
+        host = urlsplit(url).hostname or ""
+        if host not in asked and (reason := unreachable(url)):
+            raise InputError(f"{builder.name} is not on this machine and {host} cannot be reached ({reason}): {bring}")
+        asked.add(host)
+        print(f"downloading {url}", flush=True)
+        report({"event": "download", "url": url})
 
-        def ask_then_download(resource: Any) -> Any:
-            host = urlsplit(resource.url).hostname or ""
-            if host not in asked and (reason := unreachable(resource.url)):
-                raise InputError(
-                    f"{builder.name} is not on this machine and {host} cannot be reached ({reason}): {bring}"
-                )
-            asked.add(host)
-            print(f"downloading {resource.url}", flush=True)
-            report({"event": "download", "url": resource.url})
-            return download(resource)
-
-        manager._download = ask_then_download
-        return manager
-
-    builder._make_download_manager = make_asking_manager
+    tfds_internals.before_each_download(builder, ask)

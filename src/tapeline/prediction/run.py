@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tapeline.prediction import inputs, outputs
-from tapeline.prediction.inputs import Signature
+from tapeline.prediction.inputs import Piece, Signature
 from tapeline.prediction.outputs import Format, Writer
 from tapeline.registry.model import SAVED_MODEL, Model
 from tapeline.registry.registry import Registry
@@ -46,22 +46,35 @@ def predict(
     if first is None:
         raise InputError(f"{', '.join(map(str, files))}: no example in there")
     answer = _Loaded(folder / SAVED_MODEL)
-    count = 0
-    odd: dict[str, tuple[int, str]] = {}
+    count, odd = 0, _NotFinite()
     with _opened(out) as file:
         write = Writer(file, form)
         for piece in inputs.pieces(files, signature, batch_size):
             answers = answer(piece.inputs)
             write(piece, outputs.named(answers, model.classes))
-            for what, values in (("examples", piece.inputs), ("answers", answers)):
-                if rows := outputs.not_finite(values):
-                    before, place = odd.get(what, (0, f"{piece.first + rows[0]} of {piece.file}"))
-                    odd[what] = (before + len(rows), place)
+            odd.look(piece, answers)
             count += len(piece)
             progress(len(piece))
-    for what, (wrong, place) in odd.items():
-        note(f"{wrong:,} of {count:,} {what} have values that are not finite; the first is number {place}")
+    for line in odd.lines(count):
+        note(line)
     return count
+
+
+class _NotFinite:
+    """Counts the examples and the answers with a NaN or infinity, and remembers the first of each."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, tuple[int, str]] = {}
+
+    def look(self, piece: Piece, answers: Mapping[str, Any]) -> None:
+        for what, values in (("examples", piece.inputs), ("answers", answers)):
+            if rows := outputs.not_finite(values):
+                before, place = self._found.get(what, (0, f"{piece.first + rows[0]} of {piece.file}"))
+                self._found[what] = (before + len(rows), place)
+
+    def lines(self, count: int) -> Iterator[str]:
+        for what, (wrong, place) in self._found.items():
+            yield f"{wrong:,} of {count:,} {what} have values that are not finite; the first is number {place}"
 
 
 class _Loaded:

@@ -3,17 +3,14 @@
 import hashlib
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tapeline.config.project import Project
 from tapeline.dataset.columns import INDEX
 from tapeline.parsing import json_text
-from tapeline.repository import dvc_lock
+from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
-
-if TYPE_CHECKING:
-    from tapeline.registry.lock_file import Recorded
 
 REGISTERED = re.compile(r"(?:(?P<folder>[\w./-]+)=)?(?P<name>[a-z0-9-]+)@v\d+\.\d+\.\d+")
 """GTO's tag of a version; an artifact below the repository's root has its folder as a prefix."""
@@ -46,14 +43,13 @@ def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
         raise InputError(f"train.init_from is {tag!r}: {error}") from None
 
 
-def _tagged(project: Project, tag: str, folder: str, name: str) -> "Recorded":
-    from tapeline.registry import lock_file
+def _tagged(project: Project, tag: str, folder: str, name: str) -> Recorded:
     from tapeline.registry.repository import Repository
 
     here = Repository(project.folder)
     if tag not in here.tag_names():
         raise InputError("there is no such tag; `git tag` lists those there are")
-    return lock_file.recorded(Repository(here.top / folder), here.git.commit_of(f"refs/tags/{tag}"), name)
+    return Repository(here.top / folder).recorded(here.git.commit_of(f"refs/tags/{tag}"), name)
 
 
 def initial_classes(project: Project, source: str, weights: Path) -> dict[str, tuple[str, ...]] | None:
@@ -75,23 +71,20 @@ def initial_classes(project: Project, source: str, weights: Path) -> dict[str, t
 
 def _index_beside(weights: Path) -> bytes | None:
     """Return the index whose SHA-256 is in the `run.json` next to the weights: from `data/`, else from that lock."""
-    from tapeline.registry import lock_file
-
     folder = weights.resolve().parents[2].parent  # of `runs/NAME/train/weights`
     wanted = json_text.mapping(files.read_bytes(weights.parent / "run.json"))["data"]
     for path in sorted(folder.glob(f"data/*/{INDEX}")):
         if files.sha256(path) == wanted:
             return files.read_bytes(path)
-    stages = dvc_lock.stages(files.read_bytes(folder / dvc_lock.LOCK))
-    index = _index(folder, lock_file.Recorded(weights.resolve().parents[1].name, stages))
+    pipeline = weights.resolve().parents[1].name
+    index = _index(folder, Recorded.read(files.read_bytes(folder / LOCK), pipeline, name=str(folder)))
     return index if hashlib.sha256(index).hexdigest() == wanted else None
 
 
-def _index(folder: Path, recorded: "Recorded") -> bytes:
+def _index(folder: Path, recorded: Recorded) -> bytes:
     """Return the index of the dataset that the weights were trained on, according to a lock."""
     from tapeline.registry.store import Store
 
-    parameters = recorded.stages[f"train@{recorded.name}"]["params"]["params.yaml"]
     store = Store(folder)
-    listing = store.listing(recorded.trained_on(str(parameters[f"pipelines.{recorded.name}.dataset"])))
+    listing = store.listing(recorded.trained_on(str(recorded.dataset)))
     return store.bring(listing[INDEX]).read_bytes()

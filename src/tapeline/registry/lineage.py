@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tapeline.registry.lock_file import LOCK
 from tapeline.registry.registry import Registry
 from tapeline.registry.sentences import sentence
 from tapeline.registry.tags.state import Version
+from tapeline.repository.dvc_lock import LOCK
 from tapeline.runtime.errors import plain
 
 

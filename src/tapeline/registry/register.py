@@ -8,13 +8,12 @@ from typing import Any
 from tapeline.config import engine_lock
 from tapeline.config.project import PARAMS
 from tapeline.parsing import json_text, yaml_text
-from tapeline.registry import lock_file
-from tapeline.registry.lock_file import Recorded
 from tapeline.registry.model import Model
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names, state, tagging
 from tapeline.registry.tags.state import Version
-from tapeline.repository import dvc_lock
+from tapeline.repository.dvc_lock import LOCK, Lock
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime.errors import InputError
 
 
@@ -60,7 +59,7 @@ def _checked(registry: Registry, commit: str, name: str, *, is_head: bool) -> Re
     repository = registry.repository
     if is_head:
         _check_branch(registry)
-    recorded = lock_file.recorded(repository, commit, name)
+    recorded = repository.recorded(commit, name)
     if is_head:
         _check_tree(registry, recorded)
     _check_artifact(registry, commit, name)
@@ -86,10 +85,10 @@ def _check_tree(registry: Registry, recorded: Recorded) -> None:
     said = (
         PARAMS,
         "dvc.yaml",
-        lock_file.LOCK,
+        LOCK,
         engine_lock.LOCK,
         ".dvcignore",
-        f"runs/{recorded.name}/environment.json",
+        f"runs/{recorded.pipeline}/environment.json",
     )
     concerned = [(folder / path).resolve() for path in (*said, *recorded.code())]
     concerned += [path.with_name(f"{path.name}.dvc") for path in concerned]
@@ -186,14 +185,13 @@ def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
     """Return whether a committed lock of another folder in the repository has `path` as an output, or inside one."""
     top = registry.repository.top
     for lock in registry.repository.tracked(commit):
-        if PurePosixPath(lock).name != lock_file.LOCK:
+        if PurePosixPath(lock).name != LOCK:
             continue
         try:
-            stages = dvc_lock.stages(registry.repository.git("show", f"{commit}:{lock}"))
-        except ValueError:
+            outs = Lock.read(registry.repository.git("show", f"{commit}:{lock}")).outs()
+        except InputError:
             continue  # truncated or altered, so it records nothing
-        outs = (out["path"] for stage in stages.values() for out in stage.get("outs", ()))
-        if any(path.is_relative_to((top / lock).parent / out) for out in outs):
+        if any(path.is_relative_to((top / lock).parent / out.path) for out in outs):
             return True
     return False
 
@@ -243,7 +241,7 @@ def _record(
     """Return the tag's record: enough to trace the version with Git alone."""
     return {
         "commit": commit,
-        "model": {"path": f"models/{recorded.name}", "md5": recorded.model},
+        "model": {"path": f"models/{recorded.pipeline}", "md5": recorded.model},
         "files": model.content["files"],
         "metrics": model.metrics,
         "split": model.split,
@@ -252,6 +250,6 @@ def _record(
         "code": recorded.code(),
         "engine": recorded.engine(),
         "environment": environment,
-        "run": registry.repository.run(commit, lock_file.LOCK),
+        "run": registry.repository.run(commit, LOCK),
         "registered_by_flow_run": flow_run,
     }

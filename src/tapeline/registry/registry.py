@@ -16,13 +16,13 @@ from typing import Any
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.config.registry import RegistrySettings
-from tapeline.registry import lock_file
 from tapeline.registry.repository import Repository
 from tapeline.registry.serving import Serving
 from tapeline.registry.store import Store
 from tapeline.registry.tags import names, state, tagging
 from tapeline.registry.tags.names import Artifact, Reference
 from tapeline.registry.tags.state import Assignment, State, Version
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime import processes
 from tapeline.runtime.errors import InputError, TapelineError, plain
 
@@ -83,7 +83,7 @@ class Registry:
         of_commit = next((version for version in versions if version.commit == commit), None)
         if of_commit or not versions:
             return of_commit
-        model = lock_file.recorded(self.repository, commit, name).model
+        model = self.repository.recorded(commit, name).model
         return next((version for version in versions if self.recorded(version).model == model), None)
 
     def states(self) -> dict[str, State]:
@@ -100,9 +100,9 @@ class Registry:
         main = self.repository.common.parent if self.repository.common.name == ".git" else self.repository.top
         return Serving(main / self.repository.inside / "serving" / name)
 
-    def recorded(self, version: Version) -> lock_file.Recorded:
+    def recorded(self, version: Version) -> Recorded:
         """Return what the lock of a version's commit records."""
-        return lock_file.recorded(self.repository, version.commit, version.name)
+        return self.repository.recorded(version.commit, version.name)
 
     def stage(self, name: str) -> str:
         """Return a stage's name. Raises `InputError` for one that `params.yaml` does not have."""

@@ -4,7 +4,9 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime.errors import InputError
 
 FIELDS = ("refname:strip=2", "objecttype", "*objectname", "taggerdate:unix", "taggername", "taggeremail", "contents")
@@ -59,6 +61,13 @@ class Repository:
         """Return the content of a file of the project's folder in a commit; None if it does not exist there."""
         inner = f"{self.inside}/{path}" if self.inside else path
         return self.git.ask("show", f"{commit}:{inner}")
+
+    def recorded(self, commit: str, model: str) -> Recorded:
+        """Return what a commit's `dvc.lock` records about a model. Raises `InputError` if it is missing or cut."""
+        text = self.read(commit, LOCK)
+        if text is None:
+            raise InputError(f"commit {commit[:10]} has no {LOCK}: run `dvc repro export@{model}` and commit it")
+        return Recorded.read(text, model, name=f"commit {commit[:10]}")
 
     def digest(self, commit: str, path: str) -> str | None:
         """Return the MD5 that DVC has for a file of a commit, by path from the root; None if it is not a file."""

@@ -3,10 +3,10 @@
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapeline.parsing import json_text
 from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
@@ -14,13 +14,16 @@ from tapeline.repository.dvc_lock import LOCK, MD5
 from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError, RunError
 
+if TYPE_CHECKING:
+    from tapeline.repository.dvc_internals import Dvc, Remote
+
 
 class Store:
     """DVC's cache and default remote of a project, opened on first use (half a second)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._opened: Any = None
+        self._opened: Dvc | None = None
 
     def listing(self, md5: str) -> dict[str, str]:
         """Return the MD5 of each file in a recorded folder, by relative path; for a single file, under the empty path.
@@ -52,7 +55,7 @@ class Store:
         """Return an object's path in the cache, whether it exists or not."""
         if not MD5.fullmatch(md5):
             raise InputError(f"{md5!r} is no MD5: dvc.lock was altered")
-        return Path(self._repo.cache.local.path) / md5[:2] / md5[2:]
+        return self._dvc.cache / md5[:2] / md5[2:]
 
     def missing(self, md5: str) -> list[str]:
         """Return the objects of an output that the cache lacks."""
@@ -66,7 +69,7 @@ class Store:
         if remote is None:
             return []
         with _one_line("the remote does not answer"):
-            return [part for part in (md5, *self.listing(md5).values()) if not remote.exists(part)]
+            return [part for part in (md5, *self.listing(md5).values()) if not remote.has(part)]
 
     def write(self, md5: str, folder: Path, *, below: str = "") -> None:
         """Copy a recorded folder's files whose paths start with `below`, checking each copy.
@@ -109,52 +112,53 @@ class Store:
         with _one_line(f"the remote has no object {md5}: `dvc push` where it was made"):
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                remote.fs.get_file(remote.oid_to_path(md5), str(partial))
+                remote.fetch(md5, partial)
                 partial.replace(path)
             finally:
                 partial.unlink(missing_ok=True)
 
-    def _remote(self) -> Any:
-        """Return the default remote's objects; None if no remote is set. Raises `InputError` for an invalid setting."""
-        from dvc.config import NoRemoteError
-        from dvc.exceptions import DvcException
+    def _remote(self) -> "Remote | None":
+        """Return the default remote; None if none is set. Raises `InputError` for an invalid setting."""
+        from tapeline.repository.dvc_internals import DvcException
 
         try:
-            return self._repo.cloud.get_remote_odb()
-        except NoRemoteError:
-            return None
+            return self._dvc.remote()
         except (DvcException, ImportError) as error:
             raise InputError(f"the DVC remote cannot be used: {' '.join(str(error).split())}") from None
 
     @property
-    def _repo(self) -> Any:
+    def _dvc(self) -> "Dvc":
         if self._opened is None:
-            from dvc.repo import Repo
+            from tapeline.repository.dvc_internals import Dvc
 
             with in_one_line(InputError):
-                self._opened = Repo(str(self._folder))
+                self._opened = Dvc(self._folder)
                 weakref.finalize(self, self._opened.close)
         return self._opened
 
     def ignores(self, path: Path) -> bool:
         """Return whether `.dvcignore` excludes a file from the folders that DVC records."""
-        return bool(self._repo.dvcignore.is_ignored_file(str(path)))
+        return self._dvc.ignores(path)
 
     def stale(self, name: str) -> str:
         """Return the first stage of the model's chain that `dvc repro` would run, and why; empty if none."""
         check_files(self._folder)
         with in_one_line(InputError):
-            check_dependencies(self._repo.index.stages)
-            target = f"{self._folder / 'dvc.yaml'}:export@{name}"
-            status = self._repo.status(targets=[target], with_deps=True)
-        for stage, entries in status.items():
-            for entry in entries:
-                if isinstance(entry, str):
-                    return f"{stage} is stale ({entry})"
-                for kind, changes in entry.items():
-                    path, change = next(iter(changes.items()))
-                    return f"{stage} is stale ({kind}: {path} is {change if isinstance(change, str) else 'changed'})"
-        return ""
+            check_dependencies(self._dvc.stages())
+            status = self._dvc.status(self._folder / "dvc.yaml", f"export@{name}")
+        return first_stale(status)
+
+
+def first_stale(status: Mapping[str, Sequence[Any]]) -> str:
+    """Return the first stage of an answer of `dvc status`, and why it is stale; empty if none is."""
+    for stage, entries in status.items():
+        for entry in entries:
+            if isinstance(entry, str):
+                return f"{stage} is stale ({entry})"
+            for kind, changes in entry.items():
+                path, change = next(iter(changes.items()))
+                return f"{stage} is stale ({kind}: {path} is {change if isinstance(change, str) else 'changed'})"
+    return ""
 
 
 def _nothing(_line: str) -> None:

@@ -14,7 +14,7 @@ from tapeline.config.project import PARAMS, Project
 from tapeline.repository.git import Git
 from tapeline.repository.repair import is_whole
 from tapeline.runtime.environment import library_versions
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.errors import InputError
 
 OK, NOTE, MISSING = "ok", "note", "MISSING"
 PYTHONS = ((3, 11), (3, 13))
@@ -151,14 +151,12 @@ def _remotes(project: Project) -> Iterator[Finding]:
 def _asked(project: Project, command: tuple[str, ...]) -> str:
     if command[0] == "git":
         return Git(project.folder).ask(*command[1:]) or ""
-    from dvc.config import Config, ConfigError
-    from dvc.repo import Repo
+    from tapeline.repository.dvc_internals import DvcException, Settings
 
     try:
-        remotes = Config(Repo.find_dvc_dir(project.folder)).get("remote") or {}
-    except (ConfigError, OSError, RunError):
+        return " ".join(Settings.around(project.folder).remotes)
+    except (DvcException, OSError):
         return ""
-    return " ".join(remotes)
 
 
 def _schema(project: Project) -> Iterator[Finding]:

@@ -3,13 +3,16 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tapeline.config.project import PARAMS
 from tapeline.parsing import yaml_text
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError, TapelineError
+
+if TYPE_CHECKING:
+    from tapeline.repository.dvc_internals import Stage
 
 READ = ("dvc.yaml", LOCK, PARAMS)
 
@@ -24,10 +27,10 @@ def check_files(folder: Path) -> None:
                 raise InputError(f"{name}{error.where}: not YAML: {error}") from None
 
 
-def check_dependencies(stages: Iterable[Any]) -> None:
+def check_dependencies(stages: "Iterable[Stage]") -> None:
     """Check the dependencies that DVC would hash. Raises `InputError` for a FIFO, for which DVC waits forever."""
-    for path in dict.fromkeys(dep.fspath for stage in stages for dep in stage.deps if dep.protocol == "local"):
-        files.check_tree(Path(path))
+    for path in dict.fromkeys(path for stage in stages for path in stage.dependencies):
+        files.check_tree(path)
 
 
 @contextmanager
@@ -36,8 +39,7 @@ def in_one_line(kind: type[TapelineError] = RunError, *, busy: type[Exception] |
 
     busy: the exception to raise instead if another process holds DVC's lock.
     """
-    from dvc.exceptions import DvcException
-    from dvc.lock import LockError
+    from tapeline.repository.dvc_internals import DvcException, LockError
 
     try:
         yield

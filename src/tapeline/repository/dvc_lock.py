@@ -1,49 +1,125 @@
-"""The stages of a `dvc.lock`, validated on reading; every reader of the file goes through here."""
+"""The one reader of `dvc.lock`: its stages, typed and validated.
+
+lock = Lock.read(content, of="HEAD")
+lock.stages["train@digits"].deps     # (Entry("data/digits", md5="....dir"), ...)
+
+`tapeline prune` alone reads more: it looks for hashes in every version of the file, damaged ones too, so as to keep
+what any of them may name.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tapeline.parsing import yaml_text
+from tapeline.runtime.errors import InputError
 
 LOCK = "dvc.lock"
 MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
 
 
-def stages(content: bytes | str) -> dict[str, dict[str, Any]]:
-    """Return the entries by stage name. Raises `ValueError` with a short reason.
+@dataclass(frozen=True)
+class Entry:
+    """A dependency or an output of a stage."""
 
-    An empty file has no stages. An entry has `deps` and `outs`, lists of entries with a `path` and perhaps an `md5`,
-    and `params`, by file and key. An `md5` is validated only where it becomes a path.
-    """
-    lock = yaml_text.parsed(content)
-    if lock is None:
-        return {}
-    found: Any = lock.get("stages") if isinstance(lock, dict) else None
-    if not isinstance(found, dict):
-        raise ValueError("no stages")
-    for name, stage in found.items():
-        if not isinstance(name, str) or not isinstance(stage, dict):
-            raise ValueError(f"the stage {name} is no mapping")
-        for kind in ("deps", "outs"):
-            _check_entries(stage.get(kind, []), f"{kind} of {name}")
-        _check_params(stage.get("params", {}), name)
-    return dict(found)
+    path: str
+    """As in the file: relative to the folder of `dvc.lock`."""
+    md5: str | None
+    """With `.dir` for a folder; not validated, see `Lock.md5`."""
+    has_size: bool = True
+    """Whether the entry says how many bytes it has, as every complete one does."""
 
 
-def _check_entries(entries: Any, of: str) -> None:
+@dataclass(frozen=True)
+class Stage:
+    """What one stage was made of, and what it made."""
+
+    deps: tuple[Entry, ...] = ()
+    outs: tuple[Entry, ...] = ()
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """File → key → value."""
+
+    def read_from(self, file: str) -> Mapping[str, Any]:
+        """Return the parameters that the stage read from a file, by key."""
+        return self.params.get(file, {})
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The stages by name, and whose lock it is, for messages: `HEAD`, `runs/brave-otter`."""
+
+    stages: Mapping[str, Stage]
+    name: str = ""
+
+    @classmethod
+    def read(cls, content: bytes | str, *, of: str = "") -> "Lock":
+        """Read a lock; an empty one has no stages. Raises `InputError` for a truncated or altered one."""
+        try:
+            return cls.parsed(yaml_text.parsed(content), of=of)
+        except ValueError as error:
+            whose = f" of {of}" if of else ""
+            raise InputError(
+                f"{LOCK}{whose} was cut or altered ({error}): `tapeline repair` restores the committed one"
+            ) from None
+
+    @classmethod
+    def parsed(cls, tree: Any, *, of: str = "") -> "Lock":
+        """Return the lock of parsed YAML. Raises `ValueError` with a short reason."""
+        if tree is None:
+            return cls({}, of)
+        found: Any = tree.get("stages") if isinstance(tree, dict) else None
+        if not isinstance(found, dict):
+            raise ValueError("no stages")
+        return cls({_name(name): _stage(entry, name) for name, entry in found.items()}, of)
+
+    def outs(self) -> Iterator[Entry]:
+        """Yield the outputs of all stages."""
+        for stage in self.stages.values():
+            yield from stage.outs
+
+    def md5(self, entry: Entry) -> str:
+        """Return an entry's MD5. Raises `InputError` if it is malformed, since it becomes a path in the cache."""
+        if not MD5.fullmatch(str(entry.md5)):
+            whose = f" of {self.name}" if self.name else ""
+            raise InputError(f"{LOCK}{whose}: {entry.path} has {entry.md5!r}, which is no MD5: it was altered")
+        return str(entry.md5)
+
+
+def entries(content: bytes | str) -> dict[str, dict[str, Any]]:
+    """Return the stages as they are written, for who writes them back. Raises `InputError` as `Lock.read` does."""
+    Lock.read(content)
+    found: dict[str, dict[str, Any]] = (yaml_text.parsed(content) or {"stages": {}})["stages"]
+    return found
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"the stage {name} is no mapping")
+    return name
+
+
+def _stage(entry: Any, name: str) -> Stage:
+    if not isinstance(entry, dict):
+        raise ValueError(f"the stage {name} is no mapping")
+    deps, outs = (_entries(entry.get(kind, []), f"{kind} of {name}") for kind in ("deps", "outs"))
+    return Stage(deps, outs, _params(entry.get("params", {}), name))
+
+
+def _entries(entries: Any, of: str) -> tuple[Entry, ...]:
     if not isinstance(entries, list):
         raise ValueError(f"{of} are no list")
-    for entry in entries:
-        if not isinstance(entry, dict) or not isinstance(entry.get("path"), str) or "\0" in entry["path"]:
-            raise ValueError(f"one of {of} has no path")
+    return tuple(_entry(entry, of) for entry in entries)
 
 
-def _check_params(params: Any, name: str) -> None:
-    keys = [key for values in params.values() for key in values] if _is_nested(params) else [None]
-    if not all(isinstance(key, str) for key in keys):
+def _entry(entry: Any, of: str) -> Entry:
+    if not isinstance(entry, dict) or not isinstance(entry.get("path"), str) or "\0" in entry["path"]:
+        raise ValueError(f"one of {of} has no path")
+    return Entry(entry["path"], str(entry["md5"]) if "md5" in entry else None, "size" in entry)
+
+
+def _params(params: Any, name: str) -> Mapping[str, Mapping[str, Any]]:
+    nested = isinstance(params, Mapping) and all(isinstance(values, Mapping) for values in params.values())
+    if not nested or not all(isinstance(key, str) for values in params.values() for key in values):
         raise ValueError(f"params of {name} are no values by their key")
-
-
-def _is_nested(params: Any) -> bool:
-    return isinstance(params, Mapping) and all(isinstance(values, Mapping) for values in params.values())
+    return dict(params)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tapeline.config.ingest import TfdsSource
 from tapeline.config.params import Params
@@ -17,6 +17,9 @@ from tapeline.repository.dvc_errors import check_dependencies, check_files, in_o
 from tapeline.repository.unseen import check_all
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, plain
+
+if TYPE_CHECKING:
+    from tapeline.repository.dvc_internals import Stage
 
 STAGES = ("train", "validate", "export")
 
@@ -39,26 +42,25 @@ def entries(project: Project, params: Params) -> Iterator[Entry]:
 
     Raises `RunError` with DVC's message if DVC fails, `InputError` for a `.dvc` file that DVC overlooks.
     """
-    from dvc.exceptions import NotDvcRepoError
-    from dvc.repo import Repo, lock_repo
+    from tapeline.repository.dvc_internals import Dvc, NotDvcRepoError
 
     with ExitStack() as stack:
-        repo = None
+        dvc: Dvc | None = None
         with in_one_line():
             try:
                 if (project.folder / "dvc.yaml").exists():
                     check_files(project.folder)
-                    repo = stack.enter_context(closing(Repo(str(project.folder), _wait_for_lock=True)))
-                    stack.enter_context(lock_repo(repo))
+                    dvc = stack.enter_context(closing(Dvc(project.folder, wait=True)))
+                    stack.enter_context(dvc.locked())
             except NotDvcRepoError:
-                repo = None
+                dvc = None
         for name, pipeline in params.pipelines.items():
             needed = [f"ingest@{pipeline.dataset}", *(f"{stage}@{name}" for stage in STAGES)]
             with in_one_line():
-                stages = [repo.stage.load_one(str(project.folder / "dvc.yaml"), stage) for stage in needed if repo]
+                stages = [dvc.stage(project.folder / "dvc.yaml", stage) for stage in needed if dvc]
                 check_dependencies(stages)
-                if repo:
-                    check_all(repo, [dep.fspath for stage in stages for dep in stage.deps])
+                if dvc:
+                    check_all(dvc, [path for stage in stages for path in stage.dependencies])
                 state = _state(stages) if stages else "no DVC project here"
             yield Entry(
                 name=name,
@@ -69,15 +71,15 @@ def entries(project: Project, params: Params) -> Iterator[Entry]:
             )
 
 
-def _state(stages: list[Any]) -> str:
+def _state(stages: "list[Stage]") -> str:
     """Return a pipeline's state; recorded outputs that are merely missing do not make it stale."""
-    built = [any(out.hash_info for out in stage.outs) for stage in stages[1:]]
+    built = [any(stage.recorded) for stage in stages[1:]]
     if not any(built):
         return "not built"
-    stale = [stage.name.split("@")[0] for stage in stages if stage.changed(allow_missing=True)]
+    stale = [stage.name.split("@")[0] for stage in stages if stage.is_stale(missing_ok=True)]
     if stale:
         return f"stale: {', '.join(stale)}"
-    return "up to date" if not any(stage.changed() for stage in stages) else "recorded, its files are not here"
+    return "up to date" if not any(stage.is_stale() for stage in stages) else "recorded, its files are not here"
 
 
 def idea(recipe: Path) -> str:

@@ -5,15 +5,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tapeline.parsing import json_text
-from tapeline.repository import dvc_lock
-from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.dvc_errors import in_one_line
+from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.runtime import processes
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import with_this_code
@@ -27,26 +27,21 @@ class Out:
     md5: str
 
 
-def stages_of(text: str | None) -> dict[str, dict[str, Any]]:
-    """Return the stages of a lock. Raises `InputError` for a truncated or altered one."""
-    try:
-        return dvc_lock.stages(text or "")
-    except ValueError as error:
-        raise InputError(f"{LOCK} was cut or altered ({error}): `tapeline repair` mends it") from None
-
-
 def locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
     """Return the stages' recorded outputs by path, from a lock's `text`, or from `folder/dvc.lock` if it is None."""
-    recorded = stages_of(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
-    outs = [out for name, stage in recorded.items() if name in stages for out in stage.get("outs", ())]
-    return {out["path"]: Out(out["path"], str(out.get("md5"))) for out in outs}
+    lock = Lock.read(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
+    outs = (out for name, stage in lock.stages.items() if name in stages for out in stage.outs)
+    return {out.path: Out(out.path, str(out.md5)) for out in outs}
 
 
 class Cached:
     """The recorded content of an output, in DVC's cache."""
 
     def __init__(self, folder: Path) -> None:
-        self._cache = Path(dvc(folder, "cache", "dir").strip()) / "files" / "md5"
+        from tapeline.repository.dvc_internals import Dvc
+
+        with in_one_line(), closing(Dvc(folder)) as opened:
+            self._cache = opened.cache
 
     def __call__(self, out: Out) -> Path | None:
         """Return the cached file, or the listing of a folder; None if the cache has lost it."""

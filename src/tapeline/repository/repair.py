@@ -7,7 +7,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ import psutil
 
 from tapeline.config.project import Project
 from tapeline.parsing import json_text, yaml_text
-from tapeline.repository import dvc_lock
-from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 
@@ -75,17 +74,14 @@ def _mend_rwlock(path: Path) -> Iterator[str]:
 @contextmanager
 def _guarded(path: Path) -> Iterator[None]:
     """Hold DVC's own lock at `path`."""
-    from dvc.lock import LockError, make_lock
+    from tapeline.repository.dvc_internals import LockError, file_lock
 
-    guard = make_lock(str(path), tmp_dir=str(path.parent), hardlink_lock=False)
-    try:
-        guard.lock()
-    except LockError as error:
-        raise RunError(f"{path} is held by another DVC: {' '.join(str(error).split())}") from None
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(file_lock(path))
+        except LockError as error:
+            raise RunError(f"{path} is held by another DVC: {' '.join(str(error).split())}") from None
         yield
-    finally:
-        guard.unlock()
 
 
 def _runs(holder: dict[str, Any]) -> bool:
@@ -121,24 +117,26 @@ def _mend_lock(path: Path) -> Iterator[str]:
 
 def is_whole(content: bytes) -> bool:
     """Return whether a `dvc.lock` has DVC's schema and is complete: it ends with a newline, and no size is missing."""
-    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
-    from voluptuous import Invalid
+    from tapeline.repository.dvc_internals import is_lock
 
     try:
-        lock = COMPILED_LOCKFILE_SCHEMA(yaml_text.parsed(content))
-    except (yaml_text.NotYaml, Invalid):
+        tree = yaml_text.parsed(content)
+        if not is_lock(tree):
+            return False
+        lock = Lock.parsed(tree if "stages" in tree else None)  # DVC's old form has none
+    except ValueError:
         return False
-    entries = [e for stage in lock.get("stages", {}).values() for kind in ("deps", "outs") for e in stage.get(kind, ())]
-    return content.endswith(b"\n") and all("size" in entry for entry in entries if "md5" in entry)
+    entries = [entry for stage in lock.stages.values() for entry in (*stage.deps, *stage.outs)]
+    return content.endswith(b"\n") and all(entry.has_size for entry in entries if entry.md5 is not None)
 
 
 def _remove_probes(folder: Path, lock: Path) -> Iterator[str]:
     """Remove the empty files that DVC leaves next to a recorded output when a disk is full."""
     try:
-        recorded = dvc_lock.stages(files.read_bytes(folder / LOCK))
-    except (FileNotFoundError, ValueError):
+        recorded = Lock.read(files.read_bytes(folder / LOCK))
+    except (FileNotFoundError, InputError):
         return
-    outs = (folder / out["path"] for stage in recorded.values() for out in stage.get("outs", ()))
+    outs = (folder / out.path for out in recorded.outs())
     beside = {out.parent for out in outs if out.resolve().is_relative_to(folder.resolve())}
     found = [path for place in sorted(beside) for path in place.glob(".*.tmp") if _is_probe(path)]
     if found:

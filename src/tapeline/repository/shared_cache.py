@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dvc.config import Config, merge
+from tapeline.repository.dvc_internals import Settings, merged
 
 LINKS = "reflink,hardlink,symlink,copy"
 """A worktree's outputs take no extra space where the file system can share it."""
@@ -16,15 +16,14 @@ def share_cache(checkout: Path, worktree: Path) -> None:
     The main checkout's `config.local` (a remote's password) holds in the worktree too. A remote with a relative path
     still resolves to the same folder, and what DVC keeps outside its repositories is removed with the worktree.
     """
-    main = Config(str(checkout), validate=False)
-    own = Config(str(worktree), validate=False)
-    committed = own.load_one("repo")
-    with own.edit("local", validate=False) as local:
-        merge(local, main.load_one("local"))
+    main, own = Settings(checkout), Settings(worktree)
+    committed = own.level("repo")
+    with own.edit_local() as local:
+        merged(local, main.level("local"))
         for name, remote in committed["remote"].items():
             if moved := _beside(checkout, worktree, remote):
                 local["remote"].setdefault(name, {}).setdefault("url", moved)
-        local["cache"]["dir"] = str(main["cache"].get("dir") or checkout / "cache")
+        local["cache"]["dir"] = main.cache or str(checkout / "cache")
         local["cache"]["type"] = LINKS
         local["core"]["site_cache_dir"] = str(worktree / "tmp" / "site")
 

@@ -8,7 +8,7 @@ depends on it.
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError
@@ -16,20 +16,22 @@ from tapeline.runtime.errors import InputError
 if TYPE_CHECKING:
     from dulwich.ignore import IgnoreFilterManager
 
+    from tapeline.repository.dvc_internals import Dvc
+
 DVC_FILES = (":(glob)**/*.dvc", ":(glob)**/dvc.yaml")
 
 
-def check_all(repo: Any, dependencies: Iterable[str | Path]) -> None:
-    """Check every DVC file of a repository, tracked or not; `repo` is DVC's object, `dependencies` its stages'.
+def check_all(dvc: "Dvc", dependencies: Iterable[Path]) -> None:
+    """Check every DVC file of a repository, tracked or not; `dependencies` are its stages'.
 
     Raises `InputError` for the first file that DVC does not see.
     """
-    top = Path(repo.scm.root_dir)
+    top = dvc.git_top
     if not (top / ".git").exists():  # DVC without Git reads no .gitignore
         return
-    needed = [Path(path) for path in dependencies]
+    needed = list(dependencies)
     listing = ("ls-files", "-z", "--full-name", "--cached", "--others", "--exclude-standard")
-    listed = Git(Path(repo.root_dir))(*listing, "--", *DVC_FILES)
+    listed = Git(dvc.top)(*listing, "--", *DVC_FILES)
     manager = _manager(top)
     for name in filter(None, listed.split("\0")):
         file = top / name
@@ -37,7 +39,7 @@ def check_all(repo: Any, dependencies: Iterable[str | Path]) -> None:
             continue
         if hidden := _hidden_from_git(manager, top, name):
             raise InputError(_refusal(name, hidden))
-        if _belongs(file, needed) and (hidden := _hidden_by_dvcignore(repo, top, name)):
+        if _belongs(file, needed) and (hidden := _hidden_by_dvcignore(dvc, top, name)):
             raise InputError(_refusal(name, hidden))
 
 
@@ -121,12 +123,11 @@ def _line(top: Path, place: str, pattern: str) -> str:
     return f"`{pattern}` in an ignore file of this user" if pattern else "an ignore file"
 
 
-def _hidden_by_dvcignore(repo: Any, top: Path, name: str) -> str:
+def _hidden_by_dvcignore(dvc: "Dvc", top: Path, name: str) -> str:
     """Return which line of which `.dvcignore` hides a path; empty if none does."""
     for place in _places(name):
-        found = repo.dvcignore.check_ignore(str(top / place))
-        if found.match:
-            file, line, pattern = [*str(found.pattern_infos[-1]).split(":", 2), "", ""][:3]
+        if found := dvc.ignored_by(f"{top}/{place}"):
+            file, line, pattern = found
             return f"`{pattern}` in line {line} of {file} hides {place} from it"
     return ""
 

@@ -7,15 +7,17 @@ with each other instead.
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from tapeline.config.project import PARAMS, Project
 from tapeline.parsing import yaml_text
-from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.dvc_errors import in_one_line
+from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
 from tapeline.repository.machines import compare, recorded_machine
-from tapeline.repository.rebuilding import Cached, Out, dvc, first_difference, locked, stages_of
+from tapeline.repository.rebuilding import Cached, Out, dvc, first_difference, locked
 from tapeline.runtime.environment import machine
 from tapeline.runtime.errors import InputError
 
@@ -35,7 +37,7 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
         say(f"verifying {head}; what is not committed is not in it")
     targets = list(targets)
     lock, parameters = (git.ask("show", f"HEAD:{(inside / name).as_posix()}") for name in (LOCK, PARAMS))
-    if wrong := stale(stages_of(lock), _parameters_of(parameters), targets):
+    if wrong := stale(Lock.read(lock or "", of=head), _parameters_of(parameters), targets):
         raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
     with tempfile.TemporaryDirectory(prefix="tapeline-verify-") as made:
         first = _rebuild(top, Path(made) / "first", inside, targets, say)
@@ -56,16 +58,16 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
         return _compared(one, two, lambda out: first / out.path, second, ("first rebuild", "second"), say)
 
 
-def stale(stages: Mapping[str, Any], parameters: Mapping[str, Any], targets: Iterable[str]) -> str:
+def stale(lock: Lock, parameters: Mapping[str, Any], targets: Iterable[str]) -> str:
     """Return which stage `dvc.lock` records with parameters that differ from `params.yaml`; empty if none."""
     pipelines = {target.partition("@")[2] for target in targets}
     entries = parameters.get("pipelines", {})
     datasets = {entries[name].get("dataset") for name in pipelines if name in entries}
-    for stage, recorded in stages.items():
+    for stage, recorded in lock.stages.items():
         kind, _, name = stage.partition("@")
         if name not in (datasets if kind == "ingest" else pipelines):
             continue
-        for key, value in recorded.get("params", {}).get(PARAMS, {}).items():
+        for key, value in recorded.read_from(PARAMS).items():
             found: Any = parameters
             for part in key.split("."):
                 found = found.get(part) if isinstance(found, Mapping) else None
@@ -101,8 +103,12 @@ def _rebuild(top: Path, clone: Path, inside: Path, targets: list[str], say: Say)
 
 def _stages(folder: Path, targets: list[str]) -> set[str]:
     """Return the stages of this project's `dvc.yaml` that the targets go through."""
-    answer = dvc(folder, "repro", "--dry", "--force", *targets)
-    return {line.split("'")[1] for line in answer.splitlines() if line.startswith("Running stage '")}
+    from tapeline.repository.dvc_internals import Dvc
+
+    own = folder / "dvc.yaml"
+    with in_one_line(), closing(Dvc(folder)) as opened:
+        plans = [opened.upstream(opened.stage(own, target)) for target in targets]
+    return {stage.name for plan in plans for stage in plan if stage.file.resolve() == own.resolve()}
 
 
 def _compared(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapeline.config.engine_lock import LOCK as ENGINE_LOCK
 from tapeline.config.project import Project
@@ -17,6 +17,9 @@ from tapeline.repository.rebuilding import Cached, Out, dvc
 from tapeline.runtime import files
 from tapeline.runtime.errors import RunError
 from tapeline.upgrade import results
+
+if TYPE_CHECKING:
+    from tapeline.repository.dvc_internals import Input, Stage
 
 Say = Callable[[str], None]
 SAME, DIFFERS, FAILS, LEFT = "same", "differs", "fails", "left"
@@ -71,21 +74,19 @@ class Prover:
 
     def _chains(self, names: list[str]) -> dict[str, tuple[tuple[str, ...], str]]:
         """Return the stages of this project that each pipeline is made by, and why it is left alone, if it is."""
-        from dvc.repo import Repo, lock_repo
-        from dvc.repo.reproduce import get_active_graph, plan_repro
+        from tapeline.repository.dvc_internals import Dvc
 
-        own, cache = str(self.folder / "dvc.yaml"), Cached(self.folder)
+        own, cache = self.folder / "dvc.yaml", Cached(self.folder)
         found: dict[str, tuple[tuple[str, ...], str]] = {}
-        with in_one_line(), closing(Repo(str(self.folder))) as repo, lock_repo(repo):
+        with in_one_line(), closing(Dvc(self.folder)) as opened, opened.locked():
             for name in names:
                 target = next((f"{s}@{name}" for s in OF_A_PIPELINE if f"{s}@{name}" in self.recorded), None)
                 if target is None:
                     found[name] = ((), NOT_BUILT)
                     continue
-                wanted = [repo.stage.load_one(own, target)]
-                plan = [one for one in plan_repro(get_active_graph(repo.index.graph), wanted) if one.path == own]
+                plan = [one for one in opened.upstream(opened.stage(own, target)) if one.file == own]
                 check_dependencies(plan)
-                stages = tuple(str(one.name) for one in plan)
+                stages = tuple(one.name for one in plan)
                 unbuilt = (f"{stage} is not recorded" for stage in stages if stage not in self.recorded)
                 stale = (f"{one.name}: {why}" for one in plan for why in _stale(one, cache))
                 found[name] = (stages, next(unbuilt, "") or next(stale, ""))
@@ -114,7 +115,7 @@ class Prover:
 
     def entries(self) -> dict[str, Any]:
         """Return the stages of the place's `dvc.lock`."""
-        return dvc_lock.stages(files.read_bytes(self.folder / dvc_lock.LOCK))
+        return dvc_lock.entries(files.read_bytes(self.folder / dvc_lock.LOCK))
 
     def _message(self, stage: str) -> str:
         """Return what the stage left as its outcome; empty if it did not get so far."""
@@ -156,29 +157,22 @@ def _out(entry: Mapping[str, Any]) -> Out:
     return Out(entry["path"], str(entry.get("md5")))
 
 
-def _stale(stage: Any, cache: Cached) -> Iterator[str]:
+def _stale(stage: "Stage", cache: Cached) -> Iterator[str]:
     """Yield why a stage's recorded result is not that of its data, recipe and settings. The engine is no reason."""
-    from dvc.dependency.param import ParamsDependency
-
-    for dep in stage.deps:
-        if isinstance(dep, ParamsDependency):
-            if Path(dep.fs_path).name != ENGINE_LOCK:
-                for key in _changed_keys(dep.status()):
+    for one in stage.inputs:
+        if file := one.parameter_file:
+            if file.name != ENGINE_LOCK:
+                for key in one.changed_keys():
                     yield f"{key} {CHANGED}"
-        elif not dep.exists:
-            yield f"{dep} is neither committed nor in the cache: `dvc fetch`, or `git add` it"
-        elif dep.changed_checksum() and not _is_of_another_form(dep, cache):
-            yield f"{dep} {CHANGED}"
+        elif not one.exists:
+            yield f"{one} is neither committed nor in the cache: `dvc fetch`, or `git add` it"
+        elif one.has_changed and not _is_of_another_form(one, cache):
+            yield f"{one} {CHANGED}"
 
 
-def _is_of_another_form(dep: Any, cache: Cached) -> bool:
+def _is_of_another_form(one: "Input", cache: Cached) -> bool:
     """Return whether a dependency, a model of another project, is the recorded one in a newer form."""
-    if not dep.hash_info:
+    if one.recorded is None:
         return False
-    recorded, here = (Out(str(dep), str(one.value)) for one in (dep.hash_info, dep.get_hash()))
+    recorded, here = (Out(str(one), md5) for md5 in (one.recorded, one.current()))
     return cache(recorded) is not None and cache(here) is not None and not results.difference(recorded, here, cache)
-
-
-def _changed_keys(status: Mapping[str, Any]) -> Iterable[str]:
-    for file, states in status.items():
-        yield from states if isinstance(states, Mapping) else [file]

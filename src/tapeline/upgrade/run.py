@@ -21,7 +21,6 @@ from tapeline.parsing import yaml_text
 from tapeline.repository import dvc_lock, repair
 from tapeline.repository.git import Git
 from tapeline.repository.machines import compare, recorded_machine
-from tapeline.repository.rebuilding import stages_of
 from tapeline.runtime import files, processes
 from tapeline.runtime.environment import machine
 from tapeline.runtime.errors import InputError, RunError
@@ -60,7 +59,7 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
         _finish_earlier(project, work / JOURNAL, dry_run, say)
         change = _change(project)
         chosen, accepted = _chosen(change, names, accept)
-        recorded = stages_of(change.before.get(dvc_lock.LOCK))
+        recorded = dvc_lock.entries(change.before.get(dvc_lock.LOCK, ""))
         if not change.forms and not change.removed and not _of_other_engine(recorded, chosen):
             say(f"nothing to upgrade: all is of this version ({', '.join(change.texts)})")
             return True
@@ -203,14 +202,14 @@ def _written(
     taken: Iterable[Proved],
 ) -> tuple[dict[str, str], list[str]]:
     """Return the texts to write by path, and the outputs of which DVC has to check out other bytes."""
-    from dvc.utils.serialize import dumps_yaml
+    from tapeline.repository.dvc_internals import lock_text
 
     texts = {path: text for path, text in change.texts.items() if text != change.before.get(path)}
     stages = {stage for one in taken for stage in one.stages}
     if stages:
         content = yaml_text.parsed(change.before[dvc_lock.LOCK])
         content["stages"] = {name: rebuilt[name] if name in stages else entry for name, entry in recorded.items()}
-        if (text := dumps_yaml(content)) != change.before[dvc_lock.LOCK]:
+        if (text := lock_text(content)) != change.before[dvc_lock.LOCK]:
             texts[dvc_lock.LOCK] = text
     md5s = {out["path"]: out.get("md5") for stage in stages for out in recorded[stage].get("outs", ())}
     outs = [out for stage in stages for out in rebuilt[stage].get("outs", ())]

@@ -9,10 +9,10 @@ from pathlib import Path
 from tapeline.config.project import PARAMS, RUN_BRANCHES, Project
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.dvc_stage import DvcProject
-from tapeline.orchestration.stages.recorded import Record
 from tapeline.parsing import yaml_text
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, TapelineError
 
@@ -32,7 +32,7 @@ def parameters(project: Project, pipeline: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
+def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Recorded | None:
     """Return the record of what the worktree would produce: the ref's own (`main at 8607dbd`), or a branch's.
 
     DVC decides, by its own comparison of commands, parameters, code and data. Branches of other machines count when
@@ -40,7 +40,7 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
     """
     lock = tree.project.folder / LOCK
     if cache := _recorded(tree, pipeline):
-        return Record.of(files.read_bytes(lock), name=f"{ref} at {tree.commit[:7]}", cache=cache)
+        return Recorded.read(files.read_bytes(lock), pipeline, name=f"{ref} at {tree.commit[:7]}", cache=cache)
     own = files.read_bytes(lock) if lock.exists() else None
     git = Git(tree.project.folder)
     try:
@@ -49,7 +49,7 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Record | None:
             if content:
                 lock.write_text(content + "\n", encoding="utf-8")
                 if cache := _recorded(tree, pipeline):
-                    return Record.of(content, name=branch, cache=cache)
+                    return Recorded.read(content, pipeline, name=branch, cache=cache)
     finally:
         if own is None:
             lock.unlink(missing_ok=True)

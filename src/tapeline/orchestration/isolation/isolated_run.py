@@ -32,8 +32,8 @@ from tapeline.orchestration.stages import pipeline as pipeline_check
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import environment
 from tapeline.orchestration.stages.outcome import error_line
-from tapeline.orchestration.stages.recorded import Record
 from tapeline.repository.git import Git
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime import processes
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.locks import is_held
@@ -53,7 +53,7 @@ class IsolatedRun:
     tree: Worktree
     ref: str
     flow_run: Mapping[str, str]
-    finished: Record | None
+    finished: Recorded | None
     say: Say
 
     @property
@@ -64,7 +64,7 @@ class IsolatedRun:
     def commit(self) -> str:
         """Commit the results, and return the branch. Raises `RunError`."""
         with closing(DvcProject(self.project.folder)) as dvc:
-            record = Record.of(_lock(self.project), name=self.tree.branch, cache=dvc.cache)
+            record = Recorded.read(_lock(self.project), self.request.pipeline, name=self.tree.branch, cache=dvc.cache)
         commit = commit_run(self.tree, self.request, record, ref=self.ref, flow_run=self.flow_run)
         self.say(f"committed as {commit[:7]} on {self.tree.branch}")
         return self.tree.branch

@@ -3,14 +3,11 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
-
-from dvc.config import Config
-from dvc.repo import Repo
 
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.execution import environment
 from tapeline.orchestration.stages.outcome import error_line
+from tapeline.repository.dvc_internals import Settings
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import RunError
 
@@ -24,7 +21,7 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
     Raises `RunError` with the command to retry: the commit already exists.
     """
     git, folder = Git(tree.project.folder), tree.project.folder
-    storage = Config(str(Path(Repo.find_root(str(folder)), ".dvc")), validate=False)["core"].get("remote")
+    storage = Settings.around(folder).default_remote
     if storage:
         command = [sys.executable, "-P", "-m", "dvc", "--quiet", "push", "--with-deps", f"export@{pipeline}"]
         try:

@@ -6,15 +6,15 @@ from tapeline.config.project import PARAMS
 from tapeline.orchestration.isolation.finished import TRAILER, parameters
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.request import Request
-from tapeline.orchestration.stages.recorded import Record
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
+from tapeline.repository.recorded import Recorded
 
 NO_BRANCH = "0" * 40
 """Git's notation for the old value of a branch that must not exist yet."""
 
 
-def commit_run(tree: Worktree, request: Request, record: Record, *, ref: str, flow_run: Mapping[str, str]) -> str:
+def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, flow_run: Mapping[str, str]) -> str:
     """Commit `params.yaml`, `dvc.lock` and the machine's description on the run's branch, and return the commit.
 
     Everything else is as in the ref. Raises `RunError` if the branch has been created in the meantime.
@@ -29,14 +29,14 @@ def commit_run(tree: Worktree, request: Request, record: Record, *, ref: str, fl
     return commit
 
 
-def _message(tree: Worktree, request: Request, record: Record, ref: str, flow_run: Mapping[str, str]) -> str:
-    metrics = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics(request.pipeline).items())
+def _message(tree: Worktree, request: Request, record: Recorded, ref: str, flow_run: Mapping[str, str]) -> str:
+    metrics = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics().items())
     trailers = {
         "Flow-run": flow_run["name"],
         "Flow-run-id": flow_run["id"],
         "Pipeline": request.pipeline,
         "Ref": f"{ref} at {tree.commit}",
-        "Data": record.data(request.pipeline) or "none",
+        "Data": record.training_data() or "none",
         "Metrics": metrics or "none",
         TRAILER: parameters(tree.project, request.pipeline),
     }

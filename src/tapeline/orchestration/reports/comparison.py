@@ -1,14 +1,16 @@
 """The metrics that a run is compared with: the last run's, and the production model's."""
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from tapeline.config.params import Params
 from tapeline.config.project import RUN_BRANCHES, Project
-from tapeline.orchestration.stages.recorded import Record
+from tapeline.registry.repository import Repository
+from tapeline.registry.tags import state
+from tapeline.registry.tags.names import Artifact
 from tapeline.repository.git import Git
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime.errors import InputError
 
 MOST = 5
@@ -22,15 +24,16 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
     cache has lost are left out.
     """
     git = Git(project.folder)
+    served = Params.load_for(project.folder, pipeline=pipeline).registry.served
     found: dict[str, dict[str, float]] = {}
     for title, commits in (
         ("last run", _last(git, pipeline)),
-        ("production", _production(git, pipeline, Params.load_for(project.folder, pipeline=pipeline).registry.served)),
+        ("production", _production(project, pipeline, served)),
     ):
         for commit in commits:
             try:
-                record = Record.at(git, commit, name=commit, cache=cache)
-                metrics = record.metrics(pipeline) if record else {}
+                record = Recorded.at(git, commit, pipeline, name=commit, cache=cache)
+                metrics = record.metrics() if record else {}
             except InputError as error:  # another run's branch is damaged: not a fault of the reported run
                 print(f"tapeline: left out of the comparison: {error}", file=sys.stderr)
                 continue
@@ -47,15 +50,11 @@ def _last(git: Git, pipeline: str) -> Iterator[str]:
     yield "HEAD"
 
 
-def _production(git: Git, pipeline: str, stage: str) -> Iterator[str]:
-    """Yield the newest assignment to the served stage, a Git tag `NAME#prod#5` in GTO's format.
-
-    Yields nothing when the stage's newest tag unassigns the model.
-    """
-    folder = (git.ask("rev-parse", "--show-prefix") or "").strip("/")
-    model = f"{folder}={pipeline}" if folder else pipeline  # GTO's name for an artifact below the repository's root
-    assignment = re.compile(rf"{re.escape(model)}#{re.escape(stage)}(!?)#(\d+)")
-    matches = map(assignment.fullmatch, (git.ask("tag", "--list", f"{model}#{stage}*") or "").splitlines())
-    newest = max(filter(None, matches), key=lambda match: int(match[2]), default=None)
-    if newest and not newest[1]:
-        yield newest[0]
+def _production(project: Project, pipeline: str, stage: str) -> Iterator[str]:
+    """Yield the tag of the assignment that is in force in the served stage, such as `NAME#prod#5`."""
+    if Git(project.folder).ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+        return  # no Git, or no commit yet
+    repository = Repository(project.folder)
+    live = state.read(repository.tags(), Artifact(pipeline, repository.inside)).live(stage)
+    if live:
+        yield live.tag.name

@@ -7,9 +7,9 @@ from typing import Any
 from tapeline.config.project import Project
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages.outcome import Outcome
-from tapeline.orchestration.stages.recorded import Record
 from tapeline.parsing import json_text
 from tapeline.repository.measured import by_split
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, TapelineError
 
@@ -46,7 +46,7 @@ class Report:
     """Where an isolated run was committed."""
     version: str | None = None
     """The tag of the registered version."""
-    finished: Record | None = None
+    finished: Recorded | None = None
     """The record of an identical earlier run, so that there was nothing to do."""
     compared: dict[str, dict[str, float]] = field(default_factory=dict)
     """The metrics of other runs, by the run's title."""

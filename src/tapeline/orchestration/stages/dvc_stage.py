@@ -12,12 +12,9 @@ import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from dvc.repo import Repo, lock_repo
-from dvc.repo.reproduce import get_active_graph, plan_repro
 
 from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
+from tapeline.repository.dvc_internals import Dvc, Stage
 from tapeline.repository.unseen import check_all
 
 
@@ -44,8 +41,8 @@ class DvcProject:
         self._folder = folder
         check_files(folder)
         with in_one_line(busy=Busy):
-            self._repo = Repo(str(folder), _wait_for_lock=True)
-        self._close = weakref.finalize(self, self._repo.close)
+            self._dvc = Dvc(folder, wait=True)
+        self._close = weakref.finalize(self, self._dvc.close)
 
     def upstream(self, name: str) -> list[DvcStage]:
         """Return the stages that `dvc repro NAME` goes through, in its order, `name` last.
@@ -53,46 +50,44 @@ class DvcProject:
         Raw data added with `dvc add` is included only if it has changed since.
         Raises `RunError` for a `dvc.yaml` that DVC refuses, `InputError` for raw data that it overlooks, and `Busy`.
         """
-        with in_one_line(busy=Busy), lock_repo(self._repo):
-            target = self._repo.stage.load_one(str(self._folder / "dvc.yaml"), name)
-            plan = plan_repro(get_active_graph(self._repo.index.graph), [target])
+        with in_one_line(busy=Busy), self._dvc.locked():
+            plan = self._plan(name)
             self._check_seen(plan)
-            stages = [stage for stage in plan if not stage.is_data_source or stage.changed()]
-        return [DvcStage(Path(stage.path), getattr(stage, "name", Path(stage.path).name)) for stage in stages]
+            stages = [stage for stage in plan if not stage.is_raw_data or stage.is_stale()]
+        return [DvcStage(stage.file, stage.name) for stage in stages]
 
     def is_recorded(self, name: str) -> bool:
         """Return whether `dvc.lock` records `name` and all its upstream stages with the current inputs.
 
         Missing files do not matter, neither outputs nor raw data. Raises `RunError` and `Busy`.
         """
-        with in_one_line(busy=Busy), lock_repo(self._repo):
-            target = self._repo.stage.load_one(str(self._folder / "dvc.yaml"), name)
-            plan = plan_repro(get_active_graph(self._repo.index.graph), [target])
+        with in_one_line(busy=Busy), self._dvc.locked():
+            plan = self._plan(name)
             check_dependencies(plan)
-            return all(
-                all(out.hash_info for out in stage.outs) and not stage.changed(allow_missing=True, upstream=plan)
-                for stage in plan
-            )
+            return all(all(stage.recorded) and not stage.is_stale(missing_ok=True, upstream=plan) for stage in plan)
 
     def raw_data(self, name: str) -> list[Path]:
         """Return the `.dvc` files of the raw data that `name` depends on, also through a symlink in a folder."""
-        with in_one_line(busy=Busy), lock_repo(self._repo):
-            target = self._repo.stage.load_one(str(self._folder / "dvc.yaml"), name)
-            plan = plan_repro(get_active_graph(self._repo.index.graph), [target])
+        with in_one_line(busy=Busy), self._dvc.locked():
+            plan = self._plan(name)
             self._check_seen(plan)
-            sources = [stage for stage in plan if stage.is_data_source]
-            linked = {target for stage in plan for dep in stage.deps for target in _linked(Path(dep.fspath))}
-            sources += [out.stage for out in self._repo.index.outs if _has(out, linked) and out.stage.is_data_source]
-            return list(dict.fromkeys(Path(stage.path) for stage in sources))
+            linked = {target for stage in plan for path in stage.dependencies for target in _linked(path)}
+            found = [stage for stage in plan if stage.is_raw_data]
+            found += [stage for stage in self._dvc.stages() if stage.is_raw_data and _makes(stage, linked)]
+            return list(dict.fromkeys(stage.file for stage in found))
 
-    def _check_seen(self, plan: Iterable[Any]) -> None:
+    def _plan(self, name: str) -> list[Stage]:
+        """Return the stages that `dvc repro NAME` goes through."""
+        return self._dvc.upstream(self._dvc.stage(self._folder / "dvc.yaml", name))
+
+    def _check_seen(self, plan: list[Stage]) -> None:
         check_dependencies(plan)
-        check_all(self._repo, [dep.fspath for stage in plan for dep in stage.deps])
+        check_all(self._dvc, [path for stage in plan for path in stage.dependencies])
 
     @property
     def cache(self) -> Path:
         """The folder in which DVC stores files by their MD5."""
-        return Path(self._repo.cache.local.path)
+        return self._dvc.cache
 
     def close(self) -> None:
         """Close DVC's repository."""
@@ -104,10 +99,10 @@ class DvcProject:
         This is DVC's own test: command, parameters and dependencies against `dvc.lock`, and the outputs against
         both `dvc.lock` and the cache.
         """
-        with in_one_line(busy=Busy), lock_repo(self._repo):
-            loaded = self._repo.stage.load_one(str(stage.file), stage.name)
+        with in_one_line(busy=Busy), self._dvc.locked():
+            loaded = self._dvc.stage(stage.file, stage.name)
             check_dependencies([loaded])
-            return bool(loaded.changed())
+            return loaded.is_stale()
 
 
 def _linked(folder: Path) -> Iterator[Path]:
@@ -118,5 +113,5 @@ def _linked(folder: Path) -> Iterator[Path]:
                 yield Path(os.path.normpath(path.parent / path.readlink()))
 
 
-def _has(out: Any, paths: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(out.fspath) for path in paths)
+def _makes(stage: Stage, paths: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(out) for path in paths for out in stage.outputs)

@@ -2,16 +2,18 @@
 
 Reads one JSON object from stdin: `model` (the SavedModel's folder), `signatures` (those to try, as in `model.json`),
 `inputs` (name → `.npy` of the inputs; empty for the warm-up requests), `predictions` (the `.npz` to expect, or null),
-`tolerance`, `answers` (the `.npz` to write). The last line of stdout is a JSON object: `failures` (sentences) and
-figures. No Tapeline code runs in here.
+`tolerance`, `answers` (the `.npz` to write), `log` (base64 of the Protobuf definition of the warm-up messages) and
+`log_name` (the name of the outermost one). The last line of stdout is a JSON object: `failures` (sentences) and
+figures. No Tapeline code runs in here but `export/check.py`, which is such a program itself.
 """
 
-import gc
+import base64
+import importlib.util
 import json
 import resource
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,6 @@ Arrays = dict[str, "np.ndarray[Any, Any]"]
 
 DEFAULT = "serving_default"
 WARM_UP = "assets.extra/tf_serving_warmup_requests"
-BATCH = 256
 SIZES = (0, 1, 2, 3, 17, 32, 64, 127, 256, 1000)
 CALLS = 200
 UNTIMED = 20
@@ -32,51 +33,65 @@ APART = 100
 
 def main() -> dict[str, Any]:
     """Return the failures and the figures."""
-    gc.disable()  # imported objects stay alive, and scanning them takes a quarter of the time
-    import tensorflow as tf
-
-    gc.freeze()
-    gc.enable()
+    check = loaded(Path(__file__).parents[2] / "export" / "check.py")
+    tf = check.tensorflow()
     asked = json.load(sys.stdin)
     started = time.perf_counter()
-    loaded = tf.saved_model.load(asked["model"])
+    model = tf.saved_model.load(asked["model"])
     figures: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
-    examples = warm_up_requests(tf, Path(asked["model"]) / WARM_UP)
+    examples = warm_up_requests(tf, Path(asked["model"]) / WARM_UP, base64.b64decode(asked["log"]), asked["log_name"])
     failures: list[str] = []
     for key, described in sorted(asked["signatures"].items()):
-        if key not in loaded.signatures:
+        if key not in model.signatures:
             failures.append(f"has no signature {key}")
             continue
         given = examples.get(key) or zeros(described["inputs"])
-        failures += tried(tf, key, loaded.signatures[key], described, given, asked["tolerance"])
-    columns = {n: np.load(p, mmap_mode="r", allow_pickle=False) for n, p in asked["inputs"].items()}
+        failures += tried(tf, check, model.signatures[key], described, given, asked["tolerance"], key)
+    columns = check.mapped(asked["inputs"])
     given = columns or examples.get(DEFAULT, {})
     if not failures and given:
-        answers = answered(tf, loaded.signatures[DEFAULT], given)
+        answers = check.answered(tf, model.signatures[DEFAULT], given)
         if asked["predictions"]:
-            failures += compared(answers, asked["predictions"], asked["tolerance"])
+            count = min(map(len, given.values()))  # the warm-up requests are the first examples alone
+            with np.load(asked["predictions"], allow_pickle=False) as recorded:
+                expected = {name: recorded[name][:count] for name in recorded.files}
+            failures += filter(None, [check.difference(answers, expected, asked["tolerance"])])
         np.savez(asked["answers"], allow_pickle=False, **answers)
-        figures["latency_ms"] = latency(tf, loaded.signatures[DEFAULT], given)
+        figures["latency_ms"] = latency(tf, model.signatures[DEFAULT], given)
     figures["examples"] = {key: len(next(iter(values.values()))) for key, values in sorted(examples.items())}
     figures["batch_sizes"] = list(SIZES) if asked["signatures"] else []
     figures["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"failures": failures, **figures}
 
 
-def warm_up_requests(tf: Any, path: Path) -> dict[str, Arrays]:
-    """Return signature → input → values of shape (examples, ...), from the warm-up requests for serving."""
-    from tensorflow.core.framework import tensor_pb2
+def loaded(path: Path) -> Any:
+    """Return a program as a module, by its file: an isolated interpreter finds no other code of this checkout."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader, "a Python file"
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
+
+def warm_up_requests(tf: Any, path: Path, definition: bytes, name: str) -> dict[str, Arrays]:
+    """Return signature → input → values of shape (examples, ...), from the warm-up requests for serving.
+
+    definition: of the requests' messages, as Protobuf's serialized `FileDescriptorProto`; name: of the outermost one.
+    """
     if not path.is_file():
         return {}
+    from google.protobuf import descriptor_pool, message_factory
+    from tensorflow.core.framework import tensor_pb2  # noqa: F401  # the definition depends on it
+
+    pool = descriptor_pool.Default()
+    pool.AddSerializedFile(definition)
+    log = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
     parts: dict[str, dict[str, list[Any]]] = {}
     for record in untuned(tf, tf.data.TFRecordDataset(str(path))):
-        request = dict(fields(dict(fields(record.numpy()))[6]))[1]
-        spec = dict(fields(dict(fields(request))[1]))
-        inputs = parts.setdefault(spec[3].decode(), {})
-        for entry in (dict(fields(content)) for number, content in fields(request) if number == 2):
-            tensor = tf.make_ndarray(tensor_pb2.TensorProto.FromString(entry[2]))
-            inputs.setdefault(entry[1].decode(), []).append(tensor)
+        request = log.FromString(record.numpy()).predict_log.request
+        inputs = parts.setdefault(request.model_spec.signature_name, {})
+        for entry in request.inputs:
+            inputs.setdefault(entry.key, []).append(tf.make_ndarray(entry.value))
     return {key: {n: np.concatenate(v) for n, v in inputs.items()} for key, inputs in parts.items()}
 
 
@@ -87,27 +102,6 @@ def untuned(tf: Any, dataset: Any) -> Any:
     return dataset.with_options(options)
 
 
-def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and content of each field of a Protobuf message with length-delimited fields only."""
-    at = 0
-    while at < len(message):
-        tag, at = varint(message, at)
-        length, at = varint(message, at)
-        yield tag >> 3, message[at : at + length]
-        at += length
-
-
-def varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return a varint of the wire format, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value, at = value | (byte & 0x7F) << shift, at + 1
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
 def zeros(inputs: Mapping[str, Any]) -> Arrays:
     """Return one example of zeros for a signature that has no warm-up requests."""
     shapes = {name: [1 if size is None else size for size in spec["shape"]] for name, spec in inputs.items()}
@@ -115,7 +109,7 @@ def zeros(inputs: Mapping[str, Any]) -> Arrays:
 
 
 def tried(
-    tf: Any, key: str, signature: Any, described: Mapping[str, Any], given: Arrays, tolerance: float
+    tf: Any, check: Any, signature: Any, described: Mapping[str, Any], given: Arrays, tolerance: float, key: str
 ) -> list[str]:
     """Return what is wrong with a signature's answers for batches of all sizes."""
     batched = all(spec["shape"][:1] == [None] for spec in described["inputs"].values())
@@ -130,7 +124,7 @@ def tried(
             return [f"{key}: {wrong} for {of}"]
     if batched and all(spec["shape"][:1] == [None] for spec in described["outputs"].values()):
         for name, value in signature(**tensors(tf, given, 1)).items():
-            if not close(value.numpy()[:1], answers[name][:1], APART * tolerance):
+            if not check.close(value.numpy()[:1], answers[name][:1], APART * tolerance):
                 return [f"{key}: {name} of an example differs between a batch of 1 and one of {SIZES[-1]}"]
     return []
 
@@ -161,41 +155,6 @@ def unlike(answers: Arrays, described: Mapping[str, Any], size: int | None) -> s
         if len(shape) != len(wanted) or any(w is not None and w != s for s, w in zip(shape, wanted, strict=True)):
             return f"{name} has shape {shape}, not {wanted}"
     return ""
-
-
-def answered(tf: Any, signature: Any, given: Arrays) -> Arrays:
-    """Return the outputs for all inputs, in order; text as bytes, which `.npz` stores without pickle."""
-    names = signature.structured_input_signature[1]
-    parts: dict[str, list[Any]] = {}
-    for start in range(0, min(len(values) for values in given.values()), BATCH):
-        batch = {name: tf.constant(given[name][start : start + BATCH]) for name in names}
-        for name, value in signature(**batch).items():
-            parts.setdefault(name, []).append(value.numpy())
-    return {name: storable(np.concatenate(values)) for name, values in sorted(parts.items())}
-
-
-def storable(values: Any) -> Any:
-    """Return text as validate records it: fixed-length bytes instead of objects."""
-    return values.astype(np.bytes_) if values.dtype == object else values
-
-
-def compared(answers: Arrays, path: str, tolerance: float) -> list[str]:
-    """Return the first output that differs from what validate recorded for the same examples."""
-    with np.load(path, allow_pickle=False) as recorded:
-        if set(recorded.files) != set(answers):
-            return [f"answers {', '.join(answers)}, and validate recorded {', '.join(sorted(recorded.files))}"]
-        for name, values in answers.items():
-            expected = recorded[name][: len(values)]
-            if values.shape != expected.shape or not close(values, expected, tolerance):
-                return [f"{name} is not what validate recorded"]
-    return []
-
-
-def close(one: Any, other: Any, tolerance: float) -> bool:
-    """Return whether two answers are equal; floating-point ones up to tolerance * (1 + |other|), as in export."""
-    if np.issubdtype(one.dtype, np.floating):
-        return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance))
-    return bool(np.array_equal(one, other))
 
 
 def latency(tf: Any, signature: Any, given: Arrays) -> dict[str, float]:

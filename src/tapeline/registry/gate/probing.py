@@ -1,5 +1,6 @@
 """Run `probe.py` on one version, in a fresh process with limited memory and time."""
 
+import base64
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import psutil
 from numpy.typing import NDArray
 
 from tapeline.config.registry import CheckSettings
+from tapeline.export import prediction_log
 from tapeline.runtime import processes
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -58,6 +60,8 @@ def run(
             "predictions": str(recorded) if recorded else None,
             "tolerance": tolerance,
             "answers": str(answers),
+            "log": base64.b64encode(prediction_log.definition()).decode(),
+            "log_name": prediction_log.NAME,
         }
         failure, output = _limited(json.dumps(asked), Path(made), settings)
         if failure:

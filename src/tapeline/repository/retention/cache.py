@@ -8,7 +8,7 @@ working tree of each worktree, and recent run-cache entries: no result that can 
 import re
 import subprocess
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,14 +33,13 @@ class Cache:
     @classmethod
     def of(cls, git: Git) -> "Cache":
         """Return the cache of a repository. Raises `InputError` if other repositories may use it too."""
-        from dvc.exceptions import NotDvcRepoError
-        from dvc.repo import Repo
+        from tapeline.repository.dvc_internals import Dvc, NotDvcRepoError
 
         top = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir")).parent
         with in_one_line():
             try:
-                with Repo(str(top)) as repo:
-                    folder = Path(repo.cache.local.path).resolve()
+                with closing(Dvc(top)) as dvc:
+                    folder = dvc.cache.resolve()
             except NotDvcRepoError:
                 raise InputError(f"{top} is no DVC repository: nothing to prune") from None
         if not folder.is_relative_to(top.resolve()):
@@ -50,11 +49,10 @@ class Cache:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold DVC's lock, so that no DVC of the main checkout writes to the cache. Raises `RunError` if it is held."""
-        from dvc.lock import LockError
-        from dvc.repo import Repo
+        from tapeline.repository.dvc_internals import Dvc, LockError
 
         try:
-            with Repo(str(self.git.folder)) as repo, repo.lock:
+            with closing(Dvc(self.git.folder)) as dvc, dvc.locked():
                 yield
         except LockError as error:
             raise RunError(f"another DVC is at work in this repository: {' '.join(str(error).split())}") from None

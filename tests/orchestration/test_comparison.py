@@ -1,13 +1,12 @@
-"""What a commit records: the dataset and no other input, the last stage's version, and no path out of a wrong hash."""
+"""What a run is compared with: the last run's metrics and those of the version that is live in production."""
 
 import json
 
 import pytest
+import registries
 
 from tapeline.config.project import Project
 from tapeline.orchestration.reports.comparison import compared
-from tapeline.orchestration.stages.recorded import Record
-from tapeline.runtime.errors import InputError
 
 MD5, OTHER = "a" * 32, "b" * 32
 LOCK = f"""
@@ -23,20 +22,6 @@ stages:
 """
 
 
-def test_the_data_is_the_dataset_and_no_other_input_below_data(tmp_path):
-    assert Record.of(LOCK, name="main", cache=tmp_path).data("tiny") == f"{MD5}.dir"
-    assert Record.of(LOCK, name="main", cache=tmp_path).data("other") is None
-
-
-@pytest.mark.parametrize("wrong", ["../../../etc/passwd", "", "A" * 32, "a" * 31, "a" * 32 + ".dirs"])
-def test_a_hash_that_is_none_becomes_no_path(tmp_path, wrong):
-    record = Record.of(LOCK.replace(f"md5: {MD5}}}", f"md5: '{wrong}'}}"), name="main", cache=tmp_path)
-    with pytest.raises(
-        InputError, match=r"dvc.lock of main: runs/tiny/validate/metrics.json has '.*', which is no MD5"
-    ):
-        record.metrics("tiny")
-
-
 def test_production_is_the_last_stage_whatever_its_name(registry, tmp_path):
     cache = tmp_path / "cache"
     (cache / MD5[:2]).mkdir(parents=True)
@@ -46,10 +31,27 @@ def test_production_is_the_last_stage_whatever_its_name(registry, tmp_path):
     (registry.folder / "dvc.lock").write_text(LOCK)
     registry.git("add", "--all")
     registry.git("commit", "--quiet", "--message", "tiny")
+    registry.git("tag", "--annotate", "tiny@v1.0.0", "--message", "x")
     registry.git("tag", "--annotate", "tiny#live#7", "--message", "x")
     registry.git("tag", "--annotate", "tiny#prod#8", "--message", "x")
     found = compared(Project.find(registry.folder), "tiny", cache)
     assert found == {"last run (HEAD)": {"accuracy": 0.5}, "production (tiny#live#7)": {"accuracy": 0.5}}
+
+
+def test_nothing_is_in_production_once_it_was_taken_out(registry, tmp_path):
+    """GTO's rule: the version that was live before is live again, and here there is none."""
+    (registry.folder / "dvc.lock").write_text(LOCK)
+    registry.git("add", "--all")
+    registry.git("commit", "--quiet", "--message", "tiny")
+    for second, tag in enumerate(["tiny@v1.0.0", "tiny#prod#1", "tiny#prod!#2"]):
+        registry.git("-c", f"user.name=Ann {second}", "tag", "--annotate", tag, "--message", "x")
+    assert "production" not in str(compared(Project.find(registry.folder), "tiny", tmp_path))
+
+
+def test_without_git_there_is_nothing_to_compare_with(tmp_path):
+    (tmp_path / "params.yaml").write_text(registries.PARAMS)
+    (tmp_path / "recipe.py").write_text('"""A recipe."""\n')
+    assert compared(Project.find(tmp_path), "tiny", tmp_path) == {}
 
 
 def test_an_altered_record_is_left_out_and_said(registry, tmp_path, capsys):
@@ -69,8 +71,6 @@ def registry(tmp_path):
     made.git("init", "--quiet", "--initial-branch=main")
     made.git("config", "user.email", "ann@example.org")
     made.git("config", "user.name", "Ann")
-    import registries
-
     (made.folder / "params.yaml").write_text(registries.PARAMS)
     (made.folder / "recipe.py").write_text('"""A recipe."""\n')
     return made

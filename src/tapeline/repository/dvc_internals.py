@@ -1,0 +1,283 @@
+"""The one module that uses DVC's own classes. DVC documents `dvc.api` alone, which cannot tell what is stale.
+
+    dvc = Dvc(folder)
+    with dvc.locked():
+        for stage in dvc.upstream(dvc.stage(folder / "dvc.yaml", "export@digits")):
+            print(stage.name, stage.is_stale())
+
+Every name used here has a test in `tests/repository/test_dvc_internals.py`, and `pyproject.toml` bounds DVC's version.
+Importing this takes a third of a second, so callers import it where they need it. Exceptions are DVC's own:
+`tapeline.repository.dvc_errors.in_one_line` turns them into one line.
+"""
+
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from dvc.config import Config, ConfigError, NoRemoteError, merge
+from dvc.dependency.param import ParamsDependency
+from dvc.exceptions import DvcException, NotDvcRepoError
+from dvc.lock import LockError, make_lock
+from dvc.repo import Repo, lock_repo
+from dvc.repo.reproduce import get_active_graph, plan_repro
+from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+from dvc.utils.serialize import dumps_yaml
+from voluptuous import Invalid
+
+__all__ = [
+    "ConfigError",
+    "Dvc",
+    "DvcException",
+    "Input",
+    "LockError",
+    "NotDvcRepoError",
+    "Remote",
+    "Settings",
+    "Stage",
+    "file_lock",
+    "is_lock",
+    "lock_text",
+    "merged",
+]
+
+
+class Input:
+    """A dependency of a stage, as DVC has loaded it: a file, a folder, or keys of a file of parameters."""
+
+    def __init__(self, loaded: Any) -> None:
+        self._loaded = loaded
+
+    def __str__(self) -> str:
+        return str(self._loaded)
+
+    @property
+    def parameter_file(self) -> Path | None:
+        """The file whose keys it is; None for a file or folder itself."""
+        return Path(self._loaded.fs_path) if isinstance(self._loaded, ParamsDependency) else None
+
+    def changed_keys(self) -> list[str]:
+        """Return the keys of a file of parameters whose values are not the recorded ones."""
+        found: list[str] = []
+        for file, states in self._loaded.status().items():
+            found += states if isinstance(states, Mapping) else [file]
+        return found
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file or folder is there."""
+        return bool(self._loaded.exists)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a file or folder that exists is not the recorded one."""
+        return bool(self._loaded.changed_checksum())
+
+    @property
+    def recorded(self) -> str | None:
+        """The recorded MD5."""
+        return str(self._loaded.hash_info.value) if self._loaded.hash_info else None
+
+    def current(self) -> str:
+        """Return the MD5 of what is there."""
+        return str(self._loaded.get_hash().value)
+
+
+class Stage:
+    """A stage of a `dvc.yaml`, or a `.dvc` file, as DVC has loaded it."""
+
+    def __init__(self, loaded: Any) -> None:
+        self._loaded = loaded
+
+    @property
+    def file(self) -> Path:
+        """The `dvc.yaml` or the `.dvc` file."""
+        return Path(self._loaded.path)
+
+    @property
+    def name(self) -> str:
+        """Such as `train@digits`; for a `.dvc` file, its name."""
+        return getattr(self._loaded, "name", None) or self.file.name
+
+    @property
+    def is_raw_data(self) -> bool:
+        """Whether it is a file's or folder's `.dvc` file, with no command."""
+        return bool(self._loaded.is_data_source)
+
+    @property
+    def dependencies(self) -> list[Path]:
+        """The dependencies on this machine: a URL is none."""
+        return [Path(dep.fspath) for dep in self._loaded.deps if dep.protocol == "local"]
+
+    @property
+    def inputs(self) -> list[Input]:
+        """All dependencies, parameters included."""
+        return [Input(dep) for dep in self._loaded.deps]
+
+    @property
+    def outputs(self) -> list[Path]:
+        """The outputs on this machine."""
+        return [Path(out.fspath) for out in self._loaded.outs if out.protocol == "local"]
+
+    @property
+    def recorded(self) -> list[bool]:
+        """For each output, whether its hash is recorded."""
+        return [bool(out.hash_info) for out in self._loaded.outs]
+
+    def is_stale(self, *, missing_ok: bool = False, upstream: Collection["Stage"] = ()) -> bool:
+        """Return whether `dvc repro --single-item` would do anything: DVC's own comparison.
+
+        missing_ok: outputs that are recorded, but not here, make nothing stale. upstream: the stages whose recorded
+        outputs count for dependencies that are not here.
+        """
+        if not missing_ok:
+            return bool(self._loaded.changed())
+        return bool(self._loaded.changed(allow_missing=True, upstream=[stage._loaded for stage in upstream] or None))
+
+
+class Remote:
+    """The objects of DVC's default remote, by their MD5."""
+
+    def __init__(self, objects: Any) -> None:
+        self._objects = objects
+
+    def has(self, md5: str) -> bool:
+        """Return whether it has an object."""
+        return bool(self._objects.exists(md5))
+
+    def fetch(self, md5: str, path: Path) -> None:
+        """Write an object to a file. Raises whatever the remote's library does."""
+        self._objects.fs.get_file(self._objects.oid_to_path(md5), str(path))
+
+
+class Dvc:
+    """The DVC repository around a folder."""
+
+    def __init__(self, folder: Path, *, wait: bool = False) -> None:
+        """Open the repository. wait: for another process that holds its lock; otherwise `LockError` after 3 s."""
+        self._repo = Repo(str(folder), _wait_for_lock=wait)
+
+    def close(self) -> None:
+        """Close the repository."""
+        self._repo.close()
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the repository's lock and read its files anew."""
+        held: AbstractContextManager[None] = lock_repo(self._repo)
+        return held
+
+    @property
+    def top(self) -> Path:
+        """The folder with `.dvc`."""
+        return Path(self._repo.root_dir)
+
+    @property
+    def git_top(self) -> Path:
+        """The folder with `.git`; `top` without Git."""
+        return Path(self._repo.scm.root_dir)
+
+    @property
+    def cache(self) -> Path:
+        """The folder in which DVC stores files by their MD5."""
+        return Path(self._repo.cache.local.path)
+
+    def stage(self, file: Path, name: str) -> Stage:
+        """Load a stage by its file and name."""
+        return Stage(self._repo.stage.load_one(str(file), name))
+
+    def stages(self) -> list[Stage]:
+        """Return all stages of the repository, `.dvc` files included."""
+        return [Stage(stage) for stage in self._repo.index.stages]
+
+    def upstream(self, stage: Stage) -> list[Stage]:
+        """Return the stages that `dvc repro` goes through for a stage, in its order, the stage last."""
+        graph = get_active_graph(self._repo.index.graph)
+        return [Stage(loaded) for loaded in plan_repro(graph, [stage._loaded])]
+
+    def status(self, file: Path, name: str) -> dict[str, list[Any]]:
+        """Return stage → what of it is stale, for a stage and all before it, as `dvc status --json` does."""
+        found: dict[str, list[Any]] = self._repo.status(targets=[f"{file}:{name}"], with_deps=True)
+        return found
+
+    def remote(self) -> Remote | None:
+        """Return the default remote; None if none is set."""
+        try:
+            return Remote(self._repo.cloud.get_remote_odb())
+        except NoRemoteError:
+            return None
+
+    def ignores(self, path: Path) -> bool:
+        """Return whether `.dvcignore` excludes a file from the folders that DVC records."""
+        return bool(self._repo.dvcignore.is_ignored_file(str(path)))
+
+    def ignored_by(self, path: str) -> tuple[str, str, str] | None:
+        """Return file, line and pattern of the `.dvcignore` that hides a path; None if none does."""
+        found = self._repo.dvcignore.check_ignore(path)
+        if not found.match:
+            return None
+        file, line, pattern = [*str(found.pattern_infos[-1]).split(":", 2), "", ""][:3]
+        return file, line, pattern
+
+
+class Settings:
+    """What `dvc config` has for the `.dvc` folder `folder`, unvalidated."""
+
+    def __init__(self, folder: Path) -> None:
+        self._config = Config(str(folder), validate=False)
+
+    @classmethod
+    def around(cls, folder: Path) -> "Settings":
+        """Return the settings of the repository around a folder. Raises `NotDvcRepoError`."""
+        return cls(Path(Repo.find_root(str(folder)), ".dvc"))
+
+    @property
+    def remotes(self) -> list[str]:
+        """The names of the remotes."""
+        return list(self._config.get("remote") or ())
+
+    @property
+    def default_remote(self) -> str | None:
+        """The remote that is used without a name."""
+        name: str | None = self._config["core"].get("remote")
+        return name
+
+    @property
+    def cache(self) -> str | None:
+        """The cache's folder, if one is set."""
+        folder = self._config["cache"].get("dir")
+        return str(folder) if folder else None
+
+    def level(self, name: str) -> dict[str, Any]:
+        """Return one level's settings: `repo` (committed) or `local`, by section; paths are absolute."""
+        found: dict[str, Any] = self._config.load_one(name)
+        return found
+
+    def edit_local(self) -> AbstractContextManager[dict[str, Any]]:
+        """Change `config.local`: what the yielded dictionary holds at the end is written."""
+        edited: AbstractContextManager[dict[str, Any]] = self._config.edit("local", validate=False)
+        return edited
+
+
+def merged(into: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Merge settings into others, section by section, in place."""
+    merge(into, settings)
+
+
+def file_lock(path: Path) -> AbstractContextManager[None]:
+    """Return DVC's own lock at `path`. Entering it raises `LockError` if a live process holds it."""
+    lock: AbstractContextManager[None] = make_lock(str(path), tmp_dir=str(path.parent), hardlink_lock=False)
+    return lock
+
+
+def is_lock(tree: Any) -> bool:
+    """Return whether parsed YAML has the schema of a `dvc.lock`."""
+    try:
+        COMPILED_LOCKFILE_SCHEMA(tree)
+    except Invalid:
+        return False
+    return True
+
+
+def lock_text(content: Mapping[str, Any]) -> str:
+    """Return the text that DVC would write for the content of a `dvc.lock`."""
+    return str(dumps_yaml(content))
