@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tapeline.config.ingest import TfdsSource
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
+from tapeline.repository.dvc_stages import examined, stages_of
 from tapeline.repository.unseen import check_all
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, plain
@@ -39,45 +41,53 @@ def entries(project: Project, params: Params) -> Iterator[Entry]:
 
     Raises `RunError` with DVC's message if DVC fails, `InputError` for a `.dvc` file that DVC overlooks.
     """
+    states = _states(project, params)
+    for name, pipeline in params.pipelines.items():
+        yield Entry(
+            name=name,
+            idea=idea(project.folder / pipeline.recipe),
+            dataset=pipeline.dataset,
+            network=isinstance(params.datasets[pipeline.dataset], TfdsSource),
+            state=states.get(name, "no DVC project here"),
+        )
+
+
+def _states(project: Project, params: Params) -> dict[str, str]:
+    """Return each pipeline's state; nothing where there is no DVC project."""
     from dvc.exceptions import NotDvcRepoError
     from dvc.repo import Repo, lock_repo
 
-    with ExitStack() as stack:
-        repo = None
-        with in_one_line():
-            try:
-                if (project.folder / "dvc.yaml").exists():
-                    check_files(project.folder)
-                    repo = stack.enter_context(closing(Repo(str(project.folder), _wait_for_lock=True)))
-                    stack.enter_context(lock_repo(repo))
-            except NotDvcRepoError:
-                repo = None
-        for name, pipeline in params.pipelines.items():
-            needed = [f"ingest@{pipeline.dataset}", *(f"{stage}@{name}" for stage in STAGES)]
-            with in_one_line():
-                stages = [repo.stage.load_one(str(project.folder / "dvc.yaml"), stage) for stage in needed if repo]
-                check_dependencies(stages)
-                if repo:
-                    check_all(repo, [dep.fspath for stage in stages for dep in stage.deps])
-                state = _state(stages) if stages else "no DVC project here"
-            yield Entry(
-                name=name,
-                idea=idea(project.folder / pipeline.recipe),
-                dataset=pipeline.dataset,
-                network=isinstance(params.datasets[pipeline.dataset], TfdsSource),
-                state=state,
-            )
+    file = project.folder / "dvc.yaml"
+    if not file.exists():
+        return {}
+    check_files(project.folder)
+    with in_one_line(), ExitStack() as stack:
+        try:
+            repo = stack.enter_context(closing(Repo(str(project.folder), _wait_for_lock=True)))
+        except NotDvcRepoError:
+            return {}
+        stack.enter_context(lock_repo(repo))
+        load = cache(stages_of(repo, file))
+        stages = {
+            name: [load(f"ingest@{pipeline.dataset}"), *(load(f"{stage}@{name}") for stage in STAGES)]
+            for name, pipeline in params.pipelines.items()
+        }
+        everything = list(dict.fromkeys(stage for needed in stages.values() for stage in needed))
+        check_dependencies(everything)
+        check_all(repo, dict.fromkeys(dep.fspath for stage in everything for dep in stage.deps))
+        with examined(repo, everything):
+            changed = {stage for stage in everything if stage.changed()}
+            stale = {stage for stage in changed if stage.changed(allow_missing=True)}
+        return {name: _state(needed, changed, stale) for name, needed in stages.items()}
 
 
-def _state(stages: list[Any]) -> str:
+def _state(stages: list[Any], changed: set[Any], stale: set[Any]) -> str:
     """Return a pipeline's state; recorded outputs that are merely missing do not make it stale."""
-    built = [any(out.hash_info for out in stage.outs) for stage in stages[1:]]
-    if not any(built):
+    if not any(out.hash_info for stage in stages[1:] for out in stage.outs):
         return "not built"
-    stale = [stage.name.split("@")[0] for stage in stages if stage.changed(allow_missing=True)]
-    if stale:
-        return f"stale: {', '.join(stale)}"
-    return "up to date" if not any(stage.changed() for stage in stages) else "recorded, its files are not here"
+    if found := [stage.name.split("@")[0] for stage in stages if stage in stale]:
+        return f"stale: {', '.join(found)}"
+    return "recorded, its files are not here" if changed.intersection(stages) else "up to date"
 
 
 def idea(recipe: Path) -> str:

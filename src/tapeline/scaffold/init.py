@@ -6,15 +6,12 @@ Existing files are never overwritten, and a second call changes nothing. All inp
 written.
 """
 
-import json
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
@@ -23,11 +20,9 @@ from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold import images, table
-from tapeline.scaffold.proposal import Proposal, template
+from tapeline.scaffold.proposal import Proposal, template, yaml_flow, yaml_lines
 
 STAGES = "dvc.yaml"
-WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
-"""Words that YAML does not read as strings."""
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a folder of its own"
 IGNORED = (".tapeline", ".venv", "__pycache__", "*.pyc", ".*.partial")
 """What DVC must ignore: other runs' worktrees, Python's bytecode, partially written files."""
@@ -128,12 +123,12 @@ def _texts(folder: Path, proposal: Proposal) -> dict[Path, str]:
     return {
         folder / PARAMS: template(
             "params.yaml",
-            versions=_lines(library_versions(), 2),
+            versions=yaml_lines(library_versions(), 2),
             name=name,
-            dataset=_lines(proposal.dataset, 4),
+            dataset=yaml_lines(proposal.dataset, 4),
             recipe=recipe,
-            params=_flow(proposal.params),
-            train=_flow(proposal.train),
+            params=yaml_flow(proposal.params),
+            train=yaml_flow(proposal.train),
         ),
         folder / STAGES: template(STAGES) + artifact,
         folder / recipe: proposal.recipe,
@@ -146,20 +141,6 @@ def _flows(folder: Path, name: str) -> dict[Path, str]:
         folder / "prefect.yaml": template("prefect.yaml", name=name),
         folder / "flows" / "training.py": template("training.py"),
     }
-
-
-def _lines(values: Mapping[str, Any], indent: int) -> str:
-    return "\n".join(f"{' ' * indent}{key}: {_flow(value)}" for key, value in values.items())
-
-
-def _flow(value: Any) -> str:
-    """Return a value as YAML on one line; strings are quoted only if needed."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./]*", value) and value.lower() not in WORDS
-    return str(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
 def _top(folder: Path) -> Path | None:

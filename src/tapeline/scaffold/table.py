@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.runtime.errors import InputError
-from tapeline.scaffold.proposal import Proposal, name_of, template
+from tapeline.scaffold.proposal import Proposal, class_name, name_of, template
 
 ROWS = 10_000
 """Maximum number of rows inspected; ingest checks all of them."""
@@ -53,7 +53,9 @@ def propose(path: Path, needs: str) -> Proposal:
         dataset,
         {"learning_rate": 0.01, "units": 32},
         {"epochs": 50, "batch_size": 32 if rows >= 200 else 8},
-        template("classifier.py" if classes else "regressor.py", target=feature, title=_class_name(name)),
+        template(
+            "classifier.py" if classes else "regressor.py", input="x", target=feature, title=class_name(name, "Table")
+        ),
         tuple(said),
     )
 
@@ -90,8 +92,3 @@ def _feature(column: str) -> str:
     """Return a feature name for a column; `x` is reserved for the inputs."""
     name = re.sub(r"\W+", "_", column.lower()).strip("_") or "target"
     return "target" if name == "x" or not name.isidentifier() else name
-
-
-def _class_name(name: str) -> str:
-    title = "".join(part.capitalize() for part in name.split("-"))
-    return title if title.isidentifier() else f"Table{title}"
