@@ -12,7 +12,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "folder", metavar="FOLDER", nargs="?", type=Path, default=Path(), help="the folder (this one)"
     )
     starting.add_argument(
-        "--data", metavar="PATH", type=Path, help="a CSV or Parquet file or a folder of images to learn from (irises)"
+        "--data", metavar="PATH", type=Path, help="a CSV or Parquet file, a folder of images, or tfds:NAME (irises)"
     )
     starting.add_argument("--flows", action="store_true", help="a prefect.yaml with a nightly run too")
     starting.set_defaults(command=_init)

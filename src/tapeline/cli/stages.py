@@ -14,6 +14,7 @@ from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.registry.initial_weights import initial_classes, initial_weights
+from tapeline.repository import catalogue
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
 from tapeline.runtime import files, processes
@@ -98,6 +99,7 @@ def _leave(outcome: Path, interrupted: Interrupted) -> None:
 def _ingest(call: Call, report: Report) -> None:
     settings = call.params.dataset(call.name)
     check_versions(call.params.environment.model_dump())
+    catalogue.check(call.project.folder, call.name, settings)
     check_source(call.project.folder / settings.needs)
     from tapeline.ingest.stage import ingest
 

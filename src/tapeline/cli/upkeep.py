@@ -29,7 +29,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
-    what = "write engine.lock: what code the stages here are run with; says which stages become stale"
+    what = "write engine.lock, the code of the stages, and the files of TFDS names; says which stages become stale"
     locking = commands.add_parser("lock", help=what, description=what)
     locking.add_argument("--check", action="store_true", help="write nothing; status 1 where the file is not current")
     locking.set_defaults(command=_lock)
@@ -63,13 +63,21 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _lock(options: argparse.Namespace) -> int:
+    from tapeline.repository import catalogue
+
     folder = Project.find().folder
     if options.check:
-        if stages := engine_lock.changed(folder):
+        stages = engine_lock.changed(folder)
+        if stages:
             print(f"{engine_lock.LOCK} is not the code of {', '.join(stages)}: run `tapeline lock`", file=sys.stderr)
-        return int(bool(stages))
+        other = catalogue.changed(folder, Params.sound(folder)[0])
+        for path in other:
+            print(f"{path.relative_to(folder)} is not what params.yaml reads: run `tapeline lock`", file=sys.stderr)
+        return int(bool(stages or other))
     stages = engine_lock.write(folder)
     print(f"stale now: {', '.join(stages)}" if stages else f"{engine_lock.LOCK} is current")
+    for path in catalogue.write(folder, Params.sound(folder)[0]):
+        print(f"written: {path.relative_to(folder)}")
     return 0
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
+from tapeline.repository import catalogue as catalogue_file
 from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
 from tapeline.runtime.errors import InputError, RunError
-from tapeline.scaffold import images, table
+from tapeline.scaffold import catalogue, images, table
 from tapeline.scaffold.proposal import Proposal, template, yaml_flow, yaml_lines
 
 STAGES = "dvc.yaml"
@@ -29,12 +30,13 @@ IGNORED = (".tapeline", ".venv", "__pycache__", "*.pyc", ".*.partial")
 
 
 def init(
-    folder: Path, *, data: Path | None = None, flows: bool = False, say: Callable[[str], None] = print
+    folder: Path, *, data: Path | str | None = None, flows: bool = False, say: Callable[[str], None] = print
 ) -> list[Path]:
     """Write what a project needs and lacks, and return the files that are new.
 
-    data: a CSV or Parquet file, or a folder of images, for the first dataset; the irises of Fisher when absent. From
-    outside the folder it is copied to `data/raw/`. flows: a `prefect.yaml` with a nightly run too.
+    data: a CSV or Parquet file, a folder of images, or `tfds:NAME` of the TFDS catalogue, for the first dataset; the
+    irises of Fisher when absent. A file from outside the folder is copied to `data/raw/`. flows: a `prefect.yaml` with
+    a nightly run too.
     Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, or the data cannot be used.
     """
     folder = folder.resolve()
@@ -47,13 +49,7 @@ def init(
         if flows and not (folder / "prefect.yaml").exists():
             texts = _flows(folder, next(iter(Params.sound(folder)[0].pipelines), "NAME"))
     else:
-        place, copied = _placed(folder, data or _iris())
-        proposal = _proposal(copied[0] if copied else place, place.relative_to(folder).as_posix())
-        texts = _texts(folder, proposal)
-        if flows:
-            texts |= _flows(folder, proposal.name)
-        for line in proposal.said:
-            say(line)
+        texts, copied = _new_project(folder, data or _iris(), flows, say)
     if taken := [path for path in texts if path.exists()]:
         raise InputError(f"{taken[0]} exists: rename the data, whose name the files get, or move it away")
     files.make_folder(folder)
@@ -64,8 +60,26 @@ def init(
     new += [*texts, *_beside(folder)]
     if engine_lock.write(folder):
         new.append(folder / engine_lock.LOCK)
+    new += catalogue_file.write(folder, Params.sound(folder)[0])
     schema.write(Project.find(folder))
     return new
+
+
+def _new_project(
+    folder: Path, data: Path | str, flows: bool, say: Callable[[str], None]
+) -> tuple[dict[Path, str], tuple[Path, Path] | None]:
+    """Return the texts of a new project's files, and the source and target of the data if it must be copied."""
+    copied: tuple[Path, Path] | None = None
+    if str(data).startswith(catalogue.SCHEME):
+        with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
+            proposal = catalogue.propose(str(data).removeprefix(catalogue.SCHEME), Path(work))
+    else:
+        place, copied = _placed(folder, Path(data))
+        proposal = _proposal(copied[0] if copied else place, place.relative_to(folder).as_posix())
+    for line in proposal.said:
+        say(line)
+    texts = _texts(folder, proposal) | (_flows(folder, proposal.name) if flows else {})
+    return texts, copied
 
 
 def _is_project(folder: Path) -> bool:

@@ -80,7 +80,7 @@ class Terminal:
         from tapeline.orchestration.reports.page import markdown
 
         try:
-            path = self._folder / f"{report.pipeline}.md"
+            path = self._folder / f"training-{report.pipeline}.md"
             files.write_text(path, markdown(report))
         except OSError as error:
             self.warn(f"the report is not written: {error}")
