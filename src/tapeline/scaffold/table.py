@@ -26,16 +26,7 @@ def propose(path: Path, needs: str) -> Proposal:
     by_case = {name.lower(): name for name in columns}
     split = by_case.get("split") if set(columns.get(by_case.get("split", ""), ())) <= {"train", "val", "test"} else None
     target = next((by_case[name] for name in TARGETS if name in by_case), [*columns][-1])
-    said, inputs = [], []
-    for name, values in columns.items():
-        if name in (target, split):
-            continue
-        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-            said.append(f"column {name!r} is left out: it holds no numbers, or empty cells")
-        elif len(set(values)) == rows and name.lower() in ("id", "index", "key", "row"):
-            said.append(f"column {name!r} is left out: it numbers the rows")
-        else:
-            inputs.append(name)
+    inputs, said = _inputs({name: values for name, values in columns.items() if name not in (target, split)}, rows)
     if not inputs:
         raise InputError(f"{path} has no column of numbers beside {target!r}: text and categories need a builder")
     classes = _are_classes(columns[target])
@@ -58,6 +49,19 @@ def propose(path: Path, needs: str) -> Proposal:
         ),
         tuple(said),
     )
+
+
+def _inputs(columns: dict[str, list[Any]], rows: int) -> tuple[list[str], list[str]]:
+    """Return the columns of numbers to predict from, and a line for each that is left out."""
+    inputs, said = [], []
+    for name, values in columns.items():
+        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+            said.append(f"column {name!r} is left out: it holds no numbers, or empty cells")
+        elif len(set(values)) == rows and name.lower() in ("id", "index", "key", "row"):
+            said.append(f"column {name!r} is left out: it numbers the rows")
+        else:
+            inputs.append(name)
+    return inputs, said
 
 
 def _columns(path: Path) -> tuple[dict[str, list[Any]], int]:

@@ -72,21 +72,25 @@ def sweep(
         name: What the sweep is called. Empty: as the pipeline.
         seed: Of the choice of values.
     """
+    return _ended(
+        pipeline=pipeline,
+        over=over,
+        metric=metric,
+        goal=goal,
+        trials=trials,
+        parallel=parallel,
+        ref=ref,
+        overrides=overrides or {},
+        name=name,
+        seed=seed,
+    )
+
+
+def _ended(**parameters: Any) -> list[Tried] | State[Any]:
+    """Do what the flow is for, and return the trials or its failure."""
     log.drop_repetition()
     try:
-        request = SweepRequest.of(
-            pipeline=pipeline,
-            over=over,
-            metric=metric,
-            goal=goal,
-            trials=trials,
-            parallel=parallel,
-            ref=ref,
-            overrides=overrides or {},
-            name=name,
-            seed=seed,
-        )
-        return search(request, Project.find())
+        return search(SweepRequest.of(**parameters), Project.find())
     except TapelineError as error:
         return Failed(message=str(error), data=error)
 

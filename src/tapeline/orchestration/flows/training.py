@@ -56,18 +56,23 @@ def training(
         retries: How often a stage is tried again that was killed (out of memory). It resumes from its checkpoint.
         timeouts: Seconds that a stage may take, such as {"train": 3600}; without one it may take any time.
     """
+    return _ended(
+        pipeline=pipeline,
+        isolated=isolated,
+        ref=ref,
+        overrides=overrides or {},
+        push=push,
+        registered=registered,
+        retries=retries,
+        timeouts=timeouts or {},
+    )
+
+
+def _ended(**parameters: Any) -> State[Any]:
+    """Do what the flow is for, and return its final state."""
     log.drop_repetition()
     try:
-        request = Request.of(
-            pipeline=pipeline,
-            isolated=isolated,
-            ref=ref,
-            overrides=overrides or {},
-            push=push,
-            registered=registered,
-            retries=retries,
-            timeouts=timeouts or {},
-        )
+        request = Request.of(**parameters)
         project = Project.find()
         hold(project, str(runtime.flow_run.id))
         take_late_runs_along()
