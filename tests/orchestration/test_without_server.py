@@ -147,3 +147,22 @@ def test_of_two_that_serve_the_first_counts_and_nobody_s_address_stays(project):
         assert discovery.server(here) == "http://one/api"
     assert discovery.server(here) == ""
     assert Path(here.shared / discovery.SERVED).exists()
+
+
+@pytest.mark.slow
+def test_a_sweep(project, call):
+    folder = project()
+    who = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    subprocess.run(["git", "branch", "-M", "main"], cwd=folder, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
+    subprocess.run([*who, "commit", "-qm", "what is trained"], cwd=folder, check=True)
+    arguments = ["--min", "distance", "--over", "train.epochs=[6, 7]", "--trials", "2"]
+    done = call(folder, "sweep", "--pipeline", "tiny", *arguments)
+    assert done.returncode == 0, done.stderr
+    head, first, second, *_, heavy = done.stdout.splitlines()
+    assert head.split() == ["rank", "distance", "train.epochs", "gate", "branch"]
+    assert [line.split()[2] for line in (first, second)] in (["7", "6"], ["7", "7"], ["6", "6"])
+    assert "prefect" not in heavy
+    page = (folder / ".tapeline/reports/sweep-tiny.md").read_text()
+    assert page.startswith("# Sweep tiny")
+    assert not (folder / ".tapeline/prefect").exists()

@@ -91,6 +91,8 @@ def _run(options: argparse.Namespace) -> int:
     request, project = _checked(options)
     with blamed(project.shared):
         url = discovery.server(project)
+        if options.tag and not url:
+            teller("training")("note: --tag is of no effect: there is no Prefect server")
         return _shown(options, lambda: _on_server(url, request, options.tag) if url else _here(request, project))
 
 

@@ -1,11 +1,11 @@
 """A run on a Prefect server: a task run per stage, its output as the task's log, progress and report as artifacts."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from prefect import get_run_logger, runtime, task
-from prefect.artifacts import create_markdown_artifact
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
@@ -16,6 +16,10 @@ from tapeline.orchestration.reports.page import markdown
 from tapeline.orchestration.reports.progress_artifact import ProgressArtifact
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
+
+if TYPE_CHECKING:  # Optuna takes a second
+    from tapeline.orchestration.sweeps.request import SweepRequest
+    from tapeline.orchestration.sweeps.study import Tried
 
 
 class PrefectMonitor:
@@ -59,6 +63,17 @@ class PrefectMonitor:
             create_markdown_artifact(markdown(report), key=f"training-{report.pipeline}", description=report.headline())
         except httpx.HTTPError as error:
             get_run_logger().warning(f"the report is not on the server: {error!r}")
+
+    def publish_sweep(self, request: "SweepRequest", ranked: "Sequence[Tried]") -> None:
+        """Leave the ranked table and the page on the server; one that does not answer must not undo the sweep."""
+        from tapeline.orchestration.sweeps.page import headline, page, table
+
+        key = f"sweep-{request.name}"
+        try:
+            create_table_artifact(table(request, ranked), key=f"{key}-table", description="best first")
+            create_markdown_artifact(page(request, ranked), key=key, description=headline(request, ranked))
+        except httpx.HTTPError as error:
+            get_run_logger().warning(f"the sweep's page is not on the server: {error!r}")
 
 
 @task(name="run_stage", task_run_name="{stage}", cache_policy=NO_CACHE)

@@ -3,11 +3,15 @@
 `monitors.terminal` needs no server; `flows.monitor` shows the run on a Prefect server.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
+
+if TYPE_CHECKING:  # Optuna takes a second
+    from tapeline.orchestration.sweeps.request import SweepRequest
+    from tapeline.orchestration.sweeps.study import Tried
 
 RETRY_DELAY = 2.0
 """Seconds until a killed stage is tried again: memory that ran out is free by then."""
@@ -40,7 +44,7 @@ class Monitor(Protocol):
         """Show a warning."""
 
     def bar(self, stage: str) -> Bar:
-        """Return the progress bar of a stage."""
+        """Return a progress bar, named after its stage."""
 
     def run_stage(self, stage: str, attempt: Callable[[], Outcome], *, retries: int) -> None:
         """Call `attempt` until it was not killed, at most `1 + retries` times, in the main thread.
@@ -50,3 +54,6 @@ class Monitor(Protocol):
 
     def publish(self, report: Report) -> None:
         """Show the report. What keeps it from being shown must not fail a training that is done."""
+
+    def publish_sweep(self, request: "SweepRequest", ranked: "Sequence[Tried]") -> None:
+        """Show a sweep's trials, the best first; there is at least one."""

@@ -6,16 +6,20 @@ report = train(request, project, Terminal(project))
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapeline.config.project import Project
 from tapeline.orchestration.monitors.monitor import RETRY_DELAY
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
 from tapeline.runtime import files
+
+if TYPE_CHECKING:  # Optuna takes a second
+    from tapeline.orchestration.sweeps.request import SweepRequest
+    from tapeline.orchestration.sweeps.study import Tried
 
 REPORTS = "reports"
 """Folder in the project's shared state: one page a pipeline, of the last run that ran a stage."""
@@ -79,9 +83,18 @@ class Terminal:
             return
         from tapeline.orchestration.reports.page import markdown
 
+        self._write(f"training-{report.pipeline}", lambda: markdown(report))
+
+    def publish_sweep(self, request: "SweepRequest", ranked: "Sequence[Tried]") -> None:
+        """Write the sweep's page."""
+        from tapeline.orchestration.sweeps.page import page
+
+        self._write(f"sweep-{request.name}", lambda: page(request, ranked))
+
+    def _write(self, name: str, page: Callable[[], str]) -> None:
+        path = self._folder / f"{name}.md"
         try:
-            path = self._folder / f"training-{report.pipeline}.md"
-            files.write_text(path, markdown(report))
+            files.write_text(path, page())
         except OSError as error:
             self.warn(f"the report is not written: {error}")
         else:
