@@ -166,3 +166,11 @@ def test_a_sweep(project, call):
     page = (folder / ".tapeline/reports/sweep-tiny.md").read_text()
     assert page.startswith("# Sweep tiny")
     assert not (folder / ".tapeline/prefect").exists()
+
+
+def test_a_configured_server_that_does_not_answer_is_one_line(project, call):
+    done = call(project(), "run", "--pipeline", "tiny", PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert done.returncode == 1
+    line = "training: Failed to reach API at http://127.0.0.1:9/api/: start that server, or unset PREFECT_API_URL"
+    assert done.stderr.splitlines()[-1] == f"{line} to do without one"
+    assert "Traceback" not in done.stderr

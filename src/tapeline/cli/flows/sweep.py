@@ -71,11 +71,11 @@ def _run(options: argparse.Namespace) -> int:
 
 def _on_server(url: str, request: SweepRequest) -> list[Any]:
     """Run the Prefect flow, and return the trials, the best first."""
-    discovery.use(url)
-    with imports.lasting():
-        from tapeline.orchestration.flows.sweep import sweep
+    with discovery.used(url):
+        with imports.lasting():
+            from tapeline.orchestration.flows.sweep import sweep
 
-    ranked = sweep(**request.model_dump())
+        ranked = sweep(**request.model_dump())
     assert isinstance(ranked, list), "the flow returns its trials, or raises"
     return ranked
 

@@ -98,11 +98,11 @@ def _run(options: argparse.Namespace) -> int:
 
 def _on_server(url: str, request: Request, names: Iterable[str]) -> Report:
     """Run the Prefect flow, and return its report."""
-    discovery.use(url)
-    with imports.lasting():
-        from tapeline.orchestration.flows.training import tagged
+    with discovery.used(url):
+        with imports.lasting():
+            from tapeline.orchestration.flows.training import tagged
 
-    return tagged(request, names)
+        return tagged(request, names)
 
 
 def _here(request: Request, project: Project) -> Report:

@@ -14,12 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tapeline.config.project import Project
+from tapeline.runtime.errors import RunError
 
 API = "PREFECT_API_URL"
 LOOPBACK = "127.0.0.1"
 
 SERVED = Path("prefect") / "served"
 """In the project's shared state: the address of the server that `tapeline serve` uses, locked while it serves."""
+
+UNREACHABLE = "Failed to reach API"
+"""How Prefect's error for a server that does not answer begins."""
 
 MOMENT = 0.2
 """Seconds for which `serving` tries to lock its file: `server` takes the lock for an instant to look at it."""
@@ -28,6 +32,18 @@ MOMENT = 0.2
 def server(project: Project) -> str:
     """Return the API's address: the environment's, that of `tapeline serve` here, or Prefect's own setting; else ""."""
     return os.environ.get(API) or _served(project) or _configured()
+
+
+@contextmanager
+def used(url: str) -> Iterator[None]:
+    """Let Prefect use a server in the block. Raises `RunError` for a server that does not answer."""
+    use(url)
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith(UNREACHABLE):
+            raise
+        raise RunError(f"{error}: start that server, or unset {API} to do without one") from None
 
 
 def use(url: str) -> None:
