@@ -164,5 +164,11 @@ def test_the_flow_s_command(registry, server):
     assert (answer.returncode, answer.stdout) == (0, "20 examples answered by one@v1.0.0: ../command.csv\n"), (
         answer.stderr
     )
+    (registry.folder.parent / "command.csv").unlink()
+    answer = python(registry.folder, *command, "../x.npy", server="")
+    assert (answer.returncode, answer.stdout) == (0, "20 examples answered by one@v1.0.0: ../command.csv\n"), (
+        answer.stderr
+    )
+    assert not (registry.folder / ".tapeline/prefect").exists()
     answer = python(registry.folder, *command, "../z.npy", server=NOWHERE)
     assert (answer.returncode, answer.stderr) == (2, "inference: ../z.npy: no such file\n")

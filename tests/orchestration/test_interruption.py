@@ -1,26 +1,20 @@
-"""A flow that is stopped or killed in the middle, with a server of its own: nothing stays, the next run goes on."""
+"""A run without a server that is stopped or killed in the middle: nothing stays, the next run resumes."""
 
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 from surroundings import started_by
 
-from tapeline.orchestration.connection.server import LocalServer
-
 
 @pytest.fixture
-def waiting(project, with_database, start, until):
+def waiting(project, start, until):
     """A flow whose train stage has begun and waits; its folder and its process."""
     folder = project("waits")
-    with_database(folder)
     with start(folder, "--pipeline", "tiny") as flow:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         yield folder, flow
@@ -38,27 +32,6 @@ def finishes_from_the_checkpoint(folder, run):
     assert "waiting" not in done.stderr
 
 
-def keeps_both_runs_in_its_history(folder):
-    [path] = folder.glob(".tapeline/prefect/*/prefect.db")
-    with closing(sqlite3.connect(path)) as database:
-        mine = "where name like '%@%' order by start_time"
-        states = [state for (state,) in database.execute(f"select state_type || ' ' || name from task_run {mine}")]
-        runs = database.execute(
-            "select state_type from flow_run where flow_id in (select id from flow) order by created"
-        )
-        assert [state for (state,) in runs][-2:] == ["CRASHED", "COMPLETED"]
-        lines = {line for (line,) in database.execute("select message from log")}
-    assert states[-6:] == [
-        "COMPLETED ingest@points",
-        "CRASHED train@tiny",
-        "COMPLETED ingest@points",
-        "COMPLETED train@tiny",
-        "COMPLETED validate@tiny",
-        "COMPLETED export@tiny",
-    ]
-    assert {"checkpoint at step 17", "going on from step 17"} <= lines
-
-
 def held(folder):
     rwlock = folder / ".dvc/tmp/rwlock"
     return json.loads(rwlock.read_text()) if rwlock.exists() else {}
@@ -67,18 +40,17 @@ def held(folder):
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run):
     folder, flow = waiting
-    assert len(processes_below(folder)) == 5, "the flow, its server, the guard, DVC and the stage"
+    assert len(processes_below(folder)) == 4, "the run, the guard, DVC and the stage"
     flow.send_signal(signum)
     _, err = flow.communicate(timeout=120)
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signum, err
     assert "checkpoint at step 17" in err, "what the stage says while it ends is told"
-    assert err.splitlines()[-1] == f"training: stopped by {signum.name}; run again to go on"
+    assert err.splitlines()[-1] == f"training: stopped by {signum.name}; run again to resume"
     assert "Traceback" not in err
     assert not held(folder), "DVC's locks are free"
     if signum == signal.SIGTERM:
         finishes_from_the_checkpoint(folder, run)
-        keeps_both_runs_in_its_history(folder)
 
 
 @pytest.mark.slow
@@ -99,18 +71,6 @@ def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
     finishes_from_the_checkpoint(folder, run)
 
 
-def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
-    """Prefect's client would ask it for minutes."""
-    folder, flow = waiting
-    server = next(child for child in started_by(flow.pid) if "uvicorn" in child.cmdline())
-    server.kill()
-    stderr = flow.communicate(timeout=120)[1]
-    assert flow.returncode == 1
-    assert "training: the temporary Prefect server was killed; run again to go on" in stderr.splitlines()
-    until(lambda: not processes_below(folder), limit=60)
-    finishes_from_the_checkpoint(folder, run)
-
-
 def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     _, flow = waiting
     dvc = running_dvc(flow)
@@ -124,9 +84,8 @@ def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
 
 
 @pytest.mark.slow
-def test_a_killed_dvc_without_another_try_fails_the_flow(project, with_database, start, until, processes_below):
+def test_a_killed_dvc_without_another_try_fails_the_run(project, start, until, processes_below):
     folder = project("waits")
-    with_database(folder)
     with start(folder, "--pipeline", "tiny", "--retries", "0") as flow:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         running_dvc(flow).kill()
@@ -137,36 +96,15 @@ def test_a_killed_dvc_without_another_try_fails_the_flow(project, with_database,
 
 
 @pytest.mark.slow
-def test_a_database_that_was_cut_in_the_making_is_made_anew(project, with_database):
-    folder = project()
-    home = with_database(folder)
-    (home / "made").unlink()
-    (home / "prefect.db").write_bytes(b"cut")
-    with LocalServer(folder / ".tapeline", say=print) as server:
-        answer = httpx.post(f"{server.ready()}/flow_runs/count", json={}, timeout=30, trust_env=False)
-    assert answer.json() == 0
-    assert (home / "made").exists()
-
-
-def test_a_server_that_does_not_start_is_one_line(project, with_database, run):
-    folder = project()
-    home = with_database(folder)
-    (home / "prefect.db").write_bytes(b"not a database" * 1000)
-    done = run(folder, "--pipeline", "tiny")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("training: the temporary Prefect server did not start: ")
-    assert str(home) in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_a_stage_that_dvc_runs_by_hand_is_waited_for(project, server, start, run, until):
+@pytest.mark.parametrize("with_server", [False, True])
+def test_a_stage_that_dvc_runs_by_hand_is_waited_for(project, request, start, until, with_server):
+    more = {"PREFECT_API_URL": request.getfixturevalue("server")} if with_server else {}
     folder = project("waits")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = [sys.executable, "-P", "-m", "dvc", "repro", "-q", "train@tiny"]
     with subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True) as by_hand:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists)
-        with start(folder, "--pipeline", "tiny", PREFECT_API_URL=server) as flow:
+        with start(folder, "--pipeline", "tiny", **more) as flow:
             for line in flow.stderr:
                 if "is busy" in line:
                     os.killpg(by_hand.pid, signal.SIGINT)

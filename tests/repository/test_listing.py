@@ -1,6 +1,10 @@
 """`tapeline list` in a real Git and DVC repository: what is built, what is stale, what is only recorded."""
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 from repositories import RECIPE, Repository
@@ -8,7 +12,7 @@ from repositories import RECIPE, Repository
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.repository.listing import entries
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 
 def states(folder):
@@ -36,4 +40,59 @@ def test_raw_data_that_dvc_overlooks(tmp_path):
     (folder / "data/raw/own.csv.dvc").write_text("outs:\n- path: own.csv\n")
     (folder / ".gitignore").write_text("/data/*\n!/data/raw/\n")
     with pytest.raises(InputError, match=r"data/raw/own\.csv\.dvc is not seen by DVC"):
+        states(folder)
+
+
+def depend_on_parameters(folder):
+    stages = (folder / "dvc.yaml").read_text()
+    parameters = '      params: ["pipelines.${key}.train"]\n'
+    (folder / "dvc.yaml").write_text(stages.replace('      deps: ["data/', f'{parameters}      deps: ["data/'))
+
+
+COUNT = """
+import collections, os, sys
+opened = collections.Counter()
+def hook(event, arguments):
+    if event == "open" and isinstance(arguments[0], str):
+        opened[os.path.basename(arguments[0])] += 1
+sys.addaudithook(hook)
+from tapeline.cli.main import main
+assert main(["list"]) == 0
+print(*(f"{name}={opened[name]}" for name in ("params.yaml", "dvc.yaml", "dvc.lock", "rwlock", "engine.lock")))
+"""
+
+
+def test_how_often_files_are_read_does_not_grow_with_the_pipelines(tmp_path):
+    answers = []
+    for more in (1, 6):
+        repository = Repository(tmp_path / str(more))
+        folder, names = repository.folder, [f"more-{number}" for number in range(more)]
+        with (folder / "params.yaml").open("a") as params:
+            params.writelines(f"  {name}: *one\n" for name in names)
+        depend_on_parameters(folder)
+        repository.dvc("repro", "--quiet", *(f"export@{name}" for name in ("one", *names)))
+        command = [sys.executable, "-c", COUNT]
+        answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert sum("up to date" in line for line in answer) == 1 + more
+        answers.append(answer[-1])
+    assert answers[0] == answers[1]
+    assert "params.yaml=0" not in answers[0]
+
+
+def test_a_parameter_that_has_changed_is_seen(tmp_path):
+    repository = Repository(tmp_path)
+    folder = repository.folder
+    depend_on_parameters(folder)
+    repository.dvc("repro", "--quiet", "export@one")
+    assert states(folder)["one"][1] == "up to date"
+    params = (folder / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(params.replace("epochs: 1", "epochs: 2"))
+    assert states(folder)["one"][1] == "stale: train"
+
+
+def test_a_file_that_another_dvc_writes_is_named(tmp_path):
+    folder = Repository(tmp_path).folder
+    holder = {"pid": os.getppid(), "cmd": "dvc repro"}
+    (folder / ".dvc/tmp/rwlock").write_text(json.dumps({"write": {str(folder / "runs/one.weights"): holder}}))
+    with pytest.raises(RunError, match="is busy, it is being blocked by"):
         states(folder)

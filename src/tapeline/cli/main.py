@@ -11,18 +11,22 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from tapeline.cli import flows, prediction, registry, scaffold, stages, tuning, upkeep
+from tapeline.cli import flows
 from tapeline.cli.terminal import fail
 from tapeline.runtime.disk_errors import disk_error
-from tapeline.runtime.errors import Interrupted, TapelineError
+from tapeline.runtime.errors import InputError, Interrupted, TapelineError
 from tapeline.runtime.interpreter import use_tree_code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        return fail(InputError("the working directory is gone: `cd` into a folder that exists"))
     if argv is None:
-        use_tree_code(Path.cwd(), having="upgrade" if arguments[:1] == ["upgrade"] else "")
+        use_tree_code(here, having="upgrade" if arguments[:1] == ["upgrade"] else "")
     if arguments[:1] and arguments[0] in flows.COMMANDS:
         return flows.call(arguments[0], arguments[1:])
     options = _parser().parse_args(arguments)
@@ -48,6 +52,9 @@ def _drop_output() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    # Imported here: the flow commands, which have parsers of their own, start without NumPy and the registry.
+    from tapeline.cli import prediction, registry, scaffold, stages, tuning, upkeep
+
     parser = argparse.ArgumentParser(
         prog="tapeline",
         description="Custom TensorFlow training loops: fast, exactly resumable, repeatable, promotable.",

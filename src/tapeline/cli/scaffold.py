@@ -1,4 +1,4 @@
-"""`tapeline init`, `doctor` and `schema`: what a project needs before its first run."""
+"""`tapeline init`, `new`, `doctor` and `schema`: what a project needs before its first run."""
 
 import argparse
 from pathlib import Path
@@ -12,16 +12,53 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "folder", metavar="FOLDER", nargs="?", type=Path, default=Path(), help="the folder (this one)"
     )
     starting.add_argument(
-        "--data", metavar="PATH", type=Path, help="a CSV or Parquet file or a folder of images to learn from (irises)"
+        "--data", metavar="PATH", type=Path, help="a CSV or Parquet file, a folder of images, or tfds:NAME (irises)"
     )
     starting.add_argument("--flows", action="store_true", help="a prefect.yaml with a nightly run too")
     starting.set_defaults(command=_init)
+    _add_new(commands)
     what = "show what is missing on this machine and in this repository, and how to get it; status 1 if anything is"
     examining = commands.add_parser("doctor", help=what, description=what)
     examining.set_defaults(command=_doctor)
     what = "write a JSON schema of params.yaml, by which editors complete names and mark errors"
     describing = commands.add_parser("schema", help=what, description=what)
     describing.set_defaults(command=_schema)
+
+
+def _add_new(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    what = "write a recipe to begin with; overwrites nothing"
+    new = commands.add_parser("new", help=what, description=what).add_subparsers(metavar="WHAT", required=True)
+    making = new.add_parser("recipe", help=what, description=what)
+    making.add_argument("name", metavar="NAME", help="of the file, and of the pipeline")
+    making.add_argument(
+        "--like",
+        metavar="KIND",
+        help="table, number, image, text, gan or own-step (what fits the dataset, else table)",
+    )
+    making.add_argument(
+        "--dataset", metavar="NAME", help="add a pipeline to params.yaml that trains it on this dataset"
+    )
+    making.set_defaults(command=_new_recipe)
+
+
+def _new_recipe(options: argparse.Namespace) -> int:
+    from tapeline.config.project import Project
+    from tapeline.runtime.errors import InputError
+    from tapeline.scaffold.recipe import KINDS, new_recipe
+
+    if options.like is not None and options.like not in KINDS:
+        kinds = "; ".join(f"{name} ({kind.what})" for name, kind in KINDS.items())
+        raise InputError(f"--like {options.like!r} is no kind of recipe; there are: {kinds}")
+    project = Project.find()
+    new = new_recipe(project, options.name, like=options.like, dataset=options.dataset, say=print)
+    for path in new:
+        print(f"written: {path.relative_to(project.folder)}")
+    if not new:
+        print("nothing to do: all of it exists")
+    elif options.dataset:
+        name = options.name.replace("_", "-")
+        print(f"next: `dvc repro export@{name}`; for the registry, a line under `artifacts:` in dvc.yaml")
+    return 0
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -5,15 +5,17 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tapeline.cli.call import Call
 from tapeline.cli.terminal import fail, wait
 from tapeline.config import engine_lock
-from tapeline.config.params import Params
+from tapeline.config.params import Params, Pipeline
 from tapeline.config.project import Project
 from tapeline.registry.initial_weights import initial_classes, initial_weights
+from tapeline.repository import catalogue
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
 from tapeline.runtime import files, processes
@@ -97,6 +99,7 @@ def _leave(outcome: Path, interrupted: Interrupted) -> None:
 
 def _ingest(call: Call, report: Report) -> None:
     settings = call.params.dataset(call.name)
+    catalogue.check(call.project.folder, call.name, settings)
     check_source(call.project.folder / settings.needs)
     from tapeline.ingest.stage import ingest
 
@@ -119,13 +122,7 @@ def _train(call: Call, report: Report) -> None:
     from tapeline.train.observers.standard import standard
     from tapeline.train.options import Options, steps
     from tapeline.train.stage import train
-    from tapeline.validate import expected
     from tapeline.validate.stage import check_split
-
-    def expect(rehearsed: "Rehearsed") -> None:  # fail before hours of training, not after
-        expected.check_answers(rehearsed.target, rehearsed.classes, rehearsed.answers)
-        if rehearsed.measured is not None:
-            expected.check_thresholds(pipeline.validate_, rehearsed.target, rehearsed.classes, rehearsed.measured)
 
     recorded = recorded_machine(call.project.folder, call.name)
     if recorded and (other := compare(recorded, machine())).differing:
@@ -150,13 +147,22 @@ def _train(call: Call, report: Report) -> None:
             weights=weights,
             weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
             needs=None if needs.resolve() == data.resolve() else needs,
-            expect=expect,
+            expect=partial(_expect, pipeline),
             observers=standard(report),
             leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
         )
     )
     described = {"machine": machine(), "libraries": library_versions()}
     files.write_json(call.project.folder / "runs" / call.name / "environment.json", described)
+
+
+def _expect(pipeline: Pipeline, rehearsed: "Rehearsed") -> None:
+    """Fail before hours of training, not after, for what validate would refuse."""
+    from tapeline.validate import expected
+
+    expected.check_answers(rehearsed.target, rehearsed.classes, rehearsed.answers)
+    if rehearsed.measured is not None:
+        expected.check_thresholds(pipeline.validate_, rehearsed.target, rehearsed.classes, rehearsed.measured)
 
 
 def _validate(call: Call, report: Report) -> None:

@@ -30,7 +30,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
-    what = "write engine.lock: the code and libraries that stages here run with; says which stages become stale"
+    what = "write engine.lock, the code and libraries of stages here, and the files of TFDS names; says what becomes stale"
     locking = commands.add_parser("lock", help=what, description=what)
     locking.add_argument("--check", action="store_true", help="write nothing; status 1 where the file is not current")
     locking.set_defaults(command=_lock)
@@ -72,13 +72,21 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _lock(options: argparse.Namespace) -> int:
+    from tapeline.repository import catalogue
+
     folder = Project.find().folder
     if options.check:
-        if found := engine_lock.differences(folder):
+        found = engine_lock.differences(folder)
+        if found:
             print(f"{engine_lock.LOCK} is not current: {', '.join(found)}: run `tapeline lock`", file=sys.stderr)
-        return int(bool(found))
+        other = catalogue.changed(folder, Params.sound(folder)[0])
+        for path in other:
+            print(f"{path.relative_to(folder)} is not what params.yaml reads: run `tapeline lock`", file=sys.stderr)
+        return int(bool(found or other))
     stages = engine_lock.write(folder)
     print(f"stale now: {', '.join(stages)}" if stages else f"{engine_lock.LOCK} is current")
+    for path in catalogue.write(folder, Params.sound(folder)[0]):
+        print(f"written: {path.relative_to(folder)}")
     return 0
 
 

@@ -28,7 +28,7 @@ class DatasetSettings(BaseModel):
 
     needs: Needs
     """The stage's DVC dependency: the user's raw file or folder, a builder's file, or the folder with it and its data;
-    otherwise `src/tapeline/ingest`."""
+    for a dataset of the TFDS catalogue a file `.tfds` with its name, which `tapeline lock` writes."""
     validation: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Fraction of `train` moved to `val`, chosen by a hash of each example's key, or of its content without one."""
     columns: Names | None = None

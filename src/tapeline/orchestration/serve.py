@@ -22,8 +22,9 @@ from types import FrameType
 import httpx
 
 from tapeline.config.project import Project
-from tapeline.orchestration.connection.api import API
-from tapeline.orchestration.connection.server import LOOPBACK, LocalServer
+from tapeline.orchestration.connection import discovery
+from tapeline.orchestration.connection.discovery import API, LOOPBACK
+from tapeline.orchestration.connection.server import LocalServer
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.orchestration.stages.child import Child
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
@@ -58,9 +59,7 @@ class Supervisor:
             from prefect.context import refresh_global_settings_context
             from prefect.settings import get_current_settings
 
-            os.environ[API] = get_current_settings().api.url or f"http://{LOOPBACK}:{self._port}/api"
-            for name in ("NO_PROXY", "no_proxy"):
-                os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+            discovery.use(get_current_settings().api.url or f"http://{LOOPBACK}:{self._port}/api")
             refresh_global_settings_context()  # else this process' own calls would start a server for themselves
         if os.environ[API] != f"http://{LOOPBACK}:{self._port}/api" or answers(self._port):
             say(f"using the server at {os.environ[API]}")
@@ -149,6 +148,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") 
             supervisor = Supervisor(project, port=options.port, worker=options.worker, stack=stack)
             try:
                 supervisor.start_server()
+                stack.enter_context(discovery.serving(project, os.environ[API]))
                 supervisor.start_runner()
                 _watch(supervisor, project)
             finally:  # before the stack ends the server: what runs tells it how it ended

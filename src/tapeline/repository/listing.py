@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,44 +43,52 @@ def entries(project: Project, params: Params) -> Iterator[Entry]:
 
     Raises `RunError` with DVC's message if DVC fails, `InputError` for a `.dvc` file that DVC overlooks.
     """
+    states = _states(project, params)
+    for name, pipeline in params.pipelines.items():
+        yield Entry(
+            name=name,
+            idea=idea(project.folder / pipeline.recipe),
+            dataset=pipeline.dataset,
+            network=isinstance(params.datasets[pipeline.dataset], TfdsSource),
+            state=states.get(name, "no DVC project here"),
+        )
+
+
+def _states(project: Project, params: Params) -> dict[str, str]:
+    """Return each pipeline's state; nothing where there is no DVC project."""
     from tapeline.repository.dvc_internals import Dvc, NotDvcRepoError
 
-    with ExitStack() as stack:
-        dvc: Dvc | None = None
-        with in_one_line():
-            try:
-                if (project.folder / "dvc.yaml").exists():
-                    check_files(project.folder)
-                    dvc = stack.enter_context(closing(Dvc(project.folder, wait=True)))
-                    stack.enter_context(dvc.locked())
-            except NotDvcRepoError:
-                dvc = None
-        for name, pipeline in params.pipelines.items():
-            needed = [f"ingest@{pipeline.dataset}", *(f"{stage}@{name}" for stage in STAGES)]
-            with in_one_line():
-                stages = [dvc.stage(project.folder / "dvc.yaml", stage) for stage in needed if dvc]
-                check_dependencies(stages)
-                if dvc:
-                    check_all(dvc, [path for stage in stages for path in stage.dependencies])
-                state = _state(stages) if stages else "no DVC project here"
-            yield Entry(
-                name=name,
-                idea=idea(project.folder / pipeline.recipe),
-                dataset=pipeline.dataset,
-                network=isinstance(params.datasets[pipeline.dataset], TfdsSource),
-                state=state,
-            )
+    file = project.folder / "dvc.yaml"
+    if not file.exists():
+        return {}
+    check_files(project.folder)
+    with in_one_line(), ExitStack() as stack:
+        try:
+            dvc = stack.enter_context(closing(Dvc(project.folder, wait=True)))
+        except NotDvcRepoError:
+            return {}
+        stack.enter_context(dvc.locked())
+        load = cache(dvc.stages_of(file))
+        stages = {
+            name: [load(f"ingest@{pipeline.dataset}"), *(load(f"{stage}@{name}") for stage in STAGES)]
+            for name, pipeline in params.pipelines.items()
+        }
+        everything = list(dict.fromkeys(stage for needed in stages.values() for stage in needed))
+        check_dependencies(everything)
+        check_all(dvc, dict.fromkeys(path for stage in everything for path in stage.dependencies))
+        with dvc.examined(everything):
+            changed = {stage for stage in everything if stage.is_stale()}
+            stale = {stage for stage in changed if stage.is_stale(missing_ok=True)}
+        return {name: _state(needed, changed, stale) for name, needed in stages.items()}
 
 
-def _state(stages: "list[Stage]") -> str:
+def _state(stages: "list[Stage]", changed: "set[Stage]", stale: "set[Stage]") -> str:
     """Return a pipeline's state; recorded outputs that are merely missing do not make it stale."""
-    built = [any(stage.recorded) for stage in stages[1:]]
-    if not any(built):
+    if not any(any(stage.recorded) for stage in stages[1:]):
         return "not built"
-    stale = [stage.name.split("@")[0] for stage in stages if stage.is_stale(missing_ok=True)]
-    if stale:
-        return f"stale: {', '.join(stale)}"
-    return "up to date" if not any(stage.is_stale() for stage in stages) else "recorded, its files are not here"
+    if found := [stage.name.split("@")[0] for stage in stages if stage in stale]:
+        return f"stale: {', '.join(found)}"
+    return "recorded, its files are not here" if changed.intersection(stages) else "up to date"
 
 
 def idea(recipe: Path) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.runtime.errors import InputError
-from tapeline.scaffold.proposal import Proposal, name_of, template
+from tapeline.scaffold.proposal import Proposal, class_name, name_of, template
 
 LARGEST = 64
 """Maximum side in pixels: a first model should train in minutes."""
@@ -37,6 +37,6 @@ def propose(path: Path, needs: str) -> Proposal:
         dataset,
         {"learning_rate": 0.001},
         {"epochs": 20, "batch_size": 32},
-        template("images.py", title="".join(part.capitalize() for part in name.split("-") if part) or "Images"),
+        template("images.py", input="image", target="label", title=class_name(name, "Images")),
         (said,),
     )

@@ -6,39 +6,36 @@ Existing files are never overwritten, and a second call changes nothing. All inp
 written.
 """
 
-import json
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
+from tapeline.repository import catalogue as catalogue_file
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
-from tapeline.scaffold import images, table
-from tapeline.scaffold.proposal import Proposal, template
+from tapeline.scaffold import catalogue, images, table
+from tapeline.scaffold.proposal import Proposal, template, yaml_flow, yaml_lines
 
 STAGES = "dvc.yaml"
-WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
-"""Words that YAML does not read as strings."""
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a folder of its own"
 IGNORED = (".tapeline", ".venv", "__pycache__", "*.pyc", ".*.partial")
 """What DVC must ignore: other runs' worktrees, Python's bytecode, partially written files."""
 
 
 def init(
-    folder: Path, *, data: Path | None = None, flows: bool = False, say: Callable[[str], None] = print
+    folder: Path, *, data: Path | str | None = None, flows: bool = False, say: Callable[[str], None] = print
 ) -> list[Path]:
     """Write what a project needs and lacks, and return the files that are new.
 
-    data: a CSV or Parquet file, or a folder of images, for the first dataset; the irises of Fisher when absent. From
-    outside the folder it is copied to `data/raw/`. flows: a `prefect.yaml` with a nightly run too.
+    data: a CSV or Parquet file, a folder of images, or `tfds:NAME` of the TFDS catalogue, for the first dataset; the
+    irises of Fisher when absent. A file from outside the folder is copied to `data/raw/`. flows: a `prefect.yaml` with
+    a nightly run too.
     Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, or the data cannot be used.
     """
     folder = folder.resolve()
@@ -51,13 +48,7 @@ def init(
         if flows and not (folder / "prefect.yaml").exists():
             texts = _flows(folder, next(iter(Params.sound(folder)[0].pipelines), "NAME"))
     else:
-        place, copied = _placed(folder, data or _iris())
-        proposal = _proposal(copied[0] if copied else place, place.relative_to(folder).as_posix())
-        texts = _texts(folder, proposal)
-        if flows:
-            texts |= _flows(folder, proposal.name)
-        for line in proposal.said:
-            say(line)
+        texts, copied = _new_project(folder, data or _iris(), flows, say)
     if taken := [path for path in texts if path.exists()]:
         raise InputError(f"{taken[0]} exists: rename the data, whose name the files get, or move it away")
     files.make_folder(folder)
@@ -69,8 +60,26 @@ def init(
     if not (folder / engine_lock.LOCK).exists():  # with other code, it is not for `init` to accept that
         engine_lock.write(folder)
         new.append(folder / engine_lock.LOCK)
+    new += catalogue_file.write(folder, Params.sound(folder)[0])
     schema.write(Project.find(folder))
     return new
+
+
+def _new_project(
+    folder: Path, data: Path | str, flows: bool, say: Callable[[str], None]
+) -> tuple[dict[Path, str], tuple[Path, Path] | None]:
+    """Return the texts of a new project's files, and the source and target of the data if it must be copied."""
+    copied: tuple[Path, Path] | None = None
+    if str(data).startswith(catalogue.SCHEME):
+        with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
+            proposal = catalogue.propose(str(data).removeprefix(catalogue.SCHEME), Path(work))
+    else:
+        place, copied = _placed(folder, Path(data))
+        proposal = _proposal(copied[0] if copied else place, place.relative_to(folder).as_posix())
+    for line in proposal.said:
+        say(line)
+    texts = _texts(folder, proposal) | (_flows(folder, proposal.name) if flows else {})
+    return texts, copied
 
 
 def _is_project(folder: Path) -> bool:
@@ -132,10 +141,10 @@ def _texts(folder: Path, proposal: Proposal) -> dict[Path, str]:
         folder / PARAMS: template(
             "params.yaml",
             name=name,
-            dataset=_lines(proposal.dataset, 4),
+            dataset=yaml_lines(proposal.dataset, 4),
             recipe=recipe,
-            params=_flow(proposal.params),
-            train=_flow(proposal.train),
+            params=yaml_flow(proposal.params),
+            train=yaml_flow(proposal.train),
         ),
         folder / STAGES: template(STAGES) + artifact,
         folder / recipe: proposal.recipe,
@@ -148,20 +157,6 @@ def _flows(folder: Path, name: str) -> dict[Path, str]:
         folder / "prefect.yaml": template("prefect.yaml", name=name),
         folder / "flows" / "training.py": template("training.py"),
     }
-
-
-def _lines(values: Mapping[str, Any], indent: int) -> str:
-    return "\n".join(f"{' ' * indent}{key}: {_flow(value)}" for key, value in values.items())
-
-
-def _flow(value: Any) -> str:
-    """Return a value as YAML on one line; strings are quoted only if needed."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./]*", value) and value.lower() not in WORDS
-    return str(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
 def _top(folder: Path) -> Path | None:

@@ -1,11 +1,17 @@
 """What `tapeline init` proposes for given data: an entry under `datasets`, one under `pipelines`, and a recipe."""
 
+import json
+import keyword
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from tapeline.config.params import NAME
+
+WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
+"""Words that YAML does not read as strings."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,31 @@ def name_of(text: str) -> str:
     """Return a name for `params.yaml` from a file or folder name: lower case, digits, inner hyphens."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     return name if NAME.fullmatch(name) else "data"
+
+
+def class_name(name: str, prefix: str) -> str:
+    """Return a Python class name for a name of `params.yaml`; `prefix` is put before one that begins with a digit.
+
+    >>> class_name("old-houses", "Table"), class_name("3d", "Table")
+    ('OldHouses', 'Table3d')
+    """
+    title = "".join(part.capitalize() for part in re.split(r"[-_]", name))
+    return title if title.isidentifier() and not keyword.iskeyword(title) else f"{prefix}{title}"
+
+
+def yaml_lines(values: Mapping[str, Any], indent: int) -> str:
+    """Return a mapping as YAML, one line an entry."""
+    return "\n".join(f"{' ' * indent}{key}: {yaml_flow(value)}" for key, value in values.items())
+
+
+def yaml_flow(value: Any) -> str:
+    """Return a value as YAML on one line; strings are quoted only if needed."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{yaml_flow(key)}: {yaml_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(yaml_flow, value)) + "]"
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./]*", value) and value.lower() not in WORDS
+    return str(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
 def template(file: str, **values: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.runtime.errors import InputError
-from tapeline.scaffold.proposal import Proposal, name_of, template
+from tapeline.scaffold.proposal import Proposal, class_name, name_of, template
 
 ROWS = 10_000
 """Maximum number of rows inspected; ingest checks all of them."""
@@ -26,16 +26,7 @@ def propose(path: Path, needs: str) -> Proposal:
     by_case = {name.lower(): name for name in columns}
     split = by_case.get("split") if set(columns.get(by_case.get("split", ""), ())) <= {"train", "val", "test"} else None
     target = next((by_case[name] for name in TARGETS if name in by_case), [*columns][-1])
-    said, inputs = [], []
-    for name, values in columns.items():
-        if name in (target, split):
-            continue
-        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-            said.append(f"column {name!r} is left out: it holds no numbers, or empty cells")
-        elif len(set(values)) == rows and name.lower() in ("id", "index", "key", "row"):
-            said.append(f"column {name!r} is left out: it numbers the rows")
-        else:
-            inputs.append(name)
+    inputs, said = _inputs({name: values for name, values in columns.items() if name not in (target, split)}, rows)
     if not inputs:
         raise InputError(f"{path} has no column of numbers beside {target!r}: text and categories need a builder")
     classes = _are_classes(columns[target])
@@ -53,9 +44,24 @@ def propose(path: Path, needs: str) -> Proposal:
         dataset,
         {"learning_rate": 0.01, "units": 32},
         {"epochs": 50, "batch_size": 32 if rows >= 200 else 8},
-        template("classifier.py" if classes else "regressor.py", target=feature, title=_class_name(name)),
+        template(
+            "classifier.py" if classes else "regressor.py", input="x", target=feature, title=class_name(name, "Table")
+        ),
         tuple(said),
     )
+
+
+def _inputs(columns: dict[str, list[Any]], rows: int) -> tuple[list[str], list[str]]:
+    """Return the columns of numbers to predict from, and a line for each that is left out."""
+    inputs, said = [], []
+    for name, values in columns.items():
+        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+            said.append(f"column {name!r} is left out: it holds no numbers, or empty cells")
+        elif len(set(values)) == rows and name.lower() in ("id", "index", "key", "row"):
+            said.append(f"column {name!r} is left out: it numbers the rows")
+        else:
+            inputs.append(name)
+    return inputs, said
 
 
 def _columns(path: Path) -> tuple[dict[str, list[Any]], int]:
@@ -90,8 +96,3 @@ def _feature(column: str) -> str:
     """Return a feature name for a column; `x` is reserved for the inputs."""
     name = re.sub(r"\W+", "_", column.lower()).strip("_") or "target"
     return "target" if name == "x" or not name.isidentifier() else name
-
-
-def _class_name(name: str) -> str:
-    title = "".join(part.capitalize() for part in name.split("-"))
-    return title if title.isidentifier() else f"Table{title}"

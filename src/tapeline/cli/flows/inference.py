@@ -4,12 +4,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from tapeline.cli.flows.terminal import status, teller
+from tapeline.cli.flows.terminal import status
 from tapeline.config.project import Project
-from tapeline.orchestration.connection.api import prefect_api
+from tapeline.orchestration.connection import discovery
 from tapeline.prediction import inputs
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names
+from tapeline.runtime import imports
 from tapeline.runtime.disk_errors import blamed
 
 
@@ -35,9 +36,24 @@ def _run(options: argparse.Namespace) -> int:
     project = Project.find()
     Registry.for_model(project, options.model).version(names.parse(options.model))
     inputs.check([Path(file) for file in options.files])
-    with prefect_api(project, say=teller("inference")) as connect, blamed(project.shared):
-        from tapeline.orchestration.flows.inference import inference
-
-        connect()
-        print(inference(options.model, options.files, options.out, options.batch_size))
+    with blamed(project.shared):
+        url = discovery.server(project)
+        print(_on_server(url, options) if url else _here(project, options))
     return 0
+
+
+def _on_server(url: str, options: argparse.Namespace) -> str:
+    """Run the Prefect flow, and return what was done."""
+    with discovery.used(url):
+        with imports.lasting():
+            from tapeline.orchestration.flows.inference import inference
+
+        return inference(options.model, options.files, options.out, options.batch_size)
+
+
+def _here(project: Project, options: argparse.Namespace) -> str:
+    """Do what the flow does, without Prefect."""
+    from tapeline.orchestration.monitors.terminal import Terminal
+    from tapeline.orchestration.runs.inference import answer
+
+    return answer(options.model, options.files, options.out, options.batch_size, Terminal(project))

@@ -2,13 +2,15 @@
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
-from tapeline.cli.flows.terminal import status, teller
+from tapeline.cli.flows.terminal import status
 from tapeline.cli.flows.training import pairs
 from tapeline.config.project import Project
-from tapeline.orchestration.connection.api import prefect_api
+from tapeline.orchestration.connection import discovery
 from tapeline.orchestration.sweeps.request import SweepRequest
 from tapeline.repository.git import Git
+from tapeline.runtime import imports
 from tapeline.runtime.disk_errors import blamed
 
 
@@ -58,11 +60,30 @@ def _run(options: argparse.Namespace) -> int:
     project = Project.find()
     git = Git(project.folder)
     git.commit_of(request.ref or git.main_branch())
-    with prefect_api(project, say=teller("sweep")) as connect, blamed(project.shared):
-        from tapeline.orchestration.flows.sweep import sweep
+    url = discovery.server(project)
+    with blamed(project.shared):
+        ranked = _on_server(url, request) if url else _here(request, project)
         from tapeline.orchestration.sweeps.page import summary
 
-        connect()
-        ranked = sweep(**request.model_dump())
         print(summary(request, ranked))
     return 0
+
+
+def _on_server(url: str, request: SweepRequest) -> list[Any]:
+    """Run the Prefect flow, and return the trials, the best first."""
+    with discovery.used(url):
+        with imports.lasting():
+            from tapeline.orchestration.flows.sweep import sweep
+
+        ranked = sweep(**request.model_dump())
+    assert isinstance(ranked, list), "the flow returns its trials, or raises"
+    return ranked
+
+
+def _here(request: SweepRequest, project: Project) -> list[Any]:
+    """Do what the flow does, without Prefect."""
+    with imports.lasting():
+        from tapeline.orchestration.monitors.terminal import Terminal
+        from tapeline.orchestration.runs.sweep import search
+
+    return search(request, project, Terminal(project))

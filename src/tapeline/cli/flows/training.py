@@ -1,4 +1,4 @@
-"""The command line of the training flow. Prefect is imported only after all checks."""
+"""The command line of the training flow. Prefect is imported after all checks, and only where there is a server."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
@@ -7,10 +7,12 @@ from typing import Any
 
 from tapeline.cli.flows.terminal import status, teller
 from tapeline.config.project import Project
-from tapeline.orchestration.connection.api import prefect_api
+from tapeline.orchestration.connection import discovery
+from tapeline.orchestration.reports.other_machine import advice
+from tapeline.orchestration.reports.summary import PipelineFailed, Report, as_json, summary
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages.pipeline import checked
-from tapeline.runtime import files
+from tapeline.runtime import files, imports
 from tapeline.runtime.disk_errors import blamed
 from tapeline.runtime.errors import InputError
 
@@ -23,12 +25,6 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline run") ->
     """
     options = _parser(program).parse_args(argv)
     return status("training", lambda: _run(options))
-
-
-def _run(options: argparse.Namespace) -> int:
-    request, project = _checked(options)
-    with prefect_api(project, say=teller("training")) as connect, blamed(project.shared):
-        return _train(request, connect, options)
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
@@ -91,21 +87,44 @@ def _value(text: str) -> Any:
         raise InputError(f"{text!r} is no value as params.yaml could have it: {error}") from None
 
 
-def _train(request: Request, connect: Callable[[], None], options: argparse.Namespace) -> int:
-    from tapeline.orchestration.flows.training import tagged
-    from tapeline.orchestration.reports.other_machine import advice
-    from tapeline.orchestration.reports.summary import PipelineFailed, as_json, summary
+def _run(options: argparse.Namespace) -> int:
+    request, project = _checked(options)
+    with blamed(project.shared):
+        url = discovery.server(project)
+        if options.tag and not url:
+            teller("training")("note: --tag is of no effect: there is no Prefect server")
+        return _shown(options, lambda: _on_server(url, request, options.tag) if url else _here(request, project))
 
-    connect()
+
+def _on_server(url: str, request: Request, names: Iterable[str]) -> Report:
+    """Run the Prefect flow, and return its report."""
+    with discovery.used(url):
+        with imports.lasting():
+            from tapeline.orchestration.flows.training import tagged
+
+        return tagged(request, names)
+
+
+def _here(request: Request, project: Project) -> Report:
+    """Do what the flow does, without Prefect."""
+    with imports.lasting():
+        from tapeline.orchestration.monitors.terminal import Terminal
+        from tapeline.orchestration.runs.training import train
+
+    return train(request, project, Terminal(project))
+
+
+def _shown(options: argparse.Namespace, run: Callable[[], Report]) -> int:
+    """Print the report of a run, and return the exit status."""
     failure = None
     try:
-        report = tagged(request, options.tag)
+        report = run()
     except PipelineFailed as failed:
         failure, report = failed, failed.report
     if options.report:
         files.write_json(options.report, as_json(report))
     print(summary(report), flush=True)
-    if not request.isolated and (told := advice(report.project, report.pipeline)):
+    if not options.isolated and (told := advice(report.project, report.pipeline)):
         print(told, flush=True)
     if failure:
         teller("training")(f"{failure.stage}: {failure}")

@@ -1,58 +1,52 @@
-"""Connect a flow to a Prefect server: the configured one, else a temporary one.
+"""Connect a flow to a Prefect server: the configured one or that of `tapeline serve`, else a temporary one.
 
 with prefect_api(project, say=print) as connect:
-    from tapeline.orchestration.flows.training import training     # while the server starts
+    from tapeline.orchestration.flows.promotion import promotion     # while the server starts
     connect()                               # whatever was imported until here stays
-    training("digits")
+    promotion("digits", "prod")
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from tapeline.config.project import Project
-from tapeline.orchestration.connection import log
-from tapeline.orchestration.connection.server import LOOPBACK, LocalServer
+from tapeline.orchestration.connection import discovery, log
+from tapeline.orchestration.connection.server import LocalServer
 from tapeline.runtime import imports
-
-API = "PREFECT_API_URL"
 
 
 @contextmanager
 def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """Yield a function that connects Prefect to a server, and stop the server afterwards if it is a temporary one.
 
-    A server can be configured in the environment, a profile or one of Prefect's files, and only Prefect can read
-    all of these. So unless the environment names a server, a temporary one is started before Prefect is asked.
     The function raises `RunError` if the server did not start.
     """
     with ExitStack() as importing:
         importing.enter_context(imports.lasting())
-        if os.environ.get(API):
+        if url := discovery.server(project):
+            discovery.use(url)
             yield importing.close
             return
         with LocalServer(project.shared, say=say) as server:
+            connected = False
 
             def connect() -> None:
+                nonlocal connected
                 importing.close()
-                _connect(server)
+                _connect(server.ready())
+                connected = True
 
             try:
                 yield connect
             finally:
-                if os.environ.get(API):
+                if connected:
                     _send_the_rest()
 
 
-def _connect(server: LocalServer) -> None:
+def _connect(url: str) -> None:
     from prefect.context import refresh_global_settings_context
-    from prefect.settings import get_current_settings
 
-    if get_current_settings().api.url:
-        return
-    os.environ[API] = server.ready()
-    for name in ("NO_PROXY", "no_proxy"):
-        os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+    discovery.use(url)
     log.drop_address()
     log.drop_remaining()
     refresh_global_settings_context()

@@ -27,12 +27,11 @@ from pathlib import Path
 from types import TracebackType
 
 from tapeline.orchestration.connection import application
+from tapeline.orchestration.connection.discovery import LOOPBACK
 from tapeline.orchestration.stages.child import Child
 from tapeline.runtime import processes
 from tapeline.runtime.disk_errors import check_writable
 from tapeline.runtime.errors import RunError
-
-LOOPBACK = "127.0.0.1"
 
 CODE = str(Path(__file__).resolve().parents[3])
 """Where this package is imported from."""
@@ -108,7 +107,7 @@ class LocalServer:
         """
         while not self._leaving.wait(0.5):
             if self._child.returncode is not None:
-                self._say("the temporary Prefect server was killed; run again to go on")
+                self._say("the temporary Prefect server was killed; run again to resume")
                 os._exit(1)
 
     def _start(self) -> Child:

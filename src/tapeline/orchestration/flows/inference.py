@@ -3,18 +3,12 @@
 tapeline infer --model 'digits#prod' --out answers.csv images.npy
 """
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-from prefect import flow, get_run_logger, task
+from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
+from tapeline.orchestration.flows.monitor import PrefectMonitor
+from tapeline.orchestration.runs.inference import answer
 from tapeline.orchestration.schedules.liveness import begin
-from tapeline.runtime import processes
-from tapeline.runtime.errors import InputError, RunError
-from tapeline.runtime.interpreter import with_this_code
 
 begin()
 
@@ -33,18 +27,7 @@ def inference(model: str, files: list[str], out: str, batch_size: int = 256) -> 
 @task(cache_policy=NO_CACHE)
 def answered(model: str, files: list[str], out: str, batch_size: int) -> str:
     """Run `tapeline predict`, which dies with this process."""
-    leash = [sys.executable, "-I", str(Path(processes.__file__)), "9", str(os.getpid())]
-    command = [sys.executable, "-P", "-m", "tapeline", "predict", f"--batch-size={batch_size}", f"--out={out}"]
-    environment = {**os.environ, **with_this_code()}
-    answer = subprocess.run(
-        [*leash, *command, "--", model, *files], capture_output=True, text=True, env=environment, check=False
-    )
-    if answer.returncode:
-        line = (answer.stderr.strip().splitlines() or ["it said nothing"])[-1].removeprefix("tapeline: ")
-        raise (InputError if answer.returncode == 2 else RunError)(line)
-    logger = get_run_logger()
-    for line in answer.stderr.splitlines():
-        if line.startswith("note: "):
-            logger.warning(line)
-    logger.info(answer.stdout.strip())
-    return answer.stdout.strip()
+    monitor = PrefectMonitor()
+    said = answer(model, files, out, batch_size, monitor)
+    monitor.say(said)
+    return said

@@ -1,0 +1,121 @@
+"""Find the Prefect server that runs are shown on, without importing Prefect where there is none.
+
+server(project)              # "http://127.0.0.1:4200/api", or "" if runs are to do without
+with serving(project, url):  # `tapeline serve`: the project's runs are shown on its server from now on
+    ...
+"""
+
+import fcntl
+import os
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tapeline.config.project import Project
+from tapeline.runtime.errors import RunError
+
+API = "PREFECT_API_URL"
+LOOPBACK = "127.0.0.1"
+
+SERVED = Path("prefect") / "served"
+"""In the project's shared state: the address of the server that `tapeline serve` uses, locked while it serves."""
+
+UNREACHABLE = "Failed to reach API"
+"""How Prefect's error for a server that does not answer begins."""
+
+MOMENT = 0.2
+"""Seconds for which `serving` tries to lock its file: `server` takes the lock for an instant to look at it."""
+
+
+def server(project: Project) -> str:
+    """Return the API's address: the environment's, that of `tapeline serve` here, or Prefect's own setting; else ""."""
+    return os.environ.get(API) or _served(project) or _configured()
+
+
+@contextmanager
+def used(url: str) -> Iterator[None]:
+    """Let Prefect use a server in the block. Raises `RunError` for a server that does not answer."""
+    use(url)
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith(UNREACHABLE):
+            raise
+        raise RunError(f"{error}: start that server, or unset {API} to do without one") from None
+
+
+def use(url: str) -> None:
+    """Let Prefect, which must not be imported yet, use a server; a proxy is not asked for the loopback address."""
+    os.environ[API] = url
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+
+
+@contextmanager
+def serving(project: Project, url: str) -> Iterator[None]:
+    """Announce a server to the project's runs; the kernel ends this with the process. The first of several counts."""
+    path = project.shared / SERVED
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
+        end = time.monotonic() + MOMENT
+        while not (locked := _locked(file.fileno(), fcntl.LOCK_EX)) and time.monotonic() < end:
+            time.sleep(MOMENT / 20)
+        if locked:
+            file.truncate(0)
+            file.write(url)
+            file.flush()
+        yield
+
+
+def _served(project: Project) -> str:
+    try:
+        with (project.shared / SERVED).open(encoding="utf-8") as file:
+            return "" if _locked(file.fileno(), fcntl.LOCK_SH) else file.read().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _configured() -> str:
+    """Return the address in Prefect's own files. Only Prefect can read them all: it is asked if one may have one."""
+    if not any(_mentions_server(path) for path in _files()):
+        return ""
+    from prefect.settings import get_current_settings
+
+    return get_current_settings().api.url or ""
+
+
+def _files() -> Iterator[Path]:
+    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+    yield Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml").expanduser()
+    yield from (Path(".env"), Path("prefect.toml"), Path("pyproject.toml"))
+
+
+def _mentions_server(path: Path) -> bool:
+    """Return whether one of Prefect's files may name a server: a profile counts if it is the active one."""
+    if os.environ.get("PREFECT_PROFILE"):
+        return True
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if path.name == ".env":
+            return API in text.upper()
+        content = tomllib.loads(text)
+    except FileNotFoundError:
+        return False
+    except (OSError, tomllib.TOMLDecodeError):
+        return True  # Prefect says what is wrong with it
+    if path.name == "pyproject.toml":
+        return "prefect" in content.get("tool", {})
+    if path.name == "prefect.toml":
+        return True
+    active = content.get("profiles", {}).get(content.get("active", ""), {})
+    return API in active

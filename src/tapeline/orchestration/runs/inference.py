@@ -1,0 +1,32 @@
+"""Answer files with a model of the registry, in a child that has TensorFlow; the caller has it not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tapeline.orchestration.monitors.monitor import Monitor
+from tapeline.runtime import processes
+from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.interpreter import with_this_code
+
+
+def answer(model: str, files: list[str], out: str, batch_size: int, monitor: Monitor) -> str:
+    """Run `tapeline predict`, which dies with this process, and return what was done.
+
+    Raises `InputError` for what does not fit the model, `RunError` for what fails on the way; `out` is then left as it
+    was.
+    """
+    leash = [sys.executable, "-I", str(Path(processes.__file__)), "9", str(os.getpid())]
+    command = [sys.executable, "-P", "-m", "tapeline", "predict", f"--batch-size={batch_size}", f"--out={out}"]
+    environment = {**os.environ, **with_this_code()}
+    done = subprocess.run(
+        [*leash, *command, "--", model, *files], capture_output=True, text=True, env=environment, check=False
+    )
+    if done.returncode:
+        line = (done.stderr.strip().splitlines() or ["it said nothing"])[-1].removeprefix("tapeline: ")
+        raise (InputError if done.returncode == InputError.status else RunError)(line)
+    for line in done.stderr.splitlines():
+        if line.startswith("note: "):
+            monitor.warn(line)
+    return done.stdout.strip()

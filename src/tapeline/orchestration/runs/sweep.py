@@ -1,0 +1,114 @@
+"""Search over a pipeline's parameters: each trial is an isolated run in a process of its own, several at once.
+
+    ranked = search(request, project, Terminal(project))
+
+Every trial trains the same commit. Validation chooses; the tested split is left for the winner's own figure. Called
+again after a kill, a sweep continues: ended trials are not run again, one that did not end resumes from its checkpoint.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from tapeline.config.project import Project
+from tapeline.orchestration.isolation.isolated_run import check
+from tapeline.orchestration.isolation.measured import measured
+from tapeline.orchestration.isolation.overrides import override
+from tapeline.orchestration.isolation.worktree import worktree
+from tapeline.orchestration.monitors.monitor import Monitor
+from tapeline.orchestration.stages.child import end_all
+from tapeline.orchestration.sweeps.page import words
+from tapeline.orchestration.sweeps.request import SweepRequest, corners
+from tapeline.orchestration.sweeps.study import Study, Tried, study
+from tapeline.orchestration.sweeps.trial import Trial, check_metric, start, value
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError, RunError
+
+POLL = 0.5
+"""Seconds between two looks at the trials that run."""
+
+IN_VAIN = 3
+"""How many more trials may fail than succeed until the sweep ends."""
+
+
+def search(request: SweepRequest, project: Project, monitor: Monitor) -> list[Tried]:
+    """Go through the trials that are missing, and return all, the best first."""
+    git = Git(project.folder)
+    commit = git.commit_of(request.ref or git.main_branch())
+    with study(project, request, commit, say=monitor.say) as found:
+        _check_space(request, project, found.commit, monitor.say, begun=bool(found.ranked()))
+        try:
+            _run_trials(request, found, project, monitor)
+        finally:
+            if found.ranked():
+                monitor.publish_sweep(request, found.ranked())
+        return found.ranked()
+
+
+def _check_space(
+    request: SweepRequest, project: Project, commit: str, say: Callable[[str], None], *, begun: bool
+) -> None:
+    """Check every bound and every choice with the commit's own code, and that the metric is measured at all.
+
+    begun: whether a trial has come to a value, which knows the metric. Raises `InputError`.
+    """
+    with worktree(project, commit, name=f"check-{request.name}-{os.getpid()}", say=say) as tree:
+        asked = corners(request.over)
+        for values in asked:
+            override(tree.project.folder, request.pipeline, {**request.overrides, **values})
+            check(tree.project, request.pipeline)
+        kinds = {(values.get("recipe"), values.get("dataset")): values for values in asked}
+        for values in kinds.values() if not begun else ():
+            override(tree.project.folder, request.pipeline, {**request.overrides, **values})
+            names = measured(tree.project, request.pipeline, say=say)
+            if names is not None:
+                check_metric(request.metric, request.pipeline, names)
+
+
+def _run_trials(request: SweepRequest, found: Study, project: Project, monitor: Monitor) -> None:
+    """Run trials until there are enough. Raises `RunError` when more fail than succeed."""
+    bar = monitor.bar(f"sweep-{request.name}-progress")
+    running: list[Trial] = []
+    failures = 0
+    with ExitStack() as stack:
+        stack.callback(lambda: end_all([trial.child for trial in running], signal.SIGTERM))
+        while running or len(found.ranked()) < request.trials:
+            while len(running) < min(request.parallel, request.trials - len(found.ranked())):
+                trial = start(request, found.commit, found.ask(), folder=found.folder, checkout=project.folder)
+                running.append(trial)
+                monitor.say(f"trial {trial.trial.number}: {words(trial.trial.params)}")
+            time.sleep(POLL)
+            for trial in [trial for trial in running if trial.done]:
+                running.remove(trial)
+                failures += not _settled(trial, found, request, monitor)
+                bar.follow(_progress(request, found))
+                if failures >= IN_VAIN + len(found.ranked()):
+                    raise RunError(f"{failures} trials have failed; the last: {trial.last_words()}")
+
+
+def _settled(trial: Trial, found: Study, request: SweepRequest, monitor: Monitor) -> bool:
+    """Record what came of a trial; return whether it came to a value. Raises `InputError` for an unknown metric."""
+    number, result = trial.trial.number, trial.result()
+    if not result or not result["metrics"]:
+        found.failed(trial.trial)
+        monitor.warn(f"trial {number} failed: {trial.last_words()}")
+        return False
+    try:
+        figure = value(result, request.metric)
+    except InputError:
+        found.failed(trial.trial)
+        raise
+    branch = result["branch"] or result["nothing_new"] or ""
+    found.tell(trial.trial, value=figure, branch=branch, gate=result["verdict"] or "")
+    monitor.say(f"trial {number}: {request.metric} {figure:.6g}  {branch or result['verdict']}")
+    return True
+
+
+def _progress(request: SweepRequest, found: Study) -> dict[str, Any]:
+    """Return how far the sweep is, as a stage would tell it."""
+    ranked = found.ranked()
+    best = {f"best {request.metric}": ranked[0].value} if ranked else {}
+    return {"event": "progress", "done": len(ranked), "total": request.trials, "unit": "trials", "metrics": best}

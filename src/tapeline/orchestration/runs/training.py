@@ -1,0 +1,119 @@
+"""Bring a pipeline up to date stage by stage: in place, or as an isolated run.
+
+    report = train(request, project, Terminal(project))
+
+DVC decides what is stale and is the only cache. A stage that is not starts no process; one that is runs as
+`dvc repro` would run it, so that both leave the same bytes and the same `dvc.lock`. A stage that fails ends the run
+with its own last line; one that was killed is tried again and resumes from its checkpoint.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from tapeline.config.project import Project
+from tapeline.orchestration.isolation.isolated_run import isolated
+from tapeline.orchestration.monitors.monitor import Monitor
+from tapeline.orchestration.reports.comparison import compared
+from tapeline.orchestration.reports.summary import Report, StageResult
+from tapeline.orchestration.request import Request
+from tapeline.orchestration.stages.dvc_stage import DvcProject, DvcStage
+from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
+from tapeline.orchestration.stages.outcome import Outcome
+from tapeline.orchestration.stages.pipeline import checked
+from tapeline.repository.repair import repair
+from tapeline.runtime.errors import RunError
+
+
+def train(request: Request, project: Project, monitor: Monitor) -> Report:
+    """Bring the request's pipeline up to date, and return the report.
+
+    Raises `PipelineFailed` if a stage failed, another `TapelineError` for what kept the stages from running.
+    """
+    return _train_isolated(request, project, monitor) if request.isolated else _train_in_place(request, monitor)
+
+
+def _train_in_place(request: Request, monitor: Monitor) -> Report:
+    """Bring the checkout up to date as it stands."""
+    report = Report(request.pipeline, checked(request.pipeline), request)
+    _run_stages(request, report, monitor)
+    _publish(report, monitor)
+    report.check()
+    return report
+
+
+def _train_isolated(request: Request, project: Project, monitor: Monitor) -> Report:
+    """Train a ref in a worktree and commit the result, unless a finished run has made the same."""
+    with isolated(request, project, flow_run=monitor.run, say=monitor.say) as run:
+        report = Report(request.pipeline, run.project, request, finished=run.finished)
+        if run.finished:
+            report.keep()
+            run.push()
+            report.version = run.register()
+            return report
+        _run_stages(request, report, monitor)
+        try:
+            if report.ok:
+                report.branch = run.commit()
+                run.push()
+                report.version = run.register()
+        finally:
+            _publish(report, monitor)
+        report.check()
+        return report
+
+
+def _run_stages(request: Request, report: Report, monitor: Monitor) -> None:
+    """Bring the report's project up to date stage by stage, until one fails."""
+    _repair(report.project, monitor)
+    try:
+        with closing(DvcProject(report.project.folder)) as dvc:
+            for stage in when_free(lambda: dvc.upstream(f"export@{request.pipeline}"), say=monitor.say):
+                attempt = _attempt(stage, dvc, request, report, monitor)
+                monitor.run_stage(stage.name, attempt, retries=request.retries)
+                if not report.stages[stage.name].outcome.ok:
+                    break
+            report.compared = compared(report.project, request.pipeline, dvc.cache)
+    finally:  # a DVC that was ended while it wrote: one by hand must find everything whole
+        try:
+            _repair(report.project, monitor)
+        except RunError as error:
+            monitor.warn(f"not checked for damage: {error}")
+
+
+def _attempt(
+    stage: DvcStage, dvc: DvcProject, request: Request, report: Report, monitor: Monitor
+) -> Callable[[], Outcome]:
+    """Return a function that brings one stage up to date, writes the result into the report and returns it."""
+    kind = stage.name.partition("@")[0]
+    timeout = request.timeouts.get(kind)  # type: ignore[call-overload]  # any name may be asked
+
+    def attempt() -> Outcome:
+        started = time.monotonic()
+        before = report.stages.get(stage.name)
+        number = before.attempts + 1 if before else 1
+        if number > 1:
+            monitor.say(f"attempt {number} of {request.retries + 1}")
+            _repair(report.project, monitor)
+        bar = monitor.bar(stage.name)
+        outcome = bring_up_to_date(dvc, stage, say=monitor.say, follow=bar.follow, timeout=timeout)
+        if outcome.ok:
+            bar.complete()
+        else:
+            bar.show()
+        seconds = time.monotonic() - started + (before.seconds if before else 0)
+        report.stages[stage.name] = StageResult(outcome, seconds, number)
+        return outcome
+
+    return attempt
+
+
+def _repair(project: Project, monitor: Monitor) -> None:
+    """Repair what a killed DVC left, and say so."""
+    for repaired in repair(project):
+        monitor.warn(repaired)
+
+
+def _publish(report: Report, monitor: Monitor) -> None:
+    report.keep()
+    monitor.publish(report)

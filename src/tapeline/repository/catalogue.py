@@ -1,0 +1,63 @@
+"""The file that a dataset of the TFDS catalogue `needs`: its name and version in one line, for DVC to depend on.
+
+    datasets:
+      mnist: {source: tfds, needs: data/raw/mnist.tfds, name: "mnist:3.0.1"}
+
+`params.yaml` says what is read, and `tapeline lock` writes the file accordingly. It is committed.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tapeline.config.ingest import IngestSettings, TfdsSource
+from tapeline.config.params import Params
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+SUFFIX = ".tfds"
+
+
+def write(folder: Path, params: Params) -> list[Path]:
+    """Write the files of all datasets of the catalogue, and return those that were missing or had another name."""
+    other = list(_other(folder, params))
+    for path, text in other:
+        files.write_text(path, text)
+    return [path for path, _ in other]
+
+
+def changed(folder: Path, params: Params) -> list[Path]:
+    """Return the files that `write` would write."""
+    return [path for path, _ in _other(folder, params)]
+
+
+def check(folder: Path, name: str, settings: IngestSettings) -> None:
+    """Raise `InputError` if a dataset's file is missing, or names another dataset than `params.yaml`."""
+    if (found := _file(folder, settings)) is None:
+        return
+    path, text = found
+    if (has := _content(path)) != text:
+        state = "does not exist" if has is None else f"has {has.strip()!r}"
+        raise InputError(f"{path.relative_to(folder)} {state}, datasets.{name} reads {text.strip()}: `tapeline lock`")
+
+
+def _other(folder: Path, params: Params) -> Iterator[tuple[Path, str]]:
+    for settings in params.datasets.values():
+        if (found := _file(folder, settings)) and _content(found[0]) != found[1]:
+            yield found
+
+
+def _file(folder: Path, settings: IngestSettings) -> tuple[Path, str] | None:
+    """Return a dataset's file inside the project and its content; None for one that needs something else."""
+    if not isinstance(settings, TfdsSource) or not settings.needs.endswith(SUFFIX):
+        return None
+    path = folder / settings.needs
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InputError(f"needs is {settings.needs}: a file with a catalogue's name is inside the project")
+    return path, f"{settings.name}\n"
+
+
+def _content(path: Path) -> str | None:
+    try:
+        return files.read_bytes(path).decode(errors="replace")
+    except FileNotFoundError:
+        return None

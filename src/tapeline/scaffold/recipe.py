@@ -1,0 +1,192 @@
+"""`tapeline new recipe`: one file, and the pipeline that trains it where a dataset is given.
+
+    new_recipe(project, "pets", like="image", dataset="photos", say=print)
+
+Nothing that exists is overwritten, and a second call changes nothing. All input is checked before anything is written.
+"""
+
+import keyword
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tapeline.config.ingest import ImageFolderSource, IngestSettings, TableSource
+from tapeline.config.params import NAME, Params
+from tapeline.config.project import PARAMS, Project
+from tapeline.parsing import json_text
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+from tapeline.scaffold.pipeline_entry import added
+from tapeline.scaffold.proposal import class_name, template, yaml_flow
+
+FOLDER = "recipes"
+LONGEST = 64
+DEVICES = ("con", "prn", "aux", "nul")
+"""Names that cannot be a file's on Windows."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A template, the features that it learns from where no dataset says better, and first settings."""
+
+    file: str
+    params: dict[str, Any]
+    train: dict[str, Any]
+    what: str
+    input: str = "x"
+    target: str | None = "label"
+
+
+TRAIN = {"epochs": 20, "batch_size": 32}
+KINDS = {
+    "table": Kind("classifier.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "classes by columns of numbers"),
+    "number": Kind(
+        "regressor.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "a number by columns of numbers", target="y"
+    ),
+    "image": Kind("images.py", {"learning_rate": 0.001}, TRAIN, "classes of images", input="image"),
+    "text": Kind("text.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "classes of texts as codes", input="text"),
+    "gan": Kind(
+        "gan.py",
+        {"learning_rate": 0.0002, "latent": 64, "units": 128},
+        TRAIN,
+        "images from noise, with two models and two optimizers",
+        input="image",
+        target=None,
+    ),
+    "own-step": Kind(
+        "own_step.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "as `table`, with the training step written out"
+    ),
+}
+
+
+def new_recipe(
+    project: Project, name: str, *, like: str | None = None, dataset: str | None = None, say: Callable[[str], None]
+) -> list[Path]:
+    """Write the recipe `name`, and return the files that are new or changed.
+
+    like: one of `KINDS`; by default what fits the dataset, else `table`. dataset: add a pipeline to `params.yaml` that
+    trains the recipe on it; otherwise `say` gets the lines to add. Raises `InputError`, and then nothing is written.
+    """
+    _check_name(name)
+    params, _ = Params.sound(project.folder)
+    source = params.dataset(dataset) if dataset is not None else None
+    kind = KINDS[like or _fitting(source)]
+    columns, target = _features(project, dataset, source, kind)
+    file = _place(project.folder, params, name)
+    values = {"title": class_name(name, "Recipe"), "input": columns, **({"target": target} if target else {})}
+    texts = {file: template(kind.file, **values)}
+    pipeline, recipe = name.replace("_", "-"), file.relative_to(project.folder).as_posix()
+    entry = _entry(dataset or "NAME", recipe, kind)
+    if dataset is not None:
+        texts[project.folder / PARAMS] = added(project.folder / PARAMS, pipeline, entry)
+    new = [path for path, text in texts.items() if _differs(path, text, project.folder)]
+    for path in new:
+        files.write_text(path, texts[path])
+    if dataset is None:
+        say(f"add to `pipelines:` in {PARAMS}:\n  {pipeline}:\n{_indented(entry)}")
+    return new
+
+
+def _check_name(name: str) -> None:
+    """Raise `InputError` unless `name` is a pipeline's name, a file's on every system, and no word of Python's."""
+    stem = name.replace("-", "_")
+    fits = re.fullmatch(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", name) and NAME.fullmatch(name.replace("_", "-"))
+    if not fits or len(name) > LONGEST:
+        raise InputError(f"{name!r} is no name for a recipe: lower case, digits and inner hyphens, up to {LONGEST}")
+    if keyword.iskeyword(stem) or stem in DEVICES:
+        raise InputError(f"{name!r} is a word of {'Windows' if stem in DEVICES else 'Python'}: choose another name")
+
+
+def _fitting(source: IngestSettings | None) -> str:
+    if isinstance(source, ImageFolderSource):
+        return "image"
+    return "number" if isinstance(source, TableSource) and source.label is None else "table"
+
+
+def _features(
+    project: Project, dataset: str | None, source: IngestSettings | None, kind: Kind
+) -> tuple[str, str | None]:
+    """Return the names of the input and the target. Raises `InputError` where the dataset does not have them."""
+    names, label = _known(project, dataset, source)
+    if not names:
+        return kind.input, kind.target
+    target = label if kind.target == "label" else None
+    if kind.target is not None and target is None:
+        if kind.target == "label":
+            raise InputError(f"datasets.{dataset} has no label: `--like number` predicts a number")
+        target = next((name for name in reversed(names) if name != label), None)
+    inputs = [name for name in names if name not in (target, label)]
+    is_image = isinstance(source, ImageFolderSource)
+    is_known = isinstance(source, ImageFolderSource | TableSource)
+    if not inputs or (is_known and is_image != (kind.input == "image")):
+        raise InputError(f"datasets.{dataset} has {', '.join(names)}: not what a recipe of {kind.what} learns from")
+    return kind.input if kind.input in inputs else inputs[0], target
+
+
+def _known(project: Project, dataset: str | None, source: IngestSettings | None) -> tuple[list[str], str | None]:
+    """Return the features of a dataset and which is a label, as far as can be known without ingesting it."""
+    if isinstance(source, ImageFolderSource):
+        return ["image", "label"], "label"
+    if isinstance(source, TableSource):
+        return [*source.features], source.label
+    if dataset is None:
+        return [], None
+    try:
+        features = json_text.mapping(files.read_bytes(project.data(dataset) / "dataset.json")).get("features", {})
+    except (FileNotFoundError, json_text.NotJson):
+        return [], None
+    labels = [name for name, feature in features.items() if isinstance(feature, dict) and feature.get("classes")]
+    return [*features], labels[0] if labels else None
+
+
+def _place(folder: Path, params: Params, name: str) -> Path:
+    """Return the recipe's file: beside most other recipes, else in `recipes/`. Raises `InputError` if it is a twin."""
+    known = [PurePosixPath(pipeline.recipe).parent for pipeline in params.pipelines.values()]
+    inside = Counter(place for place in known if place.parts and ".." not in place.parts and not place.is_absolute())
+    place = folder / (inside.most_common(1)[0][0] if inside else FOLDER)
+    file = place / f"{name.replace('-', '_')}.py"
+    for parent in (place, *place.parents):
+        if parent.exists() and not parent.is_dir():
+            raise InputError(f"{parent} is no folder: move it away")
+    if not place.resolve().is_relative_to(folder):
+        raise InputError(f"{place} is a link to another place: a recipe is inside the project")
+    _check_twins(file, place.iterdir() if place.is_dir() else ())
+    return file
+
+
+def _check_twins(file: Path, siblings: Iterable[Path]) -> None:
+    """Raise `InputError` for a file that is the same one where case does not count."""
+    for sibling in siblings:
+        if sibling.name.lower() == file.name and sibling.name != file.name:
+            raise InputError(f"{sibling} exists, which is the same file on some systems: choose another name")
+
+
+def _differs(path: Path, text: str, folder: Path) -> bool:
+    """Return whether a file must be written. Raises `InputError` for another file in a recipe's place."""
+    if not os.path.lexists(path):
+        return True
+    same = path.is_file() and files.read_bytes(path) == text.encode()
+    if not same and path.name != PARAMS:
+        raise InputError(f"{path.relative_to(folder)} exists: choose another name, or move it away")
+    return not same
+
+
+def _entry(dataset: str, recipe: str, kind: Kind) -> list[str]:
+    """Return the lines of a pipeline."""
+    return [
+        f"dataset: {yaml_flow(dataset)}",
+        f"recipe: {yaml_flow(recipe)}",
+        f"needs: data/{dataset}  # no further input",
+        f"params: {yaml_flow(kind.params)}",
+        f"train: {yaml_flow(kind.train)}",
+        "validate: {thresholds: {}}  # {accuracy: {min: 0.9}}: what a model must show to be exported",
+        "export: {}",
+    ]
+
+
+def _indented(lines: list[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines)

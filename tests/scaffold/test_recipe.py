@@ -1,0 +1,169 @@
+"""`tapeline new recipe`: what it writes, that what it writes trains, what it leaves alone and what it refuses."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tapeline.cli.main import main
+from tapeline.config.params import Params, check_recipe
+from tapeline.scaffold.init import init
+from tapeline.scaffold.recipe import KINDS
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A project with a dataset for each kind of recipe."""
+    folder = tmp_path_factory.mktemp("new") / "a project"
+    init(folder, say=lambda line: None)
+    rows = [f"{n % 7},{n % 5},{n % 3},{n / 3},{'ab'[n % 2]}" for n in range(60)]
+    (folder / "data/raw/rows.csv").write_text("a,b,c,y,label\n" + "\n".join(rows) + "\n")
+    for number in range(12):
+        for split in ("train", "test"):
+            place = folder / "data/raw/pets" / split / ("cat", "dog")[number % 2]
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.full((8, 8, 3), number * 20, np.uint8)).save(place / f"{number}.png")
+    params = (folder / "params.yaml").read_text()
+    common = "source: table, needs: data/raw/rows.csv, test: 0.2, validation: 0.2"
+    datasets = (
+        f"  rows: {{{common}, features: {{x: [a, b, c], label: label}}, label: label}}\n"
+        f"  numbers: {{{common}, features: {{x: [a, b], y: [y]}}}}\n"
+        f"  texts: {{{common}, features: {{text: [a, b, c], label: label}}, label: label, integers: [text]}}\n"
+        "  pets: {source: images, needs: data/raw/pets, size: [8, 8], validation: 0.3}\n"
+    )
+    (folder / "params.yaml").write_text(params.replace("\npipelines:", f"{datasets}\npipelines:", 1))
+    return folder
+
+
+@pytest.fixture
+def project(made, tmp_path, monkeypatch):
+    folder = tmp_path / "p"
+    subprocess.run(["cp", "-r", str(made), str(folder)], check=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+DATASETS = {"table": "rows", "number": "numbers", "image": "pets", "text": "texts", "gan": "pets", "own-step": "rows"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_trains_and_is_exported(project, kind):
+    assert main(["new", "recipe", f"a-{kind}", "--like", kind, "--dataset", DATASETS[kind]]) == 0
+    params = (project / "params.yaml").read_text()
+    (project / "params.yaml").write_text(params.replace("epochs: 20, batch_size: 32", "epochs: 1, batch_size: 4"))
+    for stage, name in (
+        ("ingest", DATASETS[kind]),
+        *((stage, f"a-{kind}") for stage in ("train", "validate", "export")),
+    ):
+        command = [sys.executable, "-P", "-m", "tapeline", stage, name]
+        answer = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr
+    assert (project / "models" / f"a-{kind}" / "saved_model").is_dir()
+
+
+def test_every_kind_has_parameters_that_its_recipe_declares(project):
+    for kind, dataset in DATASETS.items():
+        assert main(["new", "recipe", f"a-{kind}", "--like", kind, "--dataset", dataset]) == 0
+    params = Params.load(project)
+    assert params.pipelines.keys() == {"iris", *(f"a-{kind}" for kind in DATASETS)}
+    for name, pipeline in params.pipelines.items():
+        check_recipe(project, name, pipeline)
+
+
+def test_the_default_kind_fits_the_dataset(project):
+    for name, dataset in (("one", "rows"), ("two", "numbers"), ("three", "pets")):
+        assert main(["new", "recipe", name, "--dataset", dataset]) == 0
+    firsts = [(project / f"recipes/{name}.py").read_text().split()[1:3] for name in ("one", "two", "three")]
+    assert firsts == [["classes", "apart"], ["a", "number"], ["classes", "of"]]
+
+
+def test_without_a_dataset_only_the_file_is_written(project, capsys):
+    before = (project / "params.yaml").read_bytes()
+    assert main(["new", "recipe", "my-own", "--like", "own-step"]) == 0
+    assert (project / "params.yaml").read_bytes() == before
+    assert "class MyOwn(Recipe)" in (project / "recipes/my_own.py").read_text()
+    out = capsys.readouterr().out
+    assert "add to `pipelines:` in params.yaml:\n  my-own:\n    dataset: NAME\n    recipe: recipes/my_own.py\n" in out
+
+
+def test_comments_and_formatting_stay(project):
+    params = (project / "params.yaml").read_bytes().replace(b"\n", b"\r\n")
+    ending = b"# behind all\r\nregistry: {models: {iris: {}}}  # the end"
+    (project / "params.yaml").write_bytes(params.rstrip() + b"  # last\r\n\r\n" + ending)
+    before = (project / "params.yaml").read_bytes()
+    assert main(["new", "recipe", "second", "--dataset", "rows"]) == 0
+    after = (project / "params.yaml").read_bytes()
+    start = after.index(b"  second:\r\n")
+    end = after.index(b"\r\n\r\n# behind all")
+    assert after[:start] + after[end + 2 :] == before
+    assert b"\n" not in after.replace(b"\r\n", b"")
+
+
+def test_again_it_changes_nothing(project, capsys):
+    arguments = ["new", "recipe", "second", "--dataset", "rows"]
+    assert main(arguments) == 0
+    before = (project / "params.yaml").read_bytes(), (project / "recipes/second.py").read_bytes()
+    capsys.readouterr()
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == "nothing to do: all of it exists\n"
+    assert ((project / "params.yaml").read_bytes(), (project / "recipes/second.py").read_bytes()) == before
+
+
+NAMES = ["../x", "a b", "class", "lambda", "A", "ü", "", "-x", "x-", "a--b", "a/b", "con", "a" * 65, "1x", ".x", "x\n"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "iris"])
+def test_a_name_that_cannot_be_is_one_line_and_nothing_is_written(project, capsys, name):
+    (project / "recipes/iris.py").write_text("# mine\n")
+    before = sorted(project.rglob("*"))
+    assert main(["new", "recipe", "--like=table", "--", name]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert sorted(project.rglob("*")) == before
+    assert (project / "recipes/iris.py").read_text() == "# mine\n"
+
+
+def test_the_same_file_where_case_does_not_count(project, capsys):
+    (project / "recipes/Second.PY").write_text("# mine\n")
+    assert main(["new", "recipe", "second"]) == 2
+    assert "the same file on some systems" in capsys.readouterr().err
+    assert not (project / "recipes/second.py").exists()
+
+
+def test_a_link_to_nowhere_is_not_followed(project, capsys):
+    (project / "recipes/second.py").symlink_to(project / "nowhere.py")
+    assert main(["new", "recipe", "second"]) == 2
+    assert "recipes/second.py exists" in capsys.readouterr().err
+    assert os.path.lexists(project / "recipes/second.py")
+    assert not (project / "nowhere.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--dataset", "iriss"], "did you mean 'iris'?"),
+        (["--like", "vae"], "'vae' is no kind of recipe; there are: table (classes by columns of numbers); number"),
+        (["--like", "gan", "--dataset", "rows"], "datasets.rows has x, label: not what a recipe of images from noise"),
+        (["--like", "table", "--dataset", "pets"], "datasets.pets has image, label: not what"),
+        (["--like", "table", "--dataset", "numbers"], "datasets.numbers has no label: `--like number`"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(project, capsys, arguments, said):
+    before = (project / "params.yaml").read_bytes()
+    assert main(["new", "recipe", "second", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (project / "recipes/second.py").exists()
+    assert (project / "params.yaml").read_bytes() == before
+
+
+def test_params_that_only_a_person_can_extend(project, capsys):
+    text = (project / "params.yaml").read_text()
+    (project / "params.yaml").write_text(text.partition("pipelines:")[0] + "pipelines: {}\n")
+    assert main(["new", "recipe", "second", "--dataset", "rows"]) == 2
+    assert "only a person can extend" in capsys.readouterr().err
+    assert not (project / "recipes/second.py").exists()
