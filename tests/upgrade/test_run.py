@@ -204,12 +204,13 @@ def test_a_running_dvc_is_not_disturbed(project):
     path = project.folder / "dvc.yaml"
     path.write_text(path.read_text().replace("artifacts:", "  mine: {cmd: sleep 600, outs: [mine]}\nartifacts:"))
     project.commit("A stage of my own")
-    with subprocess.Popen([sys.executable, "-P", "-m", "dvc", "repro", "mine"], cwd=project.folder) as process:
+    busy = [sys.executable, "-P", "-m", "dvc", "repro", "mine"]
+    with subprocess.Popen(busy, cwd=project.folder, start_new_session=True) as process:
         rwlock, end = project.folder / ".dvc/tmp/rwlock", time.monotonic() + 120
         while not (rwlock.exists() and "mine" in rwlock.read_text()) and time.monotonic() < end:
             time.sleep(0.1)
         answer = tapeline(project, "upgrade")
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGKILL)
     assert answer.returncode == 1 and answer.stderr.startswith("tapeline: another DVC is at work here (")
     assert answer.stderr.count("\n") == 1
 
@@ -239,7 +240,7 @@ def no_git(project):
         (edited, (), 2, "tapeline: recipes/iris.py is not committed: an upgrade starts from a commit"),
         (no_git, (), 2, "is in no Git repository"),
         (lambda p: None, ("nobody",), 2, "tapeline: no pipeline 'nobody' in params.yaml; there are: iris, averaged"),
-        (lost, ("--dry-run", "iris"), 1, "iris: left: validate@iris: data/iris is neither committed nor in the cache"),
+        (lost, ("--dry-run", "iris"), 1, "iris: left: train@iris: data/iris is neither committed nor in the cache"),
         (other_settings, ("--dry-run", "iris"), 1, "iris: left: train@iris: pipelines.iris.train has changed since"),
     ],
     ids=["dirty", "no-git", "unknown", "lost", "settings"],
