@@ -30,7 +30,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
-    what = "write engine.lock, the code and libraries of stages here, and the files of TFDS names; says what becomes stale"
+    what = (
+        "write engine.lock, the code and libraries of stages here, and the files of TFDS names; says what becomes stale"
+    )
     locking = commands.add_parser("lock", help=what, description=what)
     locking.add_argument("--check", action="store_true", help="write nothing; status 1 where the file is not current")
     locking.set_defaults(command=_lock)
