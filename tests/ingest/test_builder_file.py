@@ -273,7 +273,7 @@ def test_a_folder_without_its_builder(project: Path, refused: Refused, names: li
 
 def test_a_file_that_is_no_python_is_refused(project: Path, refused: Refused) -> None:
     write(project).rename(project / "own.txt")
-    refused({**SETTINGS, "needs": "own.txt"}, "own.txt is no builder: a Python file with one tfds.core.")
+    refused({**SETTINGS, "needs": "own.txt"}, "own.txt is not a builder: a Python file with one tfds.core.")
 
 
 def test_a_builder_is_not_left_in_the_catalogue(project: Path, ingested: Ingested) -> None:

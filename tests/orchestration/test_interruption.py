@@ -28,7 +28,7 @@ def running_dvc(flow):
 def finishes_from_the_checkpoint(folder, run):
     done = run(folder, "--pipeline", "tiny")
     assert done.returncode == 0, done.stderr
-    assert "going on from step 17" in done.stderr
+    assert "resuming from step 17" in done.stderr
     assert "waiting" not in done.stderr
 
 
@@ -60,7 +60,7 @@ def test_what_dvc_left_cut_when_it_was_ended_is_mended_before_the_flow_ends(wait
     flow.send_signal(signal.SIGTERM)
     _, err = flow.communicate(timeout=120)
     assert flow.returncode == 128 + signal.SIGTERM, err
-    assert "rwlock: was cut; it has no entries now" in err
+    assert "rwlock: was truncated; it has no entries now" in err
     assert not any(held(folder).values())
 
 
@@ -80,7 +80,7 @@ def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     lines = err.splitlines()
     attempt = next(index for index, line in enumerate(lines) if line.endswith("train@tiny  attempt 2 of 3"))
     assert any("checkpoint at step 17" in line for line in lines[:attempt]), "no stage was left behind"
-    assert any("going on from step 17" in line for line in lines[attempt:])
+    assert any("resuming from step 17" in line for line in lines[attempt:])
 
 
 @pytest.mark.slow
@@ -111,4 +111,4 @@ def test_a_stage_that_dvc_runs_by_hand_is_waited_for(project, request, start, un
                     break
             _, err = flow.communicate(timeout=120)
     assert flow.returncode == 0, err
-    assert "going on from step 17" in err
+    assert "resuming from step 17" in err

@@ -77,7 +77,7 @@ def test_a_stage_that_is_killed_is_tried_again_and_resumes(project, call):
     done = call(project("dies"), "run", "--pipeline", "tiny", "--retries", "1")
     assert done.returncode == 0, done.stderr
     assert "train@tiny  attempt 2 of 2" in done.stderr
-    assert "going on from step 17" in done.stderr
+    assert "resuming from step 17" in done.stderr
     assert "train@tiny     ran, attempt 2" in done.stdout
 
 

@@ -28,7 +28,7 @@ def test_the_data_is_the_dataset_and_no_other_input_below_data(tmp_path):
 def test_a_hash_that_is_none_becomes_no_path(tmp_path, wrong):
     record = Recorded.read(LOCK.replace(f"md5: {MD5}}}", f"md5: '{wrong}'}}"), "tiny", name="main", cache=tmp_path)
     with pytest.raises(
-        InputError, match=r"dvc.lock of main: runs/tiny/validate/metrics.json has '.*', which is no MD5"
+        InputError, match=r"dvc.lock of main: runs/tiny/validate/metrics.json has '.*', which is not an MD5"
     ):
         record.metrics()
 
@@ -36,9 +36,9 @@ def test_a_hash_that_is_none_becomes_no_path(tmp_path, wrong):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("stages: [", "dvc.lock of main was cut or altered"),
+        ("stages: [", "dvc.lock of main was truncated or altered"),
         ("stages: 3", "no stages"),
-        ("stages: {train@tiny: 3}", "the stage train@tiny is no mapping"),
+        ("stages: {train@tiny: 3}", "the stage train@tiny is not a mapping"),
         ("stages: {train@tiny: {outs: 3}}", "outs of train@tiny are no list"),
         ("stages: {train@tiny: {deps: [{md5: x}]}}", "one of deps of train@tiny has no path"),
         ("stages: {train@tiny: {params: [a]}}", "params of train@tiny are no values by their key"),

@@ -145,7 +145,7 @@ def test_a_link_to_nowhere_is_not_followed(project, capsys):
     ("arguments", "said"),
     [
         (["--dataset", "iriss"], "did you mean 'iris'?"),
-        (["--like", "vae"], "'vae' is no kind of recipe; there are: table (classes by columns of numbers); number"),
+        (["--like", "vae"], "'vae' is not a kind of recipe; there are: table (classes by columns of numbers); number"),
         (["--like", "gan", "--dataset", "rows"], "datasets.rows has x, label: not what a recipe of images from noise"),
         (["--like", "table", "--dataset", "pets"], "datasets.pets has image, label: not what"),
         (["--like", "table", "--dataset", "numbers"], "datasets.numbers has no label: `--like number`"),

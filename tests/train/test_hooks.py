@@ -287,7 +287,7 @@ def test_after_sigkill_a_run_with_a_hook_has_the_bytes_of_an_uninterrupted_one(p
     assert not (cut / "runs").exists()
     process = start(cut)
     said = process.communicate(timeout=300)[1]
-    assert process.returncode == 0 and "going on from step " in said, said
+    assert process.returncode == 0 and "resuming from step " in said, said
     assert outs(cut) == outs(whole)
 
 

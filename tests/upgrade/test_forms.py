@@ -40,7 +40,7 @@ def test_params_lose_one_section_and_nothing_else(old, new):
     [
         ("{environment: {keras: 1}, a: 2}\n", "params.yaml: environment shares its lines"),
         ("a: [\n", "params.yaml, line 2: not YAML"),
-        ("- a\n", "params.yaml is no mapping"),
+        ("- a\n", "params.yaml is not a mapping"),
     ],
 )
 def test_params_that_cannot_be_migrated_are_one_line(text, said):

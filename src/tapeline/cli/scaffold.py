@@ -48,7 +48,7 @@ def _new_recipe(options: argparse.Namespace) -> int:
 
     if options.like is not None and options.like not in KINDS:
         kinds = "; ".join(f"{name} ({kind.what})" for name, kind in KINDS.items())
-        raise InputError(f"--like {options.like!r} is no kind of recipe; there are: {kinds}")
+        raise InputError(f"--like {options.like!r} is not a kind of recipe; there are: {kinds}")
     project = Project.find()
     new = new_recipe(project, options.name, like=options.like, dataset=options.dataset, say=print)
     for path in new:

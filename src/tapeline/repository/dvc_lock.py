@@ -60,7 +60,7 @@ class Lock:
         except ValueError as error:
             whose = f" of {of}" if of else ""
             raise InputError(
-                f"{LOCK}{whose} was cut or altered ({error}): `tapeline repair` restores the committed one"
+                f"{LOCK}{whose} was truncated or altered ({error}): `tapeline repair` restores the committed one"
             ) from None
 
     @classmethod
@@ -82,7 +82,7 @@ class Lock:
         """Return an entry's MD5. Raises `InputError` if it is malformed, since it becomes a path in the cache."""
         if not MD5.fullmatch(str(entry.md5)):
             whose = f" of {self.name}" if self.name else ""
-            raise InputError(f"{LOCK}{whose}: {entry.path} has {entry.md5!r}, which is no MD5: it was altered")
+            raise InputError(f"{LOCK}{whose}: {entry.path} has {entry.md5!r}, which is not an MD5: it was altered")
         return str(entry.md5)
 
 
@@ -95,13 +95,13 @@ def entries(content: bytes | str) -> dict[str, dict[str, Any]]:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
-        raise ValueError(f"the stage {name} is no mapping")
+        raise ValueError(f"the stage {name} is not a mapping")
     return name
 
 
 def _stage(entry: Any, name: str) -> Stage:
     if not isinstance(entry, dict):
-        raise ValueError(f"the stage {name} is no mapping")
+        raise ValueError(f"the stage {name} is not a mapping")
     deps, outs = (_entries(entry.get(kind, []), f"{kind} of {name}") for kind in ("deps", "outs"))
     return Stage(deps, outs, _params(entry.get("params", {}), name))
 

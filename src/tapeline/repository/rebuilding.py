@@ -59,7 +59,7 @@ class Cached:
             entries = json_text.parsed(listing.read_bytes()) if listing else []
             return {str(entry["relpath"]): self.place(str(entry["md5"])) for entry in entries}
         except (ValueError, KeyError, TypeError):
-            raise InputError(f"{listing} is no list of a folder's files: delete it and run `dvc fetch`") from None
+            raise InputError(f"{listing} is not a list of a folder's files: delete it and run `dvc fetch`") from None
 
 
 def first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder: Path) -> str:
@@ -112,4 +112,4 @@ def dvc(folder: Path, *arguments: str) -> str:
 
 def _last(*texts: str) -> str:
     lines: Iterator[str] = (line for text in texts for line in reversed(text.strip().splitlines()) if line.strip())
-    return next(lines, "it failed and said nothing")
+    return next(lines, "it failed and printed nothing")

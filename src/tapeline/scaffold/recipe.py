@@ -96,7 +96,7 @@ def _check_name(name: str) -> None:
     stem = name.replace("-", "_")
     fits = re.fullmatch(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", name) and NAME.fullmatch(name.replace("_", "-"))
     if not fits or len(name) > LONGEST:
-        raise InputError(f"{name!r} is no name for a recipe: lower case, digits and inner hyphens, up to {LONGEST}")
+        raise InputError(f"{name!r} is not a name for a recipe: lower case, digits and inner hyphens, up to {LONGEST}")
     if keyword.iskeyword(stem) or stem in DEVICES:
         raise InputError(f"{name!r} is a word of {'Windows' if stem in DEVICES else 'Python'}: choose another name")
 
@@ -151,7 +151,7 @@ def _place(folder: Path, params: Params, name: str) -> Path:
     file = place / f"{name.replace('-', '_')}.py"
     for parent in (place, *place.parents):
         if parent.exists() and not parent.is_dir():
-            raise InputError(f"{parent} is no folder: move it away")
+            raise InputError(f"{parent} is not a folder: move it away")
     if not place.resolve().is_relative_to(folder):
         raise InputError(f"{place} is a link to another place: a recipe is inside the project")
     _check_twins(file, place.iterdir() if place.is_dir() else ())

@@ -56,9 +56,9 @@ def _inputs(columns: dict[str, list[Any]], rows: int) -> tuple[list[str], list[s
     inputs, said = [], []
     for name, values in columns.items():
         if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-            said.append(f"column {name!r} is left out: it holds no numbers, or empty cells")
+            said.append(f"column {name!r} is ignored: it holds no numbers, or empty cells")
         elif len(set(values)) == rows and name.lower() in ("id", "index", "key", "row"):
-            said.append(f"column {name!r} is left out: it numbers the rows")
+            said.append(f"column {name!r} is ignored: it numbers the rows")
         else:
             inputs.append(name)
     return inputs, said

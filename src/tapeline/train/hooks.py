@@ -58,7 +58,7 @@ _MAY_NOT = "a hook watches, because a resumed run would not repeat what it write
 
 
 def own_hooks(watched: Watched) -> list[Hook]:
-    """Return the hooks of a recipe, each held to watching. Raises `InputError` for what is no hook."""
+    """Return the hooks of a recipe, each held to watching. Raises `InputError` for what is not a hook."""
     recipe, path = watched.recipe, watched.path
     if type(recipe).hooks is Recipe.hooks and "hooks" not in vars(recipe):
         return []
@@ -114,7 +114,7 @@ class OwnStoppingHook(OwnHook):
     _hook: Stopping
 
     def next_stop(self, step: int) -> int:
-        """Return what the hook says. Raises `RunError` if that is no later step."""
+        """Return what the hook says. Raises `RunError` if that is not a later step."""
         found = self._call(lambda: self._hook.next_stop(step), step)
         if isinstance(found, bool) or not isinstance(found, int | np.integer) or found <= step:
             raise RunError(

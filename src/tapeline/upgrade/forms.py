@@ -98,7 +98,7 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
     except yaml_text.NotYaml as error:
         raise InputError(f"{name}{error.where}: not YAML: {error}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{name} is no mapping of sections")
+        raise InputError(f"{name} is not a mapping of sections")
     return content
 
 

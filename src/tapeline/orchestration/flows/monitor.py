@@ -62,7 +62,7 @@ class PrefectMonitor:
         try:
             create_markdown_artifact(markdown(report), key=f"training-{report.pipeline}", description=report.headline())
         except httpx.HTTPError as error:
-            get_run_logger().warning(f"the report is not on the server: {error!r}")
+            get_run_logger().warning(f"the report could not be sent to the server: {error!r}")
 
     def publish_sweep(self, request: "SweepRequest", ranked: "Sequence[Tried]") -> None:
         """Leave the ranked table and the page on the server; one that does not answer must not undo the sweep."""
@@ -73,7 +73,7 @@ class PrefectMonitor:
             create_table_artifact(table(request, ranked), key=f"{key}-table", description="best first")
             create_markdown_artifact(page(request, ranked), key=key, description=headline(request, ranked))
         except httpx.HTTPError as error:
-            get_run_logger().warning(f"the sweep's page is not on the server: {error!r}")
+            get_run_logger().warning(f"the sweep's page could not be sent to the server: {error!r}")
 
 
 @task(name="run_stage", task_run_name="{stage}", cache_policy=NO_CACHE)

@@ -98,6 +98,6 @@ def take_late_runs_along() -> None:
     try:
         with get_client(sync_client=True) as client:
             if taken := collapse(client, UUID(str(runtime.flow_run.id))):
-                get_run_logger().info(f"{taken} more late runs are cancelled: this one does it as well")
+                get_run_logger().info(f"{taken} more late runs are cancelled: this one covers them")
     except httpx.HTTPError as error:
         get_run_logger().warning(f"late runs stay: {error!r}")

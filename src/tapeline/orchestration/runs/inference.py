@@ -24,7 +24,7 @@ def answer(model: str, files: list[str], out: str, batch_size: int, monitor: Mon
         [*leash, *command, "--", model, *files], capture_output=True, text=True, env=environment, check=False
     )
     if done.returncode:
-        line = (done.stderr.strip().splitlines() or ["it said nothing"])[-1].removeprefix("tapeline: ")
+        line = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1].removeprefix("tapeline: ")
         raise (InputError if done.returncode == InputError.status else RunError)(line)
     for line in done.stderr.splitlines():
         if line.startswith("note: "):
