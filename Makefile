@@ -5,6 +5,10 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+# uv of requirements.lock's own version and hash. pip does the same in four times as long, and reads pip.conf:
+# `make INSTALL=".venv/bin/pip install"`.
+INSTALL ?= UV_COMPILE_BYTECODE=1 $(BIN)/uv pip install --python $(BIN)/python
+LOCKED := --quiet --no-deps --require-hashes
 BENCH := benchmarks/.venv
 MUTATION := tests/mutants/.packages
 
@@ -75,8 +79,9 @@ format: $(READY)
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13) and "tapeline needs Python 3.11, 3.12 or 3.13; %s is %s: make PYTHON=python3.12 ..." % (sys.executable, sys.version.split()[0]))'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --disable-pip-version-check $(LOCKED) -r <(awk '/^[^ ]/ { uv = /^uv==/ } uv' $<)
+	$(INSTALL) $(LOCKED) -r requirements.lock
+	$(INSTALL) --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # The peers see the project's packages and add their own. BENCH_PIP: more options for pip, such as the index of PyTorch's
@@ -95,8 +100,7 @@ $(BENCH)/ready: $(READY) benchmarks/requirements.lock
 # Beside the project's packages, and seen by `make mutants` alone.
 $(MUTATION)/ready: $(READY) tests/mutants/requirements.lock
 	rm -rf $(MUTATION)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --target $(MUTATION) \
-	  -r tests/mutants/requirements.lock
+	$(INSTALL) $(LOCKED) --target $(MUTATION) -r tests/mutants/requirements.lock
 	@touch $@
 
 # Resolve the newest versions that pyproject.toml allows, with hashes and without an index address.
