@@ -36,15 +36,26 @@ def hangs(_content=b""):
         time.sleep(0.01)
 
 
+def computes(_content=b""):
+    while True:
+        pass
+
+
 def test_a_result_and_a_refusal_keep_it():
     assert kept(lambda: 5) == "" and kept(refuses) == "a value, its rule"
 
 
 @pytest.mark.parametrize(
-    ("read", "kind"), [(fails, "KeyError at "), (says_escape_codes, "not one plain line of Raw"), (hangs, "hangs at ")]
+    ("read", "kind"),
+    [
+        (fails, "KeyError at "),
+        (says_escape_codes, "not one plain line of Raw"),
+        (hangs, "hangs at "),
+        (computes, "hangs at "),
+    ],
 )
 def test_what_breaks_it(monkeypatch, read, kind):
-    monkeypatch.setattr(contract, "HANG", 0.05)
+    monkeypatch.setattr(contract, "HANG", 0.01)
     with pytest.raises(Broken, match=kind):
         kept(read)
     with pytest.raises(Broken, match=kind):
