@@ -73,7 +73,7 @@ def test_the_good_file_loads(tmp_path):
         ),
         ("needs: data/line", "needs: [a, b, c]", "put a and b and the others, or links to files, into one folder, and"),
         ("source: table", "source: csv", "datasets.line.source is \"csv\": must be one of 'tfds', "),
-        ("line-fit:", "Line_Fit:", "'Line_Fit' is no name: lower-case letters, digits and inner hyphens"),
+        ("line-fit:", "Line_Fit:", "'Line_Fit' is not a name: lower-case letters, digits and inner hyphens"),
         ("environment: {tensorflow: 2.21.0, keras: 3.15.1}", "", "environment is missing"),
         ("{loss: {max: 0.5}}", "{loss: {maximum: 0.5}}", "maximum: no such setting"),
         ("  line-fit:", " line-fit: {", "line"),

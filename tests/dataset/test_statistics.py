@@ -67,7 +67,9 @@ def test_what_is_not_there_is_said(tmp_path):
     for name in ("mean", "std", "min", "max"):
         with pytest.raises(InputError, match=r"^statistics\['label'\]: label is a label, which has counts alone$"):
             getattr(found["label"], name)
-    with pytest.raises(InputError, match=r"^statistics\['x'\].counts: x is no label; it has mean, std, min and max$"):
+    with pytest.raises(
+        InputError, match=r"^statistics\['x'\].counts: x is not a label; it has mean, std, min and max$"
+    ):
         _ = found["x"].counts
     with pytest.raises(InputError, match="^dataset 'data' has no feature 'z': it has label, x$"):
         _ = found["z"]

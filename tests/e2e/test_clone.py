@@ -69,7 +69,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(clone, tmp_path)
         )
         kill_at(process, other, after)
     answer = call(other, sys.executable, "-m", "tapeline", "train", "digits")
-    assert "going on from step" in answer.stderr
+    assert "resuming from step" in answer.stderr
     assert {name: value for name, value in sums(other).items() if name.startswith("runs/digits/train")} == expected
 
 

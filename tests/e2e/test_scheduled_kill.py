@@ -82,5 +82,5 @@ def test_the_retry_of_a_scheduled_run_makes_the_same_bytes(checkout, tmp_path):
     assert "| train@digits | ran, attempt 2 |" in page["data"]
     log = (killed / "serve.log").read_text()
     assert "attempt 2 of 3" in log
-    assert "going on from step" in log
+    assert "resuming from step" in log
     assert recorded(killed)[1] == recorded(undisturbed)[1]

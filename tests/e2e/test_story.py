@@ -123,7 +123,7 @@ def test_the_story(tmp_path):
     worse = producer.train(20)
     producer("register", "digits")
     refused = producer("promote", "digits@v1.1.1", "prod", status=1)
-    assert refused.stderr.startswith("tapeline: digits@v1.1.1 does not get into prod: ")
+    assert refused.stderr.startswith("tapeline: digits@v1.1.1 is not promoted to prod: ")
     assert f"accuracy {worse - better:+.4f}" in refused.stderr and refused.stderr.count("\n") == 1
     producer.agree("v1.1.0")
     verdict = json.loads((producer.folder / ".tapeline/registry/verdicts/digits@v1.1.1-prod.json").read_text())

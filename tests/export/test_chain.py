@@ -109,14 +109,17 @@ def test_a_model_that_answers_otherwise_is_not_exported(chain):
     ("damage", "said"),
     [
         (lambda c: shutil.rmtree(c.run.out / "weights"), "has no weights: run `tapeline train"),
-        (lambda c: (c.run.out / "weights" / "weights.index").write_bytes(b""), "weights.index was cut or altered"),
+        (
+            lambda c: (c.run.out / "weights" / "weights.index").write_bytes(b""),
+            "weights.index was truncated or altered",
+        ),
         (
             lambda c: (c.run.dataset / "test" / "image.npy").unlink(),
             "image.npy is missing: run `tapeline ingest blobs`",
         ),
         (lambda c: flip(c.run.dataset / "test" / "image.npy"), "image.npy was altered"),
         (lambda c: cut(c.run.dataset / "train" / "label.npy"), "label.npy has"),
-        (lambda c: (c.run.dataset / "dataset.json").write_text("{"), "is not JSON, so it was cut or altered"),
+        (lambda c: (c.run.dataset / "dataset.json").write_text("{"), "is not JSON, so it was truncated or altered"),
         (lambda c: c.run.recipe.write_text(c.run.recipe.read_text().replace("Dense(16", "Dense(17")), "train again"),
         (
             lambda c: c.run.recipe.write_text(c.run.recipe.read_text().replace('"class":', '"klass":')),

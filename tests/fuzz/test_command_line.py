@@ -79,7 +79,7 @@ def test_params(project, root, command, content, said):
 @pytest.mark.parametrize(
     ("name", "command", "said"),
     [
-        ("points.csv", ("ingest", "points"), "points.csv is no table"),
+        ("points.csv", ("ingest", "points"), "points.csv is not a table"),
         ("recipe.py", ("train", "long"), "recipe.py is a FIFO, a socket or a device, and no file: give a file"),
         ("params.yaml", ("list",), "no params.yaml in"),
     ],
@@ -118,7 +118,7 @@ def test_a_lock_file_of_dvc_that_no_process_has(repository, root, content):
     path.write_bytes(content)
     answer = call(repository, "tapeline", "repair", root=root)
     assert answer.returncode == 0 and not answer.stderr
-    assert answer.stdout == f"{path.resolve()}: was cut; it has no entries now\n" and path.read_text() == "{}"
+    assert answer.stdout == f"{path.resolve()}: was truncated; it has no entries now\n" and path.read_text() == "{}"
 
 
 @pytest.mark.parametrize("name", ["dvc.yaml", "dvc.lock"])
@@ -134,7 +134,7 @@ def test_what_dvc_reads(repository, root, name, content):
     [
         (
             "train.epochs=2001-13-45",
-            "'2001-13-45' is no value as params.yaml could have it: '2001-13-45': month must be",
+            "'2001-13-45' is not a value as params.yaml could have it: '2001-13-45': month must be",
         ),
         ("train.epochs=&a [*a]", "the alias *a is inside of what it stands for"),
         ("params.a=0x" + "f" * 5000, "a whole number has more than 300 digits"),

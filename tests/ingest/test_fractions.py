@@ -102,7 +102,7 @@ def test_the_type_of_every_column_that_cuts_is_checked_before_a_row_is_read(proj
 
 def test_bad_cells_of_features_and_strata_are_told_together(project: Path, refused: Refused) -> None:
     (project / "t.csv").write_text("x,y\n1,a\nb,\n")
-    said = "row 2 below the header: 'b' is no number; mend the row or drop it (2 bad cells, also column 'y' row 2"
+    said = "row 2 below the header: 'b' is not a number; fix the row or drop it (2 bad cells, also column 'y' row 2"
     refused({**SETTINGS, "test": 0.5, "stratify": "y"}, said)
 
 

@@ -215,7 +215,7 @@ def no_folder(project: Path) -> None:
         (text, "pictures/train/a/1.png is not an image that can be decoded (cannot identify image file): replace or"),
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
         (sixteen_bit_colour, "pictures/train/a/1.png has 16 bits a channel: save it with 8 bits a channel"),
-        (dangling, "pictures/train/a/2.png is a link to nowhere.png, where nothing is: mend or remove it"),
+        (dangling, "pictures/train/a/2.png is a link to nowhere.png, where nothing is: fix or remove it"),
         (fifo, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),
         (device, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),
         (
@@ -228,9 +228,9 @@ def no_folder(project: Path) -> None:
         (empty_split, "pictures/test is an empty split folder: put its classes there or remove it"),
         (other_split, "has a split 'training': splits are called train, val (or validation) and test"),
         (no_train, "dataset 'set' has no train split (there: test)"),
-        (two_lines, r"'a\nb' in train is no printable name in UTF-8: rename it"),
+        (two_lines, r"'a\nb' in train is not a printable name in UTF-8: rename it"),
         (empty, "dataset 'set' has no train split (there: none)"),
-        (no_folder, "pictures is no folder: an image folder is <split>/<class>/<image>"),
+        (no_folder, "pictures is not a folder: an image folder is <split>/<class>/<image>"),
     ],
 )
 def test_a_bad_folder_is_refused(project: Path, refused: Refused, make: Callable[[Path], None], message: str) -> None:

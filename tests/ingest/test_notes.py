@@ -61,8 +61,8 @@ def test_a_class_in_test_only(project: Path, said: Said) -> None:
     (project / "t.csv").write_text("x,y,s\n1,a,train\n2,b,train\n3,c,test\n4,a,test\n5,d,val\n")
     settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "split": "s"}
     assert sorted(said(settings)) == [
-        "y: classes that test has and train has not: 1 (c)",
-        "y: classes that val has and train has not: 1 (d)",
+        "y: classes that test has and train lacks: 1 (c)",
+        "y: classes that val has and train lacks: 1 (d)",
     ]
 
 

@@ -102,6 +102,6 @@ def test_an_unreadable_file_is_named(tmp_path_factory: pytest.TempPathFactory) -
     command = [sys.executable, "-c", UNREADABLE, str(folder)]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert answer.stdout.splitlines() == [
-        "t.csv may not be read by this user: give the right with `chmod u+r`",
-        "p/train/a/1.png may not be read by this user: give the right with `chmod u+r`",
+        "t.csv cannot be read by this user: allow it with `chmod u+r`",
+        "p/train/a/1.png cannot be read by this user: allow it with `chmod u+r`",
     ], answer.stderr

@@ -142,21 +142,21 @@ def test_a_mistake_far_down_is_named_by_its_row(project: Path, refused: Refused)
     rows = ["1.2345678\n"] * 300_000
     rows[250_000] = "1.2.3\n"
     refused(
-        table("x\n" + "".join(rows), project), "t.csv: column 'x', row 250001 below the header: '1.2.3' is no number"
+        table("x\n" + "".join(rows), project), "t.csv: column 'x', row 250001 below the header: '1.2.3' is not a number"
     )
 
 
 @pytest.mark.parametrize(
     ("content", "settings", "message"),
     [
-        ("", {}, "t.csv cannot be read as CSV: Empty CSV file; mend it or bring it anew"),
+        ("", {}, "t.csv cannot be read as CSV: Empty CSV file; fix it or get it again"),
         ("x\n", {}, "split train is empty; every split needs at least one example"),
-        ("x\n1\nnan\n", {}, "row 2 below the header: 'nan' is not finite as float32; mend the row or drop it"),
+        ("x\n1\nnan\n", {}, "row 2 below the header: 'nan' is not finite as float32; fix the row or drop it"),
         ("x\n-inf\n", {}, "row 1 below the header: '-inf' is not finite"),
         ("x\n1e39\n", {}, "'1e39' is not finite as float32"),
-        ("x,y\n1,2\n,2\n", {}, "column 'x', row 2 below the header: the value is missing; mend the row or drop it"),
-        ("x\n0x10\n", {}, "'0x10' is no number"),
-        ('x\n"a\nb"\n', {}, r"'a\nb' is no number"),
+        ("x,y\n1,2\n,2\n", {}, "column 'x', row 2 below the header: the value is missing; fix the row or drop it"),
+        ("x\n0x10\n", {}, "'0x10' is not a number"),
+        ('x\n"a\nb"\n', {}, r"'a\nb' is not a number"),
         ("x\n1,2\n", {}, "CSV parse error: Row #2: Expected 1 columns, got 2: 1,2"),
         (b"x\n\xff\n", {}, "invalid UTF8 data"),
         ("x;y\n1;2\n", {}, "t.csv has no column 'x': it has x;y"),
@@ -240,4 +240,4 @@ def test_a_parquet_that_is_damaged_inside_is_refused(project: Path, refused: Ref
 def test_a_file_of_another_kind_is_refused(project: Path, refused: Refused) -> None:
     (project / "t.json").write_text(json.dumps([{"x": 1}]))
     settings = {"source": "table", "needs": "t.json", "features": {"x": "x"}}
-    refused(settings, "t.json is no table: a file that ends in .csv or .parquet is")
+    refused(settings, "t.json is not a table: a file that ends in .csv or .parquet is")

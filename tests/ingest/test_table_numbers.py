@@ -65,8 +65,8 @@ def test_decimal_fractions_are_rounded_as_ever(project: Path, ingested: Ingested
 
 @pytest.mark.parametrize(
     ("cell", "message"),
-    [("1.5", "row 2 below the header: '1.5' is no whole number of 64 bits"), (str(2**63), "is no whole number of 64"),
-     ("0x10", "'0x10' is no whole number"), ("a", "'a' is no whole number")],
+    [("1.5", "row 2 below the header: '1.5' is not a whole number of 64 bits"), (str(2**63), "is not a whole number of 64"),
+     ("0x10", "'0x10' is not a whole number"), ("a", "'a' is not a whole number")],
 )  # fmt: skip
 def test_what_is_no_integer_is_refused(project: Path, refused: Refused, cell: str, message: str) -> None:
     (project / "t.csv").write_text(f"x\n1\n{cell}\n")
@@ -84,7 +84,7 @@ def test_all_bad_cells_are_counted_over_columns_and_blocks(project: Path, refuse
     (project / "t.csv").write_text("x,y\n" + "\n".join(rows) + "\n")
     refused(
         {**SETTINGS, "features": {"v": ["x", "y"]}},
-        "t.csv: column 'x', row 5 below the header: 'nan' is not finite as float32; mend the row or drop it "
+        "t.csv: column 'x', row 5 below the header: 'nan' is not finite as float32; fix the row or drop it "
         "(5 bad cells, also column 'y' row 8 the value, column 'x' row 250001 '?', column 'y' row 290001 '!', ...)",
     )
 
@@ -92,21 +92,21 @@ def test_all_bad_cells_are_counted_over_columns_and_blocks(project: Path, refuse
 def test_bad_labels_are_counted_too(project: Path, refused: Refused) -> None:
     (project / "t.csv").write_text("x,y\n1,a\n2,\n3, \n")
     settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y"}
-    refused(settings, "the value is missing; mend the row or drop it")
+    refused(settings, "the value is missing; fix the row or drop it")
 
 
 def test_a_column_of_text_is_told_what_it_can_be(project: Path, refused: Refused) -> None:
     (project / "t.csv").write_text("x\n" + "".join(f"name{number}\n" for number in range(2000)))
     refused(
         SETTINGS,
-        "row 1 below the header: 'name0' is no number; most of the column is text: it can be the `label` or say the "
+        "row 1 below the header: 'name0' is not a number; most of the column is text: it can be the `label` or say the "
         "`split`; for a feature write numbers, or leave the column out (1,000 or more bad cells, also",
     )
 
 
 def test_a_long_cell_is_shown_by_its_beginning(project: Path, refused: Refused) -> None:
     (project / "t.csv").write_text("x\n1\n" + "a" * 200_000 + "\n")
-    refused(SETTINGS, f"row 2 below the header: '{'a' * 59}... (200,000 characters) is no number; mend the row")
+    refused(SETTINGS, f"row 2 below the header: '{'a' * 59}... (200,000 characters) is not a number; fix the row")
 
 
 def test_an_unusable_type_is_told_before_any_row_is_read(project: Path, refused: Refused) -> None:

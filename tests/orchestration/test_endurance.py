@@ -89,7 +89,7 @@ def served(project, with_database):
 def trained(folder):
     """How often training was begun and how often it went on, by the log of what was served."""
     log = (folder / "serve.log").read_text()
-    return log.count("'train@tiny' - first line"), log.count("going on from step")
+    return log.count("'train@tiny' - first line"), log.count("resuming from step")
 
 
 def kill_with_children(process):
@@ -120,7 +120,7 @@ def test_a_schedule_goes_on_by_itself(served, until):
         if "worker" not in recovered and passed > 2 * third:
             until(
                 lambda all=versions: len(branches(served.folder)) == all, limit=2 * MINUTE
-            )  # the run before is no victim
+            )  # the run before is not a victim
             data.write_text(data.read_text() + f"{versions}\n")
             commit(served.folder, "data for the run that is killed")
             versions += 1

@@ -79,7 +79,7 @@ def test_a_failure_in_the_middle_leaves_the_old_answers(registry):
     (registry.folder.parent / "bad.csv").write_text("x.0,x.1\n1,2\n1,a\n")
     (registry.folder.parent / "old.csv").write_text("old")
     answer = registry("predict", "one", "../bad.csv", "--out", "../old.csv", status=2)
-    assert answer.stderr.splitlines()[-1] == "tapeline: ../bad.csv, line 3: x.1 is 'a', which is no float32"
+    assert answer.stderr.splitlines()[-1] == "tapeline: ../bad.csv, line 3: x.1 is 'a', which is not a float32"
     assert (registry.folder.parent / "old.csv").read_text() == "old"
     assert not list(registry.folder.parent.glob(".*.partial"))
 

@@ -34,7 +34,7 @@ def running_dvc(flow):
 def finishes_from_the_checkpoint(folder, run):
     done = run(folder, "--pipeline", "tiny")
     assert done.returncode == 0, done.stderr
-    assert "going on from step 17" in done.stderr
+    assert "resuming from step 17" in done.stderr
     assert "waiting" not in done.stderr
 
 
@@ -56,7 +56,7 @@ def keeps_both_runs_in_its_history(folder):
         "COMPLETED validate@tiny",
         "COMPLETED export@tiny",
     ]
-    assert {"checkpoint at step 17", "going on from step 17"} <= lines
+    assert {"checkpoint at step 17", "resuming from step 17"} <= lines
 
 
 def held(folder):
@@ -73,7 +73,7 @@ def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run
     assert processes_below(folder) == []
     assert flow.returncode == 128 + signum, err
     assert "checkpoint at step 17" in err, "what the stage says while it ends is told"
-    assert err.splitlines()[-1] == f"training: stopped by {signum.name}; run again to go on"
+    assert err.splitlines()[-1] == f"training: stopped by {signum.name}; run again to resume"
     assert "Traceback" not in err
     assert not held(folder), "DVC's locks are free"
     if signum == signal.SIGTERM:
@@ -88,7 +88,7 @@ def test_what_dvc_left_cut_when_it_was_ended_is_mended_before_the_flow_ends(wait
     flow.send_signal(signal.SIGTERM)
     _, err = flow.communicate(timeout=120)
     assert flow.returncode == 128 + signal.SIGTERM, err
-    assert "rwlock: was cut; it has no entries now" in err
+    assert "rwlock: was truncated; it has no entries now" in err
     assert not any(held(folder).values())
 
 
@@ -106,7 +106,7 @@ def test_a_killed_server_ends_the_flow(waiting, processes_below, until, run):
     server.kill()
     stderr = flow.communicate(timeout=120)[1]
     assert flow.returncode == 1
-    assert "training: the temporary Prefect server was killed; run again to go on" in stderr.splitlines()
+    assert "training: the temporary Prefect server was killed; run again to resume" in stderr.splitlines()
     until(lambda: not processes_below(folder), limit=60)
     finishes_from_the_checkpoint(folder, run)
 
@@ -120,7 +120,7 @@ def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     lines = err.splitlines()
     attempt = next(index for index, line in enumerate(lines) if line.endswith("train@tiny  attempt 2 of 3"))
     assert any("checkpoint at step 17" in line for line in lines[:attempt]), "no stage was left behind"
-    assert any("going on from step 17" in line for line in lines[attempt:])
+    assert any("resuming from step 17" in line for line in lines[attempt:])
 
 
 @pytest.mark.slow
@@ -173,4 +173,4 @@ def test_a_stage_that_dvc_runs_by_hand_is_waited_for(project, server, start, run
                     break
             _, err = flow.communicate(timeout=120)
     assert flow.returncode == 0, err
-    assert "going on from step 17" in err
+    assert "resuming from step 17" in err

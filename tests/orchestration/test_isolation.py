@@ -205,7 +205,7 @@ def test_a_failed_run_s_worktree_is_kept_up_to_a_limit(repository, isolated):
     for epochs in range(4):
         done = isolated(folder, "--set", f"train.epochs={epochs + 1}")
         assert done.returncode == 2
-        assert "the worktree is kept to be looked at" in done.stderr
+        assert "the worktree is kept for inspection" in done.stderr
         names.append(re.search(r"Beginning flow run '([^']+)'", done.stderr)[1])
     assert worktrees(folder) == sorted(names[1:])
     assert branches(folder) == []
@@ -221,8 +221,8 @@ def test_a_killed_run_loses_no_checkpoint_and_the_next_one_cleans(repository, st
     [left] = worktrees(folder)
     done = isolated(folder)
     assert done.returncode == 0, done.stderr
-    assert f"taking away the worktree of a run that crashed: {left}" in done.stderr
-    assert "going on from step 17" in done.stderr
+    assert f"removing the worktree of a crashed run: {left}" in done.stderr
+    assert "resuming from step 17" in done.stderr
     assert worktrees(folder) == []
     assert len(branches(folder)) == 1
 
@@ -297,7 +297,7 @@ def test_raw_data_come_along(repository, isolated):
         (("--set", "train.epoch=1"), "train.epoch: no such setting; did you mean 'epochs'?"),
         (("--set", "params.speed=1"), "speed: no such setting"),
         (("--pipeline", "unknown"), "no pipeline 'unknown'"),
-        (("--set", "train.epochs"), "'train.epochs' is no pair"),
+        (("--set", "train.epochs"), "'train.epochs' is not a pair"),
     ],
 )
 def test_a_mistake_is_one_line_before_anything_runs(repository, isolated, arguments, message):

@@ -68,5 +68,7 @@ def test_the_ref_s_own_record_is_registered_and_its_branch_not_pushed(project, t
     tag, said = again(project, 1, registered=True, push=True)
     assert project.git("rev-parse", f"{tag}^{{commit}}") == project.git("rev-parse", "main")
     commit = project.git("rev-parse", "--short=7", "main").strip()
-    assert said[0] == f"nothing is pushed: main at {commit} is no run's branch here; `git push` and `dvc push` share it"
+    assert (
+        said[0] == f"nothing is pushed: main at {commit} is not a run's branch here; `git push` and `dvc push` share it"
+    )
     assert project.git("ls-remote", "--heads", "origin") == ""

@@ -35,7 +35,7 @@ def test_what_is_said(recorded, other, changes, said):
     lines = advice(Project.find(folder), "tiny").splitlines()
     assert bool(lines) == said
     if said:
-        assert lines[0].startswith("dvc.lock has changed, as is to be expected") and "(512 threads, here " in lines[0]
+        assert lines[0].startswith("dvc.lock has changed, as expected") and "(512 threads, here " in lines[0]
         command = lines[1].split("`")[1].split()
         subprocess.run(command, cwd=folder, check=True)
         assert advice(Project.find(folder), "tiny") == ""
@@ -45,4 +45,4 @@ def test_what_is_said(recorded, other, changes, said):
 def test_the_run_ends_with_it(recorded, run, server):
     done = run(recorded(threads=512), "--pipeline", "tiny", PREFECT_API_URL=server)
     assert done.returncode == 0, done.stderr
-    assert "\ndvc.lock has changed, as is to be expected" in done.stdout
+    assert "\ndvc.lock has changed, as expected" in done.stdout

@@ -75,8 +75,8 @@ MISSING = (
 @pytest.mark.parametrize(
     ("output", "line"),
     [
-        ("", "it failed and said nothing"),
-        ("\n", "it failed and said nothing"),
+        ("", "it failed and printed nothing"),
+        ("\n", "it failed and printed nothing"),
         ("no error of DVC's", "no error of DVC's"),
         (
             f"WARNING: some are lost\n{MISSING}\n<https://error.dvc.org/missing-files>\n",

@@ -102,7 +102,7 @@ def test_the_gate_s_no_is_an_event(registry, module, monkeypatch):
     monkeypatch.setattr(events, "emit_event", lambda event, **more: told.append({"event": event, **more}))
     monkeypatch.chdir(registry.folder)
     state = module.promotion.fn("one", "prod")
-    assert state.message == "one@v1.0.0 does not get into prod: loss is 1, asked at most 0"
+    assert state.message == "one@v1.0.0 is not promoted to prod: loss is 1, asked at most 0"
     payload = {"version": "v1.0.0", "stage": "prod", "reason": "loss is 1, asked at most 0"}
     about = {"prefect.resource.id": "tapeline.model.one", "prefect.resource.name": "one"}
     assert told == [{"event": "tapeline.gate-failed", "resource": about, "payload": payload}]
@@ -202,7 +202,10 @@ def test_what_is_new_is_registered_first(registry, server):
     [
         (("--pipeline", "two", "--stage", "prod"), "no pipeline 'two' in params.yaml"),
         (("--pipeline", "one", "--stage", "production"), "no stage 'production': params.yaml has dev, staging, prod"),
-        (("--pipeline", "one", "--stage", "prod", "--version", "x"), "'x' is no version: three numbers such as v1.0.0"),
+        (
+            ("--pipeline", "one", "--stage", "prod", "--version", "x"),
+            "'x' is not a version: three numbers such as v1.0.0",
+        ),
     ],
 )
 def test_mistakes_are_found_before_prefect(registry, arguments, said):

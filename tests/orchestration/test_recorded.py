@@ -32,7 +32,7 @@ def test_the_data_is_the_dataset_and_no_other_input_below_data(tmp_path):
 def test_a_hash_that_is_none_becomes_no_path(tmp_path, wrong):
     record = Record.of(LOCK.replace(f"md5: {MD5}}}", f"md5: '{wrong}'}}"), name="main", cache=tmp_path)
     with pytest.raises(
-        InputError, match=r"dvc.lock of main: runs/tiny/validate/metrics.json has '.*', which is no MD5"
+        InputError, match=r"dvc.lock of main: runs/tiny/validate/metrics.json has '.*', which is not an MD5"
     ):
         record.metrics("tiny")
 

@@ -27,7 +27,7 @@ def test_a_killed_stage_is_tried_again_and_goes_on(project, flow):
     assert tasks["train@tiny"]["run_count"] == 2
     assert tasks["ingest@points"]["run_count"] == 1
     lines = [line.partition("train@tiny  ")[2] for line in done.stderr.splitlines()]
-    assert lines.index("attempt 2 of 3") < lines.index("going on from step 17")
+    assert lines.index("attempt 2 of 3") < lines.index("resuming from step 17")
     assert "| train@tiny | ran, attempt 2 |" in page
     assert "train@tiny     ran, attempt 2" in done.stdout
 

@@ -85,7 +85,7 @@ def runs(ask):
         ({"schedules": [{"crn": "0 3 * * *"}]}, "crn: no such setting; did you mean 'cron'?"),
         ({"entrypoint": "flows.training"}, "entrypoint"),
         ({"concurency_limit": 1}, "concurency_limit: no such setting; did you mean 'concurrency_limit'?"),
-        ({"schedule": {"cron": "0 3 * * *"}}, "schedule would be of no effect: write schedules, a list"),
+        ({"schedule": {"cron": "0 3 * * *"}}, "schedule would have no effect: write schedules, a list"),
         ({"paused": "maybe"}, "paused"),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve
     serve(folder)
     until(lambda: run["id"] in {found["id"] for found in runs("dead", "CRASHED")}, limit=200)
     until(lambda: runs("dead", "COMPLETED"), limit=200)
-    assert "going on from step 17" in (folder / "serve.log").read_text()
+    assert "resuming from step 17" in (folder / "serve.log").read_text()
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, se
         dead = dead_runs.DeadRuns(Project.find(folder))
         assert list(dead.bury(client)) == []
         time.sleep(0.6)
-        assert list(dead.bury(client)) == [f"run {run.name}: it was never begun: marked crashed"]
+        assert list(dead.bury(client)) == [f"run {run.name}: it was never started: marked crashed"]
         assert client.read_flow_run(run.id).state_type == StateType.CRASHED
 
 
@@ -295,7 +295,7 @@ def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkou
     write(folder, entry("wrong") | {"triggers": [{"posture": "Sometimes"}]})
     assert serve(folder).wait(timeout=60) == 2
     lines = (folder / "serve.log").read_text().splitlines()
-    assert lines[-1] == "serve: prefect.yaml cannot be served: what is wrong stands above"
+    assert lines[-1] == "serve: prefect.yaml cannot be served: the reason is above"
     assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")
 
 

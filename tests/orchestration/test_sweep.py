@@ -186,7 +186,7 @@ def test_a_killed_sweep_goes_on_with_what_it_had_begun(repository, sweep, until,
     until(lambda: processes_below(folder) == [], limit=200)
     done = sweep(folder, *SEARCH, "--trials", "1")
     assert done.returncode == 0, done.stderr
-    assert "going on from step 17" in (folder / ".tapeline/sweeps/tiny/1.log").read_text()
+    assert "resuming from step 17" in (folder / ".tapeline/sweeps/tiny/1.log").read_text()
     assert len(branches(folder)) == 1
     begun = re.search(r"trial 1: train\.epochs (\d)", done.stderr)[1]
     assert done.stdout.splitlines()[-1].endswith(f"--set train.epochs={begun}")
@@ -197,7 +197,7 @@ def test_a_killed_sweep_goes_on_with_what_it_had_begun(repository, sweep, until,
     [
         (("--min", "distance", "--over", "train.epochs={low: 0, high: 3}"), "pipelines.tiny.train.epochs is 0"),
         (("--min", "distance", "--over", "train.epoch=[1, 2]"), "train.epoch: no such setting; did you mean 'epochs'?"),
-        (("--min", "distance", "--over", "train.epochs"), "'train.epochs' is no pair"),
+        (("--min", "distance", "--over", "train.epochs"), "'train.epochs' is not a pair"),
         ((*SEARCH, "--ref", "nowhere"), "ref is 'nowhere': no such branch, tag or commit"),
     ],
 )

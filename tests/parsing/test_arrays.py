@@ -107,7 +107,7 @@ ARCHIVES = {
     "encrypted": (patched(archived(), 6, 1), "a.npy is encrypted, which NumPy does not write"),
     "an unknown method": (archived(zipfile.ZIP_LZMA), "a.npy is compressed by the method 14"),
     "a method that no one has": (patched(archived(), 8, 99), "compressed by the method 99"),
-    "a member that is no array": (archived(name="readme.txt", content="hello, this is no array"), "the magic string is not"),
+    "a member that is not an array": (archived(name="readme.txt", content="hello, this is not an array"), "the magic string is not"),
     "no archive": (b"PK\x03\x04", "File is not a zip file"),
     "a wrong checksum": (archived().replace(struct.pack("<d", 1.0), struct.pack("<d", 2.0), 1), "Bad CRC-32"),
     "cut": (archived()[:-30], "File is not a zip file"),

@@ -22,8 +22,8 @@ def test_what_is_json():
     [
         (b"[" * 100_000, "nested more than 100 deep"),
         ('{"a":' * 101 + "1" + "}" * 101, "nested more than 100 deep"),
-        ("Infinity", "Infinity is no number of JSON"),
-        ("[1, NaN]", "NaN is no number of JSON"),
+        ("Infinity", "Infinity is not a number of JSON"),
+        ("[1, NaN]", "NaN is not a number of JSON"),
         ("-1e999", "-1e999 is too large for a number"),
         ("9" * 5000, "99999999999999999999... is too large for a number"),
         ('"\\ud800"', "not UTF-8: surrogates not allowed"),

@@ -64,7 +64,7 @@ def test_a_champion_that_answers_and_one_that_does_not(fresh, tf):
     assert good.reason == "change of loss is +1 (2 → 3), asked at most 0.5"
 
     mute = assess(opened, versions["v1.0.2"], "prod")
-    assert mute.reason == "the champion one@v1.0.0 cannot be compared: it does not foretell y"
+    assert mute.reason == "the champion one@v1.0.0 cannot be compared: it does not predict y"
     assert [check["kind"] for check in mute.checks] == ["infra", "bound"]
 
     unasked = assess(opened, versions["v1.0.2"], "dev")

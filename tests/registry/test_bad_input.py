@@ -124,17 +124,17 @@ def anonymous(registry):
 NOTHING = None
 CASES = {
     "no such pipeline": (NOTHING, ("register", "two"), "no pipeline 'two'"),
-    "upper case": (NOTHING, ("register", "One"), "'One' is no model's name: lower-case"),
-    "a path for a name": (NOTHING, ("register", "../one"), "'../one' is no model's name"),
-    "a shell's command for a name": (NOTHING, ("register", "one;id"), "'one;id' is no model's name"),
-    "an option for a name": (NOTHING, ("show", "-"), "'-' is no model's name"),
-    "a name with a newline": (NOTHING, ("history", "one\n"), r"'one\n' is no model's name"),
-    "no name": (NOTHING, ("register", ""), "'' is no model's name"),
-    "a version for a name": (NOTHING, ("register", "one@v1.0.0"), "'one@v1.0.0' is no model's name"),
-    "two numbers": (new_model, (*REGISTER, "--version", "1.0"), "'1.0' is no version: three numbers"),
-    "four numbers": (new_model, (*REGISTER, "--version", "1.0.0.0"), "'1.0.0.0' is no version"),
-    "a pre-release": (new_model, (*REGISTER, "--version", "2.0.0-rc1"), "'2.0.0-rc1' is no version"),
-    "a leading zero": (new_model, (*REGISTER, "--version", "2.00.0"), "'2.00.0' is no version"),
+    "upper case": (NOTHING, ("register", "One"), "'One' is not a model's name: lower-case"),
+    "a path for a name": (NOTHING, ("register", "../one"), "'../one' is not a model's name"),
+    "a shell's command for a name": (NOTHING, ("register", "one;id"), "'one;id' is not a model's name"),
+    "an option for a name": (NOTHING, ("show", "-"), "'-' is not a model's name"),
+    "a name with a newline": (NOTHING, ("history", "one\n"), r"'one\n' is not a model's name"),
+    "no name": (NOTHING, ("register", ""), "'' is not a model's name"),
+    "a version for a name": (NOTHING, ("register", "one@v1.0.0"), "'one@v1.0.0' is not a model's name"),
+    "two numbers": (new_model, (*REGISTER, "--version", "1.0"), "'1.0' is not a version: three numbers"),
+    "four numbers": (new_model, (*REGISTER, "--version", "1.0.0.0"), "'1.0.0.0' is not a version"),
+    "a pre-release": (new_model, (*REGISTER, "--version", "2.0.0-rc1"), "'2.0.0-rc1' is not a version"),
+    "a leading zero": (new_model, (*REGISTER, "--version", "2.00.0"), "'2.00.0' is not a version"),
     "a version that exists": (
         new_model,
         (*REGISTER, "--version", "1.0.0"),
@@ -142,7 +142,7 @@ CASES = {
     ),
     "a version below": (new_model, (*REGISTER, "--version", "0.1.0"), "v0.1.0 is below v1.0.0, which exists"),
     "the same commit again": (NOTHING, REGISTER, "is one@v1.0.2 already"),
-    "the same bytes again": (new_commit, REGISTER, "one@v1.0.2 has these very bytes: promote that one"),
+    "the same bytes again": (new_commit, REGISTER, "one@v1.0.2 has exactly these bytes: promote that one"),
     "a lightweight tag of that name": (
         lambda r: (new_model(r), r.git("tag", "one@v1.0.3")),
         REGISTER,
@@ -248,7 +248,7 @@ CASES = {
     "a cut description of the machine": (
         lambda r: (new_model(r), committed(edit(ENVIRONMENT, "}}", ""))(r)),
         REGISTER,
-        "was cut or altered: `tapeline train one` writes it again",
+        "was truncated or altered: `tapeline train one` writes it again",
     ),
     "a cut lock": (
         lambda r: ((r.folder / "dvc.lock").write_text("schema: '2.0'\nst"), r.git("commit", "-qam", "x")),
@@ -272,7 +272,7 @@ CASES = {
         PROMOTE,
         "registry.stages.staging.gaet: no such setting; did you mean 'gate'?",
     ),
-    "a stage with a bad name": (edit("params.yaml", "staging:", "Staging!:"), PROMOTE, "'Staging!' is no stage"),
+    "a stage with a bad name": (edit("params.yaml", "staging:", "Staging!:"), PROMOTE, "'Staging!' is not a stage"),
     "bounds for no pipeline": (
         lambda r: (r.folder / "params.yaml").write_text(
             (r.folder / "params.yaml").read_text() + "  models: {onne: {}}\n"
@@ -285,17 +285,17 @@ CASES = {
         ("promote", "one", "production"),
         "no stage 'production': params.yaml has dev, staging, prod",
     ),
-    "a path for a stage": (NOTHING, ("promote", "one", "prod/../x"), "'prod/../x' is no stage's name"),
+    "a path for a stage": (NOTHING, ("promote", "one", "prod/../x"), "'prod/../x' is not a stage's name"),
     "an unknown version": (
         NOTHING,
         ("promote", "one@v7.0.0", "prod"),
         "no version one@v7.0.0: there are v1.0.0, v1.0.1, v1.0.2",
     ),
-    "a version in words": (NOTHING, ("promote", "one@latest", "prod"), "'latest' is no version"),
+    "a version in words": (NOTHING, ("promote", "one@latest", "prod"), "'latest' is not a version"),
     "two versions": (
         NOTHING,
         ("promote", "one@v1.0.0@v1.0.1", "prod"),
-        "is no model: give NAME, NAME@v1.0.0 or NAME#stage",
+        "is not a model: give NAME, NAME@v1.0.0 or NAME#stage",
     ),
     "an empty stage": (NOTHING, ("lineage", "one#staging"), "no version of one is in staging: promote one"),
     "altered bytes": (
@@ -331,7 +331,7 @@ CASES = {
         ("rollback", "one", "prod", "--to", "v1.0.2"),
         "one@v1.0.2 was never in prod: promote it",
     ),
-    "back to no version": (NOTHING, ("rollback", "one", "prod", "--to", "prod"), "'prod' is no version"),
+    "back to no version": (NOTHING, ("rollback", "one", "prod", "--to", "prod"), "'prod' is not a version"),
     "a model without versions": (
         lambda r: r.git("tag", "--delete", *r.tags()),
         ("history", "one"),

@@ -54,7 +54,7 @@ def test_how_they_differ_is_said():
     assert list(classes.changes(OLD, NEW, "a@v1")) == [
         "classes that a@v1 does not know, so it cannot be right there: ant"
     ]
-    assert list(classes.changes(NEW, OLD, "a@v1")) == ["classes of a@v1 that the test data has no more: ant"]
+    assert list(classes.changes(NEW, OLD, "a@v1")) == ["classes of a@v1 that the test data no longer has: ant"]
     assert list(classes.changes(OLD, OLD[::-1], "a@v1")) == [
         "classes are in another order than those of a@v1: compared by name"
     ]
@@ -168,5 +168,5 @@ def test_a_class_that_sorts_first_does_not_let_a_worse_model_through(tmp_path):
     made.build(0)
     made("registry", "register", "one")
     said = made("registry", "promote", "one", "prod").stdout
-    assert "classes of one@v1.0.0 that the test data has no more: dog" in said
+    assert "classes of one@v1.0.0 that the test data no longer has: dog" in said
     assert "change of accuracy is +0.333333 (0.666667 → 1)" in said

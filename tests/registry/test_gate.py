@@ -61,7 +61,7 @@ def test_a_change_between_records_on_two_test_sets_is_unknown():
     assert (also["metric"], also["holds"]) == ("macro_f1", True)
     assert (recorded["metric"], recorded["holds"]) == ("loss", False)
     assert sentence(recorded) == (
-        "change of loss is unknown: it was recorded on other test data than the champion's, and is not measured anew"
+        "change of loss is unknown: it was recorded on other test data than the champion's, and is not measured again"
     )
 
 
@@ -162,7 +162,7 @@ def test_a_paired_test_that_cannot_be_made_is_a_no():
     (check,) = decision.judge(GateSettings(), Contender("v2", {"loss": 99.0}), Contender("v1", {"loss": 0.1}), None, {})
     assert not check["holds"]
     assert sentence(check) == (
-        "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
+        "no paired test possible, since no feature is predicted: name `gate.target`, or set `paired: null`"
     )
     assert decision.judge(GateSettings(), Contender("v1", {"loss": 99.0}), None, None, {}) == []
 
@@ -213,7 +213,7 @@ def test_as_many_slices_as_a_screen_holds_and_no_more():
 
 def test_slices_need_something_foretold():
     slices = (SliceSettings(feature="label", metric="accuracy", bound=Bound(min=0)),)
-    with pytest.raises(InputError, match="gate.slices asks for accuracy by label, and no feature is foretold"):
+    with pytest.raises(InputError, match="gate.slices asks for accuracy by label, and no feature is predicted"):
         decision.judge(GateSettings(slices=slices), contender("v1"), None, None, {"label": LABELS})
 
 

@@ -84,7 +84,7 @@ def test_what_a_model_does_wrong(tf, model, tmp_path, function, said):
 def test_limits_of_memory_and_time_and_a_model_that_is_none(tf, model, tmp_path):
     good = model(lambda x: {"y": tf.reduce_sum(x, 1)})
     assert "MB of memory, more than 50" in run(good, tmp_path, memory_mb=50).failures[0]
-    assert run(good, tmp_path, seconds=0.2).failures == ("is not done after 0.2 s",)
+    assert run(good, tmp_path, seconds=0.2).failures == ("did not finish within 0.2 s",)
     signatures = {**SIGNATURES, "other": SIGNATURES["serving_default"]}
     assert run(good, tmp_path, signatures=signatures).failures == ("has no signature other",)
     (good / "saved_model.pb").write_bytes(b"no graph")

@@ -145,9 +145,9 @@ def test_a_step_back_says_which_tags_it_goes_over(capsys):
         return capsys.readouterr().err
 
     assert passed() == passed(one_dev_1=None) == ""
-    assert passed(one_prod_1=None) == "tapeline: stepping over one#prod#1, to v1.0.0\n"
+    assert passed(one_prod_1=None) == "tapeline: skipping one#prod#1, to v1.0.0\n"
     said = passed(one_prod_1=None, one_dev_2=None, v1="v1.0.1")
-    assert said == "tapeline: stepping over one#prod#1, v1, to v1.0.0\n"
+    assert said == "tapeline: skipping one#prod#1, v1, to v1.0.0\n"
 
 
 def test_promoted_replaced_rolled_back(registry):

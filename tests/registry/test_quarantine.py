@@ -1,4 +1,4 @@
-"""A tag that nobody could list is left out by name, and blocks nothing; plain Git made them."""
+"""A tag that nobody could list is ignored by name, and blocks nothing; plain Git made them."""
 
 import json
 import os
@@ -39,14 +39,14 @@ def test_a_version_that_cannot_be_listed(registry, made, why):
     tag(registry, "one@v1.0.7", **made)
     shown = registry("registry", "show")
     assert "v1.0.2" in shown.stdout and "v1.0.7" not in shown.stdout
-    assert shown.stderr.startswith(f"tapeline: the tag one@v1.0.7 is left out: {why}")
-    assert shown.stderr.count("is left out: ") == 1 and "Traceback" not in shown.stderr
+    assert shown.stderr.startswith(f"tapeline: the tag one@v1.0.7 is ignored: {why}")
+    assert shown.stderr.count("is ignored: ") == 1 and "Traceback" not in shown.stderr
     for command in ("history", "lineage"):
         assert "one@v1.0.7" not in registry("registry", command, "one").stdout
     registry("registry", "promote", "one@v1.0.2", "prod")
     back = registry("registry", "rollback", "one", "prod")
     assert "v1.0.2 → v1.0.1" in back.stdout
-    assert "tapeline: stepping over one@v1.0.7, to v1.0.1\n" in back.stderr
+    assert "tapeline: skipping one@v1.0.7, to v1.0.1\n" in back.stderr
     assert live(registry) == ["v1.0.1"]
 
 
@@ -56,7 +56,7 @@ def test_an_assignment_that_cannot_be_read(registry, made):
     assert live(registry) == ["v1.0.1"]
     back = registry("registry", "rollback", "one", "prod")
     assert back.stdout == "one in prod: v1.0.1 → v1.0.0 (one#prod#10)\n"
-    assert "stepping over one#prod#9, to v1.0.0" in back.stderr
+    assert "skipping one#prod#9, to v1.0.0" in back.stderr
     assert live(registry) == ["v1.0.0"]
     assert registry.git("cat-file", "-t", "one#prod#10").strip() == "tag"
 
@@ -79,5 +79,5 @@ def test_looking_serves_no_other_version(registry):
     commit = registry.git("rev-parse", "one@v1.0.1^{commit}").strip()
     registry.git("tag", "--delete", "one@v1.0.1")
     tag(registry, "one@v1.0.1", commit, message=record(metrics={"loss": "low"}))
-    assert "the serving folder of one is left as it is" in registry("registry", "show").stderr
+    assert "the serving folder of one is left unchanged" in registry("registry", "show").stderr
     assert sorted(path.relative_to(served) for path in served.rglob("*")) == before

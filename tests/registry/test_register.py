@@ -71,7 +71,7 @@ def test_a_folder_of_code_in_a_commit_that_is_not_checked_out(fresh):
     assert fresh.tags() == ["one@v1.0.0"]
     (fresh.folder / ".dvcignore").write_text("")  # under other rules a folder cannot be compared
     said = fresh("registry", "register", "one", "--rev", "runs/later", status=2).stderr
-    assert said == "tapeline: one@v1.0.0 has these very bytes: promote that one\n"
+    assert said == "tapeline: one@v1.0.0 has exactly these bytes: promote that one\n"
 
 
 def test_what_is_checked_out_is_not_asked_of_a_named_commit(fresh):
@@ -255,7 +255,7 @@ def test_the_md5_of_a_folder_is_that_of_its_list_as_dvc_writes_it():
         ({"params.yaml": "a: {b: 1}\nd: 0"}, "a.b.c of 0123456789 is not what made the model"),
         ({"params.yaml": "a: {b: {c: 1}}"}, "d of 0123456789 is not what made the model"),
         ({"params.yaml": None}, "a.b.c of 0123456789 is not what made the model"),
-        ({"params.yaml": "a: ["}, "params.yaml of 0123456789 cannot be read: mend it and run `dvc repro`"),
+        ({"params.yaml": "a: ["}, "params.yaml of 0123456789 cannot be read: fix it and run `dvc repro`"),
         ({"engine.lock": '# of a stage\ntrain: "f00e"\n'}, "engine.lock of 0123456789 is not what made the model"),
         ({"engine.lock": '# train: "f00d"\n'}, "engine.lock of 0123456789 is not what made the model"),
         ({"engine.lock": None}, "engine.lock of 0123456789 is not what made the model"),

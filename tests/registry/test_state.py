@@ -35,7 +35,7 @@ REGISTERED = ("one@v1.0.0", "one@v1.0.1", "one@v1.0.2")
         ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.2")], "v1.0.2", "v1.0.1"),
         # The same version twice is one step.
         ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.1")], "v1.0.1", "v1.0.0"),
-        # Forwards to an older version is no rollback.
+        # Forwards to an older version is not a rollback.
         ([("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.0")], "v1.0.0", "v1.0.1"),
         (
             [("one#prod#1", "v1.0.0"), ("one#prod#2", "v1.0.1"), ("one#prod#3", "v1.0.0"), ("one#prod#4", "v1.0.2")],

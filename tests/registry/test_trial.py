@@ -189,7 +189,7 @@ def test_a_champion_of_other_classes_answers_by_their_names(registry):
     ("champion", "why"),
     [
         ({"answers": LABELS, "failures": ["does not load", "and more"]}, "does not load"),
-        ({"answers": LABELS, "output": "z"}, "it does not foretell label"),
+        ({"answers": LABELS, "output": "z"}, "it does not predict label"),
         ({"answers": np.where(np.arange(8) % 2, np.nan, 1.0)}, "class is not finite for 4 of 8 examples"),
         ({"answers": LABELS, "trained": ()}, "the data that one@v1 was trained on has no class names of label"),
         ({"answers": LABELS + 1, "trained": TURNED}, "it answers class 2, and its dataset has 2 classes"),

@@ -58,7 +58,7 @@ def test_a_file_that_is_gone(project, gone, what, remedy):
 
 def test_a_cut_lock(project):
     (project / "dvc.lock").write_text("")
-    assert wanting(project) == {"dvc.lock was cut while it was written": "`tapeline repair`"}
+    assert wanting(project) == {"dvc.lock was truncated while it was written": "`tapeline repair`"}
 
 
 def test_no_project(tmp_path):

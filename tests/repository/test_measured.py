@@ -51,7 +51,9 @@ def test_all_pipelines_and_those_without_files(folder, capsys):
     assert (status, lines) == (0, ["one", "metric  train", "loss     0.25", "", "two", nothing])
 
 
-@pytest.mark.parametrize(("content", "message"), [("{", "is no JSON"), ("[]", "is no JSON object: not an object")])
+@pytest.mark.parametrize(
+    ("content", "message"), [("{", "is not a JSON"), ("[]", "is not a JSON object: not an object")]
+)
 def test_a_file_that_is_cut(folder, capsys, content, message):
     write(folder, "train", "metrics.json", content)
     status, lines, error = shown(capsys, "one")

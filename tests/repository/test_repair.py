@@ -37,7 +37,7 @@ def test_a_healthy_repository_is_not_touched(repository, rwlock):
 @pytest.mark.parametrize("content", ["", "{", '{"write": {"data', '{"write": {"x": {"pid": 1}}}', "[]", "null"])
 def test_a_cut_rwlock(repository, rwlock, content):
     rwlock.write_text(content)
-    assert repaired(repository) == [f"{rwlock}: was cut; it has no entries now"]
+    assert repaired(repository) == [f"{rwlock}: was truncated; it has no entries now"]
     repository.dvc("repro", "--quiet", "export@one")
 
 
@@ -85,7 +85,7 @@ def test_a_cut_dvc_lock_is_the_committed_one_again(repository, after):
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.index(after) + len(after)])
     (line,) = repaired(repository)
-    assert "was cut; it is the committed one again" in line
+    assert "was truncated; it is the committed one again" in line
     assert path.read_bytes() == whole
 
 
@@ -101,7 +101,7 @@ def test_a_dvc_lock_cut_between_two_stages_is_the_committed_one_again(repository
         for beginning in readable:
             path.write_bytes(beginning)
             (line,) = repaired(repository)
-            assert "was cut; it is the committed one again" in line and path.read_bytes() == whole
+            assert "was truncated; it is the committed one again" in line and path.read_bytes() == whole
         other = readable[-1].replace(b"recipe.py", b"other.py")  # another command wrote this one
         path.write_bytes(other)
         assert repaired(repository) == [] and path.read_bytes() == other

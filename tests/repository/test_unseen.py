@@ -48,7 +48,7 @@ def test_links_that_dvc_passes_over_are_refused(repository):
         check_source(own)
     (own / "inner" / "raw").unlink()
     (own / "b.csv").symlink_to("nowhere")
-    with pytest.raises(InputError, match=r"^own/b.csv is a link to nothing: .*; mend or remove it$"):
+    with pytest.raises(InputError, match=r"^own/b.csv is a link to nothing: .*; fix or remove it$"):
         check_source(own)
 
 

@@ -79,7 +79,7 @@ def test_an_old_record_that_does_not_repeat_says_what_it_does_not_say(tmp_path):
     repository.commit()
     same, lines = verified(repository)
     assert not same
-    assert lines[-1].startswith("the record does not say its ")
+    assert lines[-1].startswith("the record does not record its ")
 
 
 def test_raw_data_comes_from_the_checkouts_cache(tmp_path):

@@ -171,6 +171,6 @@ def test_what_is_no_name(tmp_path: Path) -> None:
         ("loop", "Too many"),
         ("\0", "null"),
     ):
-        with pytest.raises(InputError, match=f"is no file's name: .*{said}") as raised:
+        with pytest.raises(InputError, match=f"is not a file's name: .*{said}") as raised:
             files.read_bytes(tmp_path / name)
         assert str(raised.value).isprintable()

@@ -162,7 +162,7 @@ def test_a_disk_that_refuses_a_checkpoint_is_said_and_tried_again(state, tmp_pat
     assert [text.split(" (")[0] for text in said] == [
         f"the checkpoint of step {step} could not be written" for step in (20, 31)
     ]
-    assert "File too large): that of step 10 stands; training goes on, and the next try is in 1 s" in said[0]
+    assert "File too large): that of step 10 stands; training continues, and the next attempt is in 1 s" in said[0]
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000000010"], "the half is gone"
     reach(32, 3.2)
     assert stood == [10]
@@ -201,7 +201,7 @@ def test_a_killed_writer_keeps_no_room(state, folder):
 @pytest.mark.parametrize(
     ("variables", "metrics", "said"),
     [
-        ({"w": [700]}, ("loss",), "has state/n, which the recipe has not"),
+        ({"w": [700]}, ("loss",), "has state/n, which the recipe lacks"),
         ({"w": [700], "n": [], "new": []}, ("loss",), "has no state/new, which the recipe has"),
         ({"w": [699], "n": []}, ("loss",), r"state/w is float32\[700\], the recipe's is float32\[699\]"),
         ({"w": [700], "n": []}, ("loss", "x"), "its metrics are loss, the recipe's are loss, x"),

@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 def test_plain_lines_where_there_is_no_terminal(tmp_path):
     out, now = io.StringIO(), [0.0]
     console = Console(stream=out, clock=lambda: now[0])
-    console(Note(text="going on from step 5"))
+    console(Note(text="resuming from step 5"))
     console(loop(5, 10, 7.0, loss=2.0))
     now[0] = 11.0
     console(loop(10, 50, 2.0, loss=1.0))
@@ -36,7 +36,7 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path):
     console(Validated(step=70, epoch=7, metrics={"loss": 0.25, "accuracy": 0.5}, improved=True))
     console(Saved(step=70, path=tmp_path, seconds=0.1))
     assert out.getvalue().splitlines() == [
-        "going on from step 5",
+        "resuming from step 5",
         "epoch 5  step 50/100  loss 1.0000  160 examples/s  2 s left",
         "step 60 skipped: loss is nan",
         "epoch 7  step 70  validation: loss 0.2500  accuracy 0.5000 (best)",

@@ -67,6 +67,6 @@ def test_restart_loop_lengths_and_streaming_change_no_bit(run, name, mode, preci
     assert not cut.out.exists()
     streamed = run(name, mode, precision, "cut", checkpoint={"every_steps": 5}, data="stream")
     streamed(pace=Lengths(1))
-    assert streamed.notes[0].startswith("going on from step ")
+    assert streamed.notes[0].startswith("resuming from step ")
     assert streamed.outs() == whole
     assert not streamed.saved()

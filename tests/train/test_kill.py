@@ -71,5 +71,5 @@ def test_sigkill_and_go_on(tmp_path, name):
     process = start(cut, name)
     said = process.communicate(timeout=400)[1]
     assert process.returncode == 0, said
-    assert "going on from step " in said
+    assert "resuming from step " in said
     assert outs(cut, name) == outs(whole, name)

@@ -79,7 +79,7 @@ def test_the_time_limit_counts_from_the_start():
     now[0] = 205.0
     limit(LoopEnded(step=4, **loop))
     now[0] = 205.1
-    with pytest.raises(LimitReached, match=r"train.max_time of 5 s is over at step 5 of 10; .* run again to go on"):
+    with pytest.raises(LimitReached, match=r"train.max_time of 5 s is over at step 5 of 10; .* run again to resume"):
         limit(LoopEnded(step=5, **loop))
     limit(LoopEnded(step=10, **loop))
 
@@ -109,7 +109,7 @@ def test_checkpoints_are_begun_by_steps_by_time_and_never_two_at_once(tf, tmp_pa
     writer.busy = True
     assert reach(25) == [9, 10, 12]
     writer.busy = False
-    saving("what is no loop")
+    saving("what is not a loop")
     writer.wait()
     assert saved == [9, 10, 12]
     saving(Started(step=25, total=100, steps_per_epoch=5))

@@ -17,5 +17,5 @@ def test_steps_that_this_run_does_not_do(tmp_path, tf):
     assert not run.out.exists()
     run(profile=(9, 10))
     assert any("the profile of the steps 9 to 10 is in " in note for note in run.notes)
-    with pytest.raises(InputError, match="^--profile 3:5: training goes on from step 4: give later steps, or --fresh"):
+    with pytest.raises(InputError, match="^--profile 3:5: training resumes from step 4: give later steps, or --fresh"):
         profiling.check(3, 5, start=4, total=10)

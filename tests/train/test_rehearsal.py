@@ -67,7 +67,7 @@ def test_it_changes_no_byte_and_a_resumed_run_is_asked_nothing(run):
     with pytest.raises(Crash):
         asked(hooks=[crash_after(5)], pace=Lengths(5))
     assert len(asked.heard) == 1
-    assert asked().notes[0].startswith("going on from step ") and asked.outs() == whole
+    assert asked().notes[0].startswith("resuming from step ") and asked.outs() == whole
     assert len(asked.heard) == 1
 
 

@@ -68,7 +68,7 @@ def test_too_many_nans_stop_with_the_step_the_metric_and_a_checkpoint(run):
     assert [path.name for path in poisoned.saved()] == ["step-000000000009"]
     with pytest.raises(RunError, match="step 9: "):
         poisoned()
-    assert poisoned.notes[0] == "going on from step 9"
+    assert poisoned.notes[0] == "resuming from step 9"
     assert not poisoned.out.exists()
 
 
@@ -144,7 +144,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(run, damage):
     cut()
     assert cut.notes[0].startswith("checkpoint is damaged and not used: ")
     assert newest.name in cut.notes[0]
-    assert cut.notes[1] == f"going on from step {int(newest.name[5:]) - 4}"
+    assert cut.notes[1] == f"resuming from step {int(newest.name[5:]) - 4}"
     assert cut.outs() == whole
 
 
@@ -154,7 +154,7 @@ def test_other_parameters_start_fresh_and_say_why(run):
         first(hooks=[crash_after(4)], pace=Lengths(4))
     other = run("same", seed=9)()
     assert other.notes[0] == "starting at step 0: a checkpoint of another run is there, which differs in settings.seed"
-    assert first().notes[0].startswith("going on from step"), "the other run's checkpoints are untouched"
+    assert first().notes[0].startswith("resuming from step"), "the other run's checkpoints are untouched"
 
 
 def test_a_checkpoint_made_with_another_input_is_not_used(run, tmp_path):

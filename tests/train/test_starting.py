@@ -60,7 +60,7 @@ def test_without_extend_a_longer_run_starts_afresh_and_a_finished_one_too(run):
 def test_what_cannot_be_extended(run, changes, said):
     run("same")()
     with pytest.raises(
-        InputError, match="--extend goes on from a run with fewer epochs and nothing else changed"
+        InputError, match="--extend continues a run with fewer epochs and nothing else changed"
     ) as raised:
         run("same", **changes)(extend=True)
     assert said in str(raised.value)

@@ -62,7 +62,7 @@ def test_a_cut_run_has_the_same_bits_and_the_export_the_same_constants(tmp_path,
     with pytest.raises(Crash):
         cut(hooks=[crash_after(5)], pace=Lengths(2, 3, 1))
     cut(pace=Lengths(3))
-    assert cut.notes[0].startswith("going on from step ")
+    assert cut.notes[0].startswith("resuming from step ")
     weights = {name: value for name, value in whole.outs().items() if name != "run.json"}
     assert weights == {name: value for name, value in cut.outs().items() if name != "run.json"}
 
@@ -103,7 +103,7 @@ def test_what_is_not_there_is_refused_before_the_first_step(tmp_path, tf):
     data = houses(tmp_path / "houses")
     for old, new, said in (
         ('x, counts = self.statistics["x"]', 'x, counts = self.statistics["y"]', "has no feature 'y': it has label, x"),
-        ('self.statistics["label"].counts', 'self.statistics["x"].counts', "x is no label"),
+        ('self.statistics["label"].counts', 'self.statistics["x"].counts', "x is not a label"),
     ):
         run = Run(
             tmp_path / "run", recipes.write(tmp_path / "wrong", STANDARD, (old, new)), data, epochs=1, batch_size=8

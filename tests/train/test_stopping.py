@@ -154,9 +154,9 @@ with Stopper(ask=lambda: None, save=save, leave=leave_at_once, deadline=0.3):
         ("pass", "pass", "saved"),
         ("pass", "os.kill(os.getpid(), signal.SIGCHLD)", "saved"),
         ("time.sleep(0.2)", "for _ in range(9): time.sleep(0.05); os.kill(os.getpid(), signal.SIGTERM)", "saved"),
-        ("time.sleep(60)", "time.sleep(1.2); os.kill(os.getpid(), signal.SIGTERM)", "stopped at once by SIGTERM and then SIGTERM; the checkpoints before stand"),
-        ("time.sleep(60)", "time.sleep(0.6); os.kill(os.getpid(), signal.SIGINT)", "stopped at once by SIGTERM and then SIGINT; the checkpoints before stand"),
-        ("raise OSError(28, 'No space left')", "pass", "stopped, and its state could not be saved: [Errno 28] No space left; the checkpoints before stand"),
+        ("time.sleep(60)", "time.sleep(1.2); os.kill(os.getpid(), signal.SIGTERM)", "stopped at once by SIGTERM and then SIGTERM; the earlier checkpoints are intact"),
+        ("time.sleep(60)", "time.sleep(0.6); os.kill(os.getpid(), signal.SIGINT)", "stopped at once by SIGTERM and then SIGINT; the earlier checkpoints are intact"),
+        ("raise OSError(28, 'No space left')", "pass", "stopped, and its state could not be saved: [Errno 28] No space left; the earlier checkpoints are intact"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("heard", [True, False])

@@ -566,7 +566,7 @@ def test_the_bits_are_the_same_or_the_recipe_is_refused_by_name(tmp_path, tf, ve
     cut = Run(tmp_path / "cut", path, data, **settings, checkpoint={"every_steps": 3})
     with pytest.raises(Crash):
         cut(hooks=[crash_after(6)], pace=Lengths(3))
-    assert cut(pace=Lengths(2)).notes[0].startswith("going on from step ")
+    assert cut(pace=Lengths(2)).notes[0].startswith("resuming from step ")
     assert cut.outs() == whole
 
 

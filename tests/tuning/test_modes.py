@@ -152,7 +152,7 @@ def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch
     assert status == 0
     assert [line.split()[0] for line in lines[2:5]] == ["graph", "xla", "eager"]
     assert "fails in a step" in lines[3]
-    assert "too slow: left after " in lines[4]
+    assert "too slow: stopped after " in lines[4]
     assert chosen(lines) == {"compile": "graph", "precision": "float32", "fused": False, "replicas": 1}
     assert "params.yaml, pipelines.fit.train, says so already:" in lines
 

@@ -31,10 +31,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         command.add_argument("model", metavar="NAME[@V|#STAGE]", help="the version (the highest)")
         command.add_argument("stage", metavar="STAGE", help="a stage of params.yaml")
     promote.add_argument(
-        "--approved-by", metavar="PERSON", help="who said yes, where the stage asks for a person's yes"
+        "--approved-by", metavar="PERSON", help="who approved it, where the stage asks for a person's approval"
     )
 
-    rollback = _command(inner, "rollback", _rollback, "make the version live again that was so before")
+    rollback = _command(inner, "rollback", _rollback, "make the version that was live before live again")
     rollback.add_argument("name", metavar="NAME")
     rollback.add_argument("stage", metavar="STAGE")
     rollback.add_argument("--to", metavar="V", help="this version instead")

@@ -31,7 +31,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     """Add the four stages."""
     for stage, what in (
         ("ingest", "write a dataset's columns to data/NAME/"),
-        ("train", "train a pipeline; goes on from its checkpoint"),
+        ("train", "train a pipeline; resumes from its checkpoint"),
         ("validate", "measure the test split and give a verdict"),
         ("export", "write a checked SavedModel to models/NAME/"),
     ):
@@ -43,7 +43,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         if stage == "train":
             where = command.add_mutually_exclusive_group()
             where.add_argument("--fresh", action="store_true", help="drop the checkpoints and start at step 0")
-            where.add_argument("--extend", action="store_true", help="go on from a run that had fewer epochs")
+            where.add_argument("--extend", action="store_true", help="continue a run that had fewer epochs")
             command.add_argument("--profile", metavar="FIRST:LAST", help="trace these steps for TensorBoard's profiler")
 
 
@@ -77,7 +77,7 @@ def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:
     try:
         write_outcome(outcome, outcome=failure.outcome, status=failure.status, message=str(failure))
     except OSError as error:
-        print(f"tapeline: the outcome could not be left for the flow: {error}", file=sys.stderr)
+        print(f"tapeline: the outcome could not be passed to the flow: {error}", file=sys.stderr)
     return fail(failure)
 
 

@@ -16,24 +16,24 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     what = "show each pipeline: its data, whether it needs a network, whether it is up to date, what it teaches"
     listing = commands.add_parser("list", help=what, description=what)
     listing.add_argument("--offline", action="store_true", help="only those that need no network")
-    listing.add_argument("--targets", action="store_true", help="print what `dvc repro` takes, one a line")
+    listing.add_argument("--targets", action="store_true", help="print what `dvc repro` takes, one per line")
     listing.set_defaults(command=_list)
     what = "show the metrics of each pipeline: a line for each metric, a column for each split"
     measuring = commands.add_parser("metrics", help=what, description=what)
     measuring.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all)")
     measuring.set_defaults(command=_metrics)
-    what = "rebuild HEAD in a temporary clone and compare every out with dvc.lock; status 1 on a difference"
+    what = "rebuild HEAD in a temporary clone and compare every output with dvc.lock; status 1 on a difference"
     verifying = commands.add_parser("verify", help=what, description=what)
     verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all that need no network)")
     verifying.set_defaults(command=_verify)
-    what = "mend a cut dvc.lock or .dvc/tmp/rwlock and clear locks of processes that were killed"
+    what = "repair a truncated dvc.lock or .dvc/tmp/rwlock and clear the locks of killed processes"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
     what = "write engine.lock: what code the stages here are run with; says which stages become stale"
     locking = commands.add_parser("lock", help=what, description=what)
     locking.add_argument("--check", action="store_true", help="write nothing; status 1 where the file is not current")
     locking.set_defaults(command=_lock)
-    what = "show what old runs hold and what keeps it: branches runs/*, worktrees, checkpoints, DVC's cache"
+    what = "show what old runs take up and what still needs it: branches runs/*, worktrees, checkpoints, DVC's cache"
     pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing keeps")
     pruning.add_argument("--runs", type=int, default=20, metavar="N", help="keep the newest N branches (%(default)d)")
     pruning.add_argument("--days", type=float, default=30.0, metavar="N", help="keep what is younger (%(default)g)")

@@ -34,7 +34,7 @@ def _named(entries: dict[str, Any]) -> dict[str, Any]:
     for name in entries:
         if not NAME.fullmatch(name):
             raise ValueError(
-                f"{name!r} is no name: lower-case letters, digits and inner hyphens (it becomes a Git tag)"
+                f"{name!r} is not a name: lower-case letters, digits and inner hyphens (it becomes a Git tag)"
             )
     return entries
 

@@ -92,7 +92,7 @@ def _stages(stages: dict[str, StageSettings]) -> dict[str, StageSettings]:
         raise ValueError("there must be a stage, such as prod")
     for name in stages:
         if not STAGE.fullmatch(name):
-            raise ValueError(f"{name!r} is no stage: lower-case letters, digits and inner hyphens, at least two")
+            raise ValueError(f"{name!r} is not a stage: lower-case letters, digits and inner hyphens, at least two")
     return stages
 
 

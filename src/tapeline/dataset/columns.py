@@ -151,7 +151,7 @@ def checked_index(content: bytes, *, sizes: bool) -> dict[str, Any]:
     try:
         index: dict[str, Any] = json_text.parsed(content)
     except json_text.NotJson:
-        raise ValueError("not JSON, so it was cut or altered") from None
+        raise ValueError("not JSON, so it was truncated or altered") from None
     try:
         if not isinstance(index["name"], str) or not isinstance(index["source"], dict):
             raise TypeError("name")
@@ -163,7 +163,7 @@ def checked_index(content: bytes, *, sizes: bool) -> dict[str, Any]:
         for column in _columns(index):
             _check_column(column, sizes=sizes)
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise ValueError("no index of columns, so it was altered") from None
+        raise ValueError("not an index of columns, so it was altered") from None
     return index
 
 

@@ -121,7 +121,7 @@ class ColumnStatistics:
         """
         if not self.feature.classes:
             raise InputError(
-                f"statistics[{self.name!r}].counts: {self.name} is no label; it has mean, std, min and max"
+                f"statistics[{self.name!r}].counts: {self.name} is not a label; it has mean, std, min and max"
             )
         return dict(zip(self.feature.classes, self._counts.tolist(), strict=True))
 

@@ -31,7 +31,7 @@ class Checker:
         out, err = self._process.communicate(json.dumps(asked))
         status = self._process.returncode
         if status < 0:
-            raise RunError(f"the process that checks the exported model was ended by signal {-status}: run again")
+            raise RunError(f"the process that checks the exported model was killed by signal {-status}: run again")
         if status:
             said = (err or out).strip().splitlines()
             raise RunError(f"the exported model failed its check: {said[-1] if said else f'status {status}'}")

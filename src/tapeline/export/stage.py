@@ -63,7 +63,7 @@ def _read(path: Path, *keys: str, remedy: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"{path} is missing: {remedy}") from None
     except json_text.NotJson:
-        raise InputError(f"{path} is not JSON, so it was cut or altered: {remedy}") from None
+        raise InputError(f"{path} is not JSON, so it was truncated or altered: {remedy}") from None
     if missing := [key for key in keys if not isinstance(found.get(key), str)]:
-        raise InputError(f"{path} does not say its {', '.join(missing)}, so it was altered: {remedy}")
+        raise InputError(f"{path} does not record its {', '.join(missing)}, so it was altered: {remedy}")
     return found

@@ -23,7 +23,7 @@ class BadCell:
     row: int
     value: object
     what: str
-    """What is wrong, as in "is no number"."""
+    """What is wrong, as in "is not a number"."""
 
     def __str__(self) -> str:
         return f"{self.of}, row {self.row} below the header: {self._said()} {self.what}"

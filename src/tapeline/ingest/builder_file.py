@@ -76,9 +76,11 @@ def _file(path: Path) -> Path:
 def _compiled(path: Path) -> CodeType:
     """Compile the file, which needs no TensorFlow and leaves no `__pycache__` next to it."""
     if path.is_file() and not os.access(path, os.R_OK):
-        raise InputError(f"{path.name} may not be read by this user: give the right with `chmod u+r`")
+        raise InputError(f"{path.name} cannot be read by this user: allow it with `chmod u+r`")
     if not path.is_file() or path.suffix != ".py":
-        raise InputError(f"{path.name} is no builder: a Python file with one tfds.core.GeneratorBasedBuilder is needed")
+        raise InputError(
+            f"{path.name} is not a builder: a Python file with one tfds.core.GeneratorBasedBuilder is needed"
+        )
     try:
         return compile(files.read_bytes(path), str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:

@@ -16,7 +16,7 @@ from tapeline.runtime.errors import InputError
 WHOLE = re.compile(r"[+-]?[0-9]+")
 EXACT = 2.0**24
 """float32 represents every integer up to this one, and only some beyond."""
-MEND = "mend the row or drop it"
+MEND = "fix the row or drop it"
 USABLE = "a feature needs numbers: integers, floats, decimals, booleans, or text that holds numbers"
 TEXT = (
     "most of the column is text: it can be the `label` or say the `split`; for a feature write numbers, "
@@ -49,7 +49,7 @@ class Cells:
         Raises `BadCells` for a value that is missing, not a number, or not finite as float32, and for an integer that
         float32 would round: that is expected of a decimal fraction, but not of a count or an identifier.
         """
-        numbers = self._cast(pa.float64(), "is no number", is_number)
+        numbers = self._cast(pa.float64(), "is not a number", is_number)
         with np.errstate(over="ignore"):
             result: NDArray[np.float32] = numbers.astype(np.float32)
         self._refuse(~np.isfinite(result), "is not finite as float32")
@@ -58,7 +58,7 @@ class Cells:
 
     def integers(self) -> NDArray[np.int64]:
         """Return the values as int64. Raises `BadCells` for a value that is missing or not a 64-bit integer."""
-        result: NDArray[np.int64] = self._cast(pa.int64(), "is no whole number of 64 bits", is_integer)
+        result: NDArray[np.int64] = self._cast(pa.int64(), "is not a whole number of 64 bits", is_integer)
         return result
 
     def _cast(self, kind: Any, what: str, good: Callable[[object], bool]) -> NDArray[Any]:

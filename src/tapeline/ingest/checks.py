@@ -33,5 +33,5 @@ def _refuse_any(wrong: NDArray[np.bool_], examples: Examples, name: str, rule: s
     key = examples.keys[place // (wrong.size // len(wrong))]
     raise InputError(
         f"feature {name!r} is {values.flat[place]} in {examples.split} example {key}: {rule}; "
-        "mend it, or leave out the example or its split"
+        "fix it, or leave out the example or its split"
     )

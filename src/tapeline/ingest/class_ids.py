@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST = 1000
-"""Distinct values above which a feature is no label."""
+"""Distinct values above which a feature is not a label."""
 
 
 class LooksLikeIds:

@@ -72,15 +72,13 @@ def _listed(folder: Path) -> Sequence[_File]:
 
 def _inside(folder: Path, root: Path, *, folders: bool) -> list[Path]:
     if not folder.is_dir():
-        raise InputError(f"{folder.name} is no folder: an image folder is <split>/<class>/<image>")
+        raise InputError(f"{folder.name} is not a folder: an image folder is <split>/<class>/<image>")
     paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     for path in paths:
         if not path.name.isprintable():
-            raise InputError(f"{path.name!a} in {folder.name} is no printable name in UTF-8: rename it")
+            raise InputError(f"{path.name!a} in {folder.name} is not a printable name in UTF-8: rename it")
         if path.is_symlink() and not path.exists():
-            raise InputError(
-                f"{_shown(path, root)} is a link to {path.readlink()}, where nothing is: mend or remove it"
-            )
+            raise InputError(f"{_shown(path, root)} is a link to {path.readlink()}, where nothing is: fix or remove it")
         if not (path.is_dir() or path.is_file()):  # reading a FIFO would block forever
             raise InputError(f"{_shown(path, root)} is a FIFO, a socket or a device, and no file: remove it")
         if path.is_dir() != folders:
@@ -149,7 +147,7 @@ def _content(folder: Path, entry: _File) -> bytes:
         return files.read_bytes(folder / entry.key)
     except PermissionError:
         shown = _shown(folder / entry.key, folder)
-        raise InputError(f"{shown} may not be read by this user: give the right with `chmod u+r`") from None
+        raise InputError(f"{shown} cannot be read by this user: allow it with `chmod u+r`") from None
     except FileNotFoundError:
         shown = _shown(folder / entry.key, folder)
-        raise InputError(f"{shown} went away while the folder was read: ingest again") from None
+        raise InputError(f"{shown} disappeared while the folder was read: ingest again") from None

@@ -56,7 +56,7 @@ def damage(content: bytes) -> str:
         if not _differ(whole[:cut] + filler + whole[last:] for filler in FILLERS) and _differ(
             whole[:early] + filler + whole[early + TAIL :] for filler in FILLERS
         ):  # otherwise a uniform area, whose tables have no code but the one for "as before"
-            return "its compressed data go on where the picture has ended"
+            return "its compressed data continue after the picture has ended"
     return ""
 
 
@@ -90,7 +90,7 @@ def _ends(content: bytes, place: int) -> Iterator[int]:
         kind = content[place + 1] if place + 1 < len(content) else END
         if kind in RESTARTS:
             if kind - RESTARTS.start != restarts % len(RESTARTS):
-                raise ValueError(f"a restart marker is out of its order at byte {place}")
+                raise ValueError(f"a restart marker is out of order at byte {place}")
             restarts += 1
             yield place
         elif kind not in (STUFFED, 0xFF):

@@ -39,7 +39,7 @@ def unlearned(feature: str, kind: Feature, statistics: Mapping[str, Any]) -> Ite
         counts = statistics[split][feature]["counts"]
         missing = [name for name, here, there in zip(kind.classes, counts, train, strict=True) if here and not there]
         if missing:
-            yield f"{feature}: classes that {split} has and train has not: {named(missing)}"
+            yield f"{feature}: classes that {split} has and train lacks: {named(missing)}"
 
 
 class Constants:

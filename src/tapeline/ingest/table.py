@@ -127,7 +127,7 @@ class _Table:
     def __init__(self, path: Path) -> None:
         self.path, self._csv = path, path.suffix.lower() == ".csv"
         if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
-            raise InputError(f"{path.name} is no table: a file that ends in .csv or .parquet is")
+            raise InputError(f"{path.name} is not a table: a file that ends in .csv or .parquet is")
         _readable(path)
         with self._reading():
             self._schema = self._open_csv(None).schema if self._csv else parquet.read_schema(path)
@@ -195,7 +195,7 @@ class _Table:
         kind, reason = "CSV" if self._csv else "Parquet", " ".join(str(error).split())
         if "straddling" in reason:
             reason = f"a row is longer than {CSV_BLOCK_BYTES:,} bytes, or a quote is not closed"
-        return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; mend it or bring it anew")
+        return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; fix it or get it again")
 
 
 def _readable(path: Path) -> None:
@@ -203,7 +203,7 @@ def _readable(path: Path) -> None:
     try:
         path.open("rb").close()
     except PermissionError:
-        raise InputError(f"{path.name} may not be read by this user: give the right with `chmod u+r`") from None
+        raise InputError(f"{path.name} cannot be read by this user: allow it with `chmod u+r`") from None
 
 
 def _columns(feature: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ def _linked(git: Git, commit: str, folder: PurePosixPath) -> Iterator[PurePosixP
 def main(argv: Sequence[str] | None = None) -> int:
     """Check once, and return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m tapeline.orchestration.data_changes", description="Tell when data have changed."
+        prog="python -m tapeline.orchestration.data_changes", description="Report changed data."
     )
     parser.add_argument("--ref", default="", help="the branch to look at (the main branch)")
     options = parser.parse_args(argv)
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"data_changes: {error}", file=sys.stderr)
         return error.status
     except httpx.HTTPError as error:
-        print(f"data_changes: the server does not answer as it should: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"data_changes: the server does not answer as expected: {str(error).splitlines()[0]}", file=sys.stderr)
         return 1
     return 0
 

@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy")
         print(f"deploy: {error}", file=sys.stderr)
         return error.status
     except httpx.HTTPError as error:
-        print(f"deploy: the server does not answer as it should: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"deploy: the server does not answer as expected: {str(error).splitlines()[0]}", file=sys.stderr)
         return 1
     return 0
 

@@ -63,7 +63,7 @@ class Request(BaseModel):
         given = [name for name in ("ref", "overrides", "push", "registered") if getattr(self, name)]
         if given and not self.isolated:
             raise ValueError(
-                f"{', '.join(given)} would be of no effect: a run in place takes the checkout as it is and commits "
+                f"{', '.join(given)} would have no effect: a run in place takes the checkout as it is and commits "
                 "nothing; leave it out, or set isolated"
             )
         return self

@@ -116,7 +116,7 @@ class Supervisor:
             self.start_server()
         if self._runner and self._runner.returncode is not None:
             if self._runner.returncode == InputError.status:
-                raise InputError(f"{FILE} cannot be served: what is wrong stands above")
+                raise InputError(f"{FILE} cannot be served: the reason is above")
             if not unanswered():  # one without a server cannot stay
                 self._failures = self._failures + 1 if time.monotonic() - self._began < SETTLED else 1
             if self._failures > TRIES:
@@ -182,7 +182,7 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
         except httpx.HTTPError as error:
             mistake = f"the server does not answer: {type(error).__name__}"
         except InputError as error:
-            mistake = f"changes of data are not seen: {error}"
+            mistake = f"changed data are not noticed: {error}"
         if mistake and mistake != told:
             say(mistake)
         told = mistake
@@ -213,7 +213,7 @@ def answers(port: int) -> bool:
     finally:
         connection.close()
     if answer.status != http.client.OK:
-        raise RunError(f"port {port} is taken by something that is no Prefect server: give --port")
+        raise RunError(f"port {port} is taken by something that is not a Prefect server: give --port")
     return True
 
 

@@ -45,7 +45,7 @@ def mapped(path: Path) -> NDArray[Any]:
     if not math.prod(shape):
         return np.empty(shape, dtype)
     if size < math.prod(shape) * dtype.itemsize:
-        raise NotArrays(f"{size} bytes follow the header, which says {dtype}{_shown(shape)}: the file was cut")
+        raise NotArrays(f"{size} bytes follow the header, which says {dtype}{_shown(shape)}: the file was truncated")
     with _refused():
         array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
     return array

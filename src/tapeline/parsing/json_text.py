@@ -16,7 +16,7 @@ DEEPEST = 100
 DIGITS = 300
 """Digits of an integer: more do not fit in a float."""
 HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half of a surrogate pair, which is no character by itself."""
+"""Half of a surrogate pair, which is not a character by itself."""
 
 
 class NotJson(ValueError):
@@ -54,7 +54,7 @@ def mapping(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise NotJson(f"{word} is no number of JSON")
+    raise NotJson(f"{word} is not a number of JSON")
 
 
 def _float(word: str) -> float:

@@ -117,8 +117,8 @@ def _check_kinds(value: Any) -> None:
             try:
                 one.encode()
             except UnicodeEncodeError:
-                raise NotYaml(f"{one[:60]!a} is no text in UTF-8") from None
+                raise NotYaml(f"{one[:60]!a} is not a text in UTF-8") from None
         elif isinstance(one, int) and abs(one) >= LARGEST:
             raise NotYaml("a whole number has more than 300 digits")
         elif not (one is None or isinstance(one, int | float | date)):
-            raise NotYaml(f"{type(one).__name__} is no kind of value here: use text, numbers, lists and mappings")
+            raise NotYaml(f"{type(one).__name__} is not a kind of value here: use text, numbers, lists and mappings")

@@ -117,7 +117,7 @@ def check(given: Sequence[Path]) -> None:
         except OSError as error:
             raise InputError(f"{file} cannot be read: {error.strerror}") from None
         if file.suffix.lower() not in KINDS:
-            raise InputError(f"{file} is of no kind that can be read: give one of {', '.join(KINDS)}")
+            raise InputError(f"{file} is not of a kind that can be read: give one of {', '.join(KINDS)}")
 
 
 def pieces(given: Sequence[Path], signature: Signature, batch_size: int) -> Iterator[Piece]:
@@ -144,7 +144,7 @@ def _taken(file: Path, rows: Iterator[Batch], count: int) -> list[Batch]:
         raise InputError(f"{file} is not UTF-8: {error.reason}; save it as UTF-8") from None
     except csv.Error as error:
         raise InputError(
-            f"{file} cannot be read as CSV: {error}; mend it, or look for a quote that is not closed"
+            f"{file} cannot be read as CSV: {error}; fix it, or look for a quote that is not closed"
         ) from None
 
 
@@ -170,7 +170,7 @@ def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece
         else:
             found = {signature.only(file): arrays.mapped(file)}
     except (arrays.NotArrays, OSError) as error:
-        raise InputError(f"{file} is no NumPy file without pickles: {error}") from None
+        raise InputError(f"{file} is not a NumPy file without pickles: {error}") from None
     given = {}
     for name, shape in signature.shapes.items():  # an array of one example may omit the first axis
         given[name] = found[name][None] if found[name].ndim == len(shape) else np.atleast_1d(found[name])
@@ -198,7 +198,7 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
     with decoded(io.BytesIO(content), str(file)) as image:
         pixels = np.asarray(upright(image, shape[2]))
     if why := jpeg.damage(content):
-        raise InputError(f"{file} seems damaged, so that some of its pixels would be made up: {why}; bring it anew")
+        raise InputError(f"{file} seems damaged, so that some of its pixels would be made up: {why}; get it again")
     if any(w not in (None, s) for s, w in zip(pixels.shape[:2], shape[:2], strict=True)):
         height, width = pixels.shape[:2]
         raise InputError(f"{file} is {width}×{height}, the model takes {shape[1]}×{shape[0]}: scale it first")
@@ -239,7 +239,7 @@ def _cell(text: str, dtype: str, column: str, where: str) -> float | int | str:
     try:
         return text if dtype == "string" else int(text) if "int" in dtype else float(text)
     except ValueError:
-        raise InputError(f"{where}: {column} is {text!r:.80}, which is no {dtype}") from None
+        raise InputError(f"{where}: {column} is {text!r:.80}, which is not a {dtype}") from None
 
 
 def _shaped(cells: Sequence[float | int | str], shape: Sequence[int | None]) -> NDArray[Any]:

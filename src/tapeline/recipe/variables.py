@@ -244,7 +244,7 @@ def _altered(prefix: Path, suffix: str, error: Exception, remedy: str) -> InputE
     if not path.exists():
         return InputError(f"{path} is missing: {remedy}")
     lines = str(error).splitlines() or [type(error).__name__]
-    return InputError(f"{path} was cut or altered ({lines[0]}): {remedy}")
+    return InputError(f"{path} was truncated or altered ({lines[0]}): {remedy}")
 
 
 def read_bundle(
@@ -259,7 +259,7 @@ def read_bundle(
         if name not in bundle.shapes:
             raise InputError(f"{prefix} has no {name}, which the recipe has: {remedy}")
         if name not in expected:
-            raise InputError(f"{prefix} has {name}, which the recipe has not: {remedy}")
+            raise InputError(f"{prefix} has {name}, which the recipe lacks: {remedy}")
         variable, shape, dtype = expected[name], bundle.shapes[name], bundle.dtypes[name]
         if not variable.shape.is_compatible_with(shape) or dtype != variable.dtype:
             raise InputError(

@@ -127,7 +127,7 @@ class _Trial:
             if why := next(iter((*answer.failures, *finite.faults(answer.predictions))), None):
                 raise InputError(why)
             if target.foretold(answer.predictions) is None:
-                raise InputError(f"it does not foretell {target.name}")
+                raise InputError(f"it does not predict {target.name}")
             answers, notes = self._by_name(self._champion, model, answer, target)
         except InputError as error:
             said = f"the champion {self._champion.tag.name} cannot be compared: {error}"

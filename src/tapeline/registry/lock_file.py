@@ -26,7 +26,9 @@ class Recorded:
         try:
             return cls(name, dvc_lock.stages(text))
         except ValueError as error:
-            raise InputError(f"{LOCK} of {of} was cut or altered ({error}): `tapeline repair` mends it") from None
+            raise InputError(
+                f"{LOCK} of {of} was truncated or altered ({error}): `tapeline repair` repairs it"
+            ) from None
 
     def out(self, stage: str, path: str) -> str:
         """Return an output's MD5 (with `.dir` for a folder). Raises `InputError` if the lock has none."""

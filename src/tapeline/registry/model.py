@@ -125,5 +125,7 @@ def described(text: bytes, where: str) -> dict[str, Any]:
         if isinstance(confusion := found.metrics.get("confusion"), dict):
             _Confusion.model_validate(confusion)
     except (json_text.NotJson, ValidationError):
-        raise InputError(f"{where} is no description of a model, so it was altered: `dvc checkout --force`") from None
+        raise InputError(
+            f"{where} is not a description of a model, so it was altered: `dvc checkout --force`"
+        ) from None
     return content

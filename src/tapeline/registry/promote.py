@@ -54,7 +54,7 @@ def promote(
         if (live.version if live else None) != verdict.champion:
             raise RunError(_overtaken(found, version, stage, verdict, live))
         if not verdict.holds:
-            raise VerdictNo(f"{version.tag.name} does not get into {stage}: {verdict.reason}")
+            raise VerdictNo(f"{version.tag.name} is not promoted to {stage}: {verdict.reason}")
         record = {"action": "promote", **verdict.record(), "approved_by": approved_by, "flow_run": flow_run}
         return registry.assign(version, stage, record)
 

@@ -48,7 +48,7 @@ def register(
     for out in (recorded.model, recorded.predictions, recorded.data(model.dataset)):
         _check_kept(registry, out)
     if same := registry.version_of(name, commit):
-        raise InputError(f"{same.tag.name} has these very bytes: promote that one")
+        raise InputError(f"{same.tag.name} has exactly these bytes: promote that one")
     record = _record(registry, commit, recorded, model, environment, flow_run)
     with registry.alone():
         tagging.register(repository, found.artifact, wanted, commit, state.message(f"{name} {wanted}", record))
@@ -166,7 +166,7 @@ def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> No
     try:
         params = yaml_text.parsed(registry.repository.read(commit, PARAMS) or "")
     except yaml_text.NotYaml:
-        raise InputError(f"{PARAMS} of {commit[:10]} cannot be read: mend it and run `dvc repro`") from None
+        raise InputError(f"{PARAMS} of {commit[:10]} cannot be read: fix it and run `dvc repro`") from None
     for key, made_with in recorded.parameters().items():
         value = params
         for part in key.split("."):
@@ -224,7 +224,7 @@ def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
         return json_text.mapping(text)
     except json_text.NotJson:
         raise InputError(
-            f"{path} of {commit[:10]} was cut or altered: `tapeline train {name}` writes it again"
+            f"{path} of {commit[:10]} was truncated or altered: `tapeline train {name}` writes it again"
         ) from None
 
 

@@ -75,7 +75,7 @@ class Registry:
         for one in found.quarantined:
             if one.tag.name not in self.warned:
                 self.warned.add(one.tag.name)
-                _say(f"the tag {one.tag.name} is left out: {one.why}; `git tag --delete '{one.tag.name}'` removes it")
+                _say(f"the tag {one.tag.name} is ignored: {one.why}; `git tag --delete '{one.tag.name}'` removes it")
 
     def version_of(self, name: str, commit: str) -> Version | None:
         """Return the version of a commit, else the newest whose model has the same bytes as the commit's."""
@@ -163,7 +163,7 @@ class Registry:
         if not self.serving(name).exists:
             return
         if any(self.state(name).quarantined):
-            _say(f"the serving folder of {name} is left as it is, since a tag is left out")
+            _say(f"the serving folder of {name} is left unchanged, since a tag is ignored")
             return
         try:
             with self.alone():

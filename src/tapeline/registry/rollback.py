@@ -55,7 +55,7 @@ def _say_passed(found: State, stage: str, number: str) -> None:
     """Print which quarantined tags a step back may have skipped: what they made live is unknown."""
     passed = [one.tag.name for one in found.quarantined if one.version or f"#{stage}" in one.tag.name]
     if passed:
-        print(f"tapeline: stepping over {', '.join(passed)}, to {number}", file=sys.stderr, flush=True)
+        print(f"tapeline: skipping {', '.join(passed)}, to {number}", file=sys.stderr, flush=True)
 
 
 def _before(found: State, live: Assignment) -> str:

@@ -34,7 +34,7 @@ class Store:
             entries = json_text.parsed(self.bring(md5).read_bytes())
             return {safe(str(entry["relpath"])): str(entry["md5"]) for entry in entries}
         except (ValueError, KeyError, TypeError):
-            raise InputError(f"{md5} is no list of a folder's files: {LOCK} was altered") from None
+            raise InputError(f"{md5} is not a list of a folder's files: {LOCK} was altered") from None
 
     def bring(self, md5: str) -> Path:
         """Return the cached file of one object, fetched from the remote if the cache lacks it. Its bytes are checked.
@@ -51,7 +51,7 @@ class Store:
     def path(self, md5: str) -> Path:
         """Return an object's path in the cache, whether it exists or not."""
         if not MD5.fullmatch(md5):
-            raise InputError(f"{md5!r} is no MD5: dvc.lock was altered")
+            raise InputError(f"{md5!r} is not an MD5: dvc.lock was altered")
         return Path(self._repo.cache.local.path) / md5[:2] / md5[2:]
 
     def missing(self, md5: str) -> list[str]:

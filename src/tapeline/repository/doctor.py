@@ -129,7 +129,7 @@ def _dvc(project: Project) -> Iterator[Finding]:
         yield Finding(MISSING, "no dvc.yaml", "restore it; `tapeline init` writes it for a new project")
     lock = project.folder / "dvc.lock"
     if lock.exists() and not is_whole(lock.read_bytes()):
-        yield Finding(MISSING, "dvc.lock was cut while it was written", "`tapeline repair`")
+        yield Finding(MISSING, "dvc.lock was truncated while it was written", "`tapeline repair`")
     ignored = (top / ".dvcignore").read_text(encoding="utf-8").splitlines() if (top / ".dvcignore").exists() else []
     if ".tapeline" not in ignored:
         yield Finding(MISSING, ".dvcignore does not name .tapeline, where other runs' worktrees are", "add the line")

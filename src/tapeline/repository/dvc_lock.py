@@ -24,7 +24,7 @@ def stages(content: bytes | str) -> dict[str, dict[str, Any]]:
         raise ValueError("no stages")
     for name, stage in found.items():
         if not isinstance(name, str) or not isinstance(stage, dict):
-            raise ValueError(f"the stage {name} is no mapping")
+            raise ValueError(f"the stage {name} is not a mapping")
         for kind in ("deps", "outs"):
             _check_entries(stage.get(kind, []), f"{kind} of {name}")
         _check_params(stage.get("params", {}), name)

@@ -94,7 +94,7 @@ class Git:
                 raise InputError("there is no git on the PATH: install Git") from None
             raise RunError(f"git cannot be called in {self.folder}: {error.strerror}") from None
         except subprocess.TimeoutExpired:
-            raise RunError(f"git {_command(arguments)}: not done after {timeout:g} s") from None
+            raise RunError(f"git {_command(arguments)}: did not finish within {timeout:g} s") from None
 
 
 def _command(arguments: Sequence[str]) -> str:

@@ -55,5 +55,5 @@ def _read(project: Project, pipeline: str, stage: str, file: str) -> dict[str, A
         return {}
     except json_text.NotJson as error:
         raise InputError(
-            f"{path.relative_to(project.folder)} is no JSON object: {error}; run the stage again"
+            f"{path.relative_to(project.folder)} is not a JSON object: {error}; run the stage again"
         ) from None

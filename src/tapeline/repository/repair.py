@@ -51,7 +51,7 @@ def _mend_rwlock(path: Path) -> Iterator[str]:
             read = {name: [h for h in holders if _runs(h)] for name, holders in held.get("read", {}).items()}
         except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
             files.write_text(path, "{}")
-            yield f"{path}: was cut; it has no entries now"
+            yield f"{path}: was truncated; it has no entries now"
             return
         kept = {"write": write, "read": {name: holders for name, holders in read.items() if holders}}
         if kept != {"write": held.get("write", {}), "read": held.get("read", {})}:
@@ -100,10 +100,10 @@ def _mend_lock(path: Path) -> Iterator[str]:
         return
     if committed:
         files.write_bytes(path, committed)
-        yield f"{path}: was cut; it is the committed one again, and what was built since comes from the run-cache"
+        yield f"{path}: was truncated; it is the committed one again, and what was built since comes from the run-cache"
     else:
         path.unlink()
-        yield f"{path}: was cut and is not committed; it is gone, and what was built comes from the run-cache"
+        yield f"{path}: was truncated and is not committed; it is gone, and what was built comes from the run-cache"
 
 
 def is_whole(content: bytes) -> bool:

@@ -71,7 +71,7 @@ def _check_links(source: Path) -> None:
             what = "a folder" if path.is_dir() else "nothing"
             raise InputError(
                 f"{path.relative_to(source.parent)} is a link to {what}: DVC follows links to files only; "
-                f"{'put the folder itself there' if path.is_dir() else 'mend or remove it'}"
+                f"{'put the folder itself there' if path.is_dir() else 'fix or remove it'}"
             )
 
 

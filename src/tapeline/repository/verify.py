@@ -93,7 +93,7 @@ def _stages_of(text: str | None) -> dict[str, dict[str, Any]]:
     try:
         return dvc_lock.stages(text or "")
     except ValueError as error:
-        raise InputError(f"{LOCK} was cut or altered ({error}): `tapeline repair` mends it") from None
+        raise InputError(f"{LOCK} was truncated or altered ({error}): `tapeline repair` repairs it") from None
 
 
 def _parameters_of(text: str | None) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class _Cached:
             entries = json_text.parsed(listing.read_bytes()) if listing else []
             return {str(entry["relpath"]): self._cache / entry["md5"][:2] / entry["md5"][2:] for entry in entries}
         except (ValueError, KeyError, TypeError):
-            raise InputError(f"{listing} is no list of a folder's files: delete it and run `dvc fetch`") from None
+            raise InputError(f"{listing} is not a list of a folder's files: delete it and run `dvc fetch`") from None
 
 
 def _first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder: Path) -> str:
@@ -241,4 +241,4 @@ def _dvc(folder: Path, *arguments: str) -> str:
 
 def _last(*texts: str) -> str:
     lines: Iterator[str] = (line for text in texts for line in reversed(text.strip().splitlines()) if line.strip())
-    return next(lines, "it failed and said nothing")
+    return next(lines, "it failed and printed nothing")

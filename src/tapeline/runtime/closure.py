@@ -18,7 +18,7 @@ def of_module(name: str, package: Path = PACKAGE) -> Trees:
     """Return the files of `tapeline.…` module `name` and of all it imports, anywhere in the code."""
     start = _file(name, package)
     if start is None:
-        raise ValueError(f"{name} is no module of {package}")
+        raise ValueError(f"{name} is not a module of {package}")
     return _close(start, package)
 
 

@@ -31,10 +31,10 @@ def opened(path: Path) -> BufferedReader:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as error:  # a null byte
-        raise InputError(f"{path} is no file's name: {error}") from None
+        raise InputError(f"{path} is not a file's name: {error}") from None
     except OSError as error:
         if error.errno in NO_NAME:
-            raise InputError(f"{path} is no file's name: {error.strerror}") from None
+            raise InputError(f"{path} is not a file's name: {error.strerror}") from None
         if error.errno not in (errno.ENXIO, errno.ENODEV):  # a socket; a device that is not there
             raise
         raise InputError(NO_FILE.format(path)) from None

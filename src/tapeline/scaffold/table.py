@@ -31,9 +31,9 @@ def propose(path: Path, needs: str) -> Proposal:
         if name in (target, split):
             continue
         if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-            said.append(f"column {name!r} is left out: it holds no numbers, or empty cells")
+            said.append(f"column {name!r} is ignored: it holds no numbers, or empty cells")
         elif len(set(values)) == rows and name.lower() in ("id", "index", "key", "row"):
-            said.append(f"column {name!r} is left out: it numbers the rows")
+            said.append(f"column {name!r} is ignored: it numbers the rows")
         else:
             inputs.append(name)
     if not inputs:

@@ -22,7 +22,7 @@ class TimeLimit:
         elif isinstance(record, LoopEnded) and record.step < record.total and self._is_over():
             raise LimitReached(
                 f"train.max_time of {self._seconds:g} s is over at step {record.step} of {record.total}; "
-                f"{SAVED}: run again to go on"
+                f"{SAVED}: run again to resume"
             )
 
     def _is_over(self) -> bool:

@@ -37,7 +37,7 @@ def start(
     snapshot = disk.newest(folder, state.expected, say)
     if snapshot is not None:
         state.restore(snapshot)
-        say(f"going on from step {state.step}")
+        say(f"resuming from step {state.step}")
     elif options.extend:
         shorter = _shorter(folder, covered)
         remedy = "train without --extend"
@@ -76,7 +76,7 @@ def _shorter(folder: Path, covered: Mapping[str, Any]) -> Path:
             found.append((epochs, record.parent))
     if not found:
         why = f"the last one differs in {_listed(differing)}" if differing else "there is none"
-        raise InputError(f"--extend goes on from a run with fewer epochs and nothing else changed; {why}")
+        raise InputError(f"--extend continues a run with fewer epochs and nothing else changed; {why}")
     return max(found)[1]
 
 

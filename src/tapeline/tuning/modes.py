@@ -89,7 +89,7 @@ def _named(mode: choice.Mode) -> str:
 def _row(one: Measured, reference: Measured, steps: int) -> str:
     row = f"{_named(one.mode)}{one.compiling:12.2f}{one.examples_per_second:14,.0f}"
     if one.loss is None:
-        return f"{row}{'–':>12}{'–':>12}  too slow: left after {one.steps} of {steps} steps"
+        return f"{row}{'–':>12}{'–':>12}  too slow: stopped after {one.steps} of {steps} steps"
     row += f"{one.loss:12.5g}"
     if reference is one or reference.loss is None:
         return f"{row}{'–':>12}"

@@ -17,7 +17,7 @@ DIVERGED = 4.0
 MEMORY = 0.8
 """Decay of the trailing mean: the share that each step keeps."""
 FLOOR = 1e-3
-"""Share of the first loss below which a loss counts as zero, so that noise around zero is no fall or divergence."""
+"""Share of the first loss below which a loss counts as zero, so that noise around zero is not a fall or divergence."""
 WINDOW = 1 / 40
 """Standard deviation of the smoothing window, as a share of the number of steps."""
 FALL = 0.1

@@ -39,7 +39,7 @@ def train(project, name, report):
     if behaviour.startswith("takes "):
         take(checkpoint, int(behaviour.removeprefix("takes ")), report)
     elif checkpoint.exists():
-        print(f"going on from step {checkpoint.read_text()}", flush=True)
+        print(f"resuming from step {checkpoint.read_text()}", flush=True)
     elif behaviour == "waits":
         wait(checkpoint)
     elif behaviour == "dies":
@@ -73,7 +73,7 @@ def wait(checkpoint):
 def take(checkpoint, seconds, report):
     begun = int(checkpoint.read_text()) if checkpoint.exists() else 0
     if begun:
-        print(f"going on from step {begun}", flush=True)
+        print(f"resuming from step {begun}", flush=True)
     for step in range(begun, seconds):
         time.sleep(1)
         report(

@@ -7,8 +7,8 @@ COMMANDS = {
     "sweep": ("tapeline.cli.flows.sweep", "search over a pipeline's parameters by isolated runs"),
     "promote": ("tapeline.cli.flows.promotion", "register, judge, ask a person, and promote, as a flow"),
     "infer": ("tapeline.cli.flows.inference", "answer files with a registered model, as a flow"),
-    "serve": ("tapeline.orchestration.serve", "run what prefect.yaml says on this machine, until Ctrl-C"),
-    "deploy": ("tapeline.orchestration.deploy", "bring the server of PREFECT_API_URL to prefect.yaml"),
+    "serve": ("tapeline.orchestration.serve", "run the deployments of prefect.yaml on this machine, until Ctrl-C"),
+    "deploy": ("tapeline.orchestration.deploy", "update the server at PREFECT_API_URL to what prefect.yaml says"),
 }
 """Name → the module whose `main` takes the arguments behind it, and what `tapeline --help` says."""
 

@@ -31,14 +31,16 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="'params.learning_rate={low: 0.0005, high: 0.01, log: true}' or 'train.batch_size=[32, 64]'",
     )
     goal = parser.add_mutually_exclusive_group(required=True)
-    goal.add_argument("--max", metavar="METRIC", help="the validation metric that shall be large")
-    goal.add_argument("--min", metavar="METRIC", help="the validation metric that shall be small")
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="in all (%(default)d)")
-    parser.add_argument("--parallel", type=int, default=1, metavar="N", help="at once (%(default)d)")
+    goal.add_argument("--max", metavar="METRIC", help="the validation metric to maximize")
+    goal.add_argument("--min", metavar="METRIC", help="the validation metric to minimize")
+    parser.add_argument("--trials", type=int, default=20, metavar="N", help="how many trials in all (%(default)d)")
+    parser.add_argument("--parallel", type=int, default=1, metavar="N", help="how many trials at once (%(default)d)")
     parser.add_argument("--ref", default="", help="what is trained (the main branch)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="the same in all trials")
-    parser.add_argument("--name", default="", help="what the sweep is called (as the pipeline)")
-    parser.add_argument("--seed", type=int, default=0, help="of the choice of values (%(default)d)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting that all trials share"
+    )
+    parser.add_argument("--name", default="", help="the sweep's name (the pipeline's)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed that chooses the values (%(default)d)")
     return parser
 
 

@@ -32,7 +32,7 @@ def status(program: str, action: Callable[[], int]) -> int:
         say(str(failure))
         return failure.status
     except KeyboardInterrupt:
-        say("stopped by SIGINT; run again to go on")
+        say("stopped by SIGINT; run again to resume")
         return 128 + signal.SIGINT
 
 
@@ -42,4 +42,4 @@ def teller(program: str) -> Callable[[str], None]:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise Interrupted(f"stopped by {signal.Signals(signum).name}; run again to go on", signum=signum)
+    raise Interrupted(f"stopped by {signal.Signals(signum).name}; run again to resume", signum=signum)

@@ -37,7 +37,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         description="Bring a pipeline up to date: one Prefect task per stage; what is not stale is not run.",
     )
     parser.add_argument("--pipeline", metavar="NAME", help="a pipeline of the working directory's params.yaml")
-    parser.add_argument("--retries", type=int, default=2, metavar="N", help="tries of a killed stage (%(default)d)")
+    parser.add_argument("--retries", type=int, default=2, metavar="N", help="attempts for a killed stage (%(default)d)")
     parser.add_argument(
         "--timeout", action="append", default=[], metavar="STAGE=SECONDS", help="how long a stage may take"
     )
@@ -46,9 +46,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="another value, such as train.epochs=3"
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write what came of it here too, as JSON")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="also write the result here, as JSON")
     parser.add_argument("--tag", action="append", default=[], metavar="NAME", help="a tag of the flow run")
-    parser.add_argument("--register", action="store_true", help="an isolated run's model, as the next version")
+    parser.add_argument("--register", action="store_true", help="register an isolated run's model as the next version")
     parser.add_argument("--push", action="store_true", help="push an isolated run where remotes are set")
     return parser
 
@@ -76,7 +76,7 @@ def pairs(texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
-            raise InputError(f"{text!r} is no pair: write KEY=VALUE, such as train.epochs=3")
+            raise InputError(f"{text!r} is not a pair: write KEY=VALUE, such as train.epochs=3")
         found[key] = _value(value)
     return found
 
@@ -88,7 +88,7 @@ def _value(text: str) -> Any:
     try:
         return yaml_text.parsed(text)
     except yaml_text.NotYaml as error:
-        raise InputError(f"{text!r} is no value as params.yaml could have it: {error}") from None
+        raise InputError(f"{text!r} is not a value as params.yaml could have it: {error}") from None
 
 
 def _train(request: Request, connect: Callable[[], None], options: argparse.Namespace) -> int:

@@ -108,7 +108,7 @@ class LocalServer:
         """
         while not self._leaving.wait(0.5):
             if self._child.returncode is not None:
-                self._say("the temporary Prefect server was killed; run again to go on")
+                self._say("the temporary Prefect server was killed; run again to resume")
                 os._exit(1)
 
     def _start(self) -> Child:

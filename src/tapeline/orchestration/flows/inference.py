@@ -40,7 +40,7 @@ def answered(model: str, files: list[str], out: str, batch_size: int) -> str:
         [*leash, *command, "--", model, *files], capture_output=True, text=True, env=environment, check=False
     )
     if answer.returncode:
-        line = (answer.stderr.strip().splitlines() or ["it said nothing"])[-1].removeprefix("tapeline: ")
+        line = (answer.stderr.strip().splitlines() or ["it printed nothing"])[-1].removeprefix("tapeline: ")
         raise (InputError if answer.returncode == 2 else RunError)(line)
     logger = get_run_logger()
     for line in answer.stderr.splitlines():

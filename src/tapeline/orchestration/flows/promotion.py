@@ -69,7 +69,7 @@ def promotion(
         verdict = judged(registry, chosen, stage)
         if not verdict.holds:
             tell_refused(pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
-            raise VerdictNo(f"{chosen.tag.name} does not get into {stage}: {verdict.reason}")
+            raise VerdictNo(f"{chosen.tag.name} is not promoted to {stage}: {verdict.reason}")
         approved_by = None
         if registry.settings.stages[stage].approval:
             approved_by = approved(verdict, wait_seconds)
@@ -103,7 +103,7 @@ def judged(registry: Registry, version: Version, stage: str) -> Verdict:
             f"```text\n{verdict.table()}\n```", key=key, description=f"{version.tag.name} for {stage}"
         )
     except httpx.HTTPError as error:  # the file has it as well
-        get_run_logger().warning(f"the verdict is not on the server: {error!r}")
+        get_run_logger().warning(f"the verdict could not be sent to the server: {error!r}")
     return verdict
 
 

@@ -4,7 +4,7 @@
         --over 'params.learning_rate={low: 0.0005, high: 0.01, log: true}' --over 'train.batch_size=[32, 64, 128]'
 
 Every trial trains the same commit. Validation chooses; the tested split is left for the winner's own figure. Called
-again after a kill, a sweep goes on: trials that ended are not run again, one that did not goes on from its checkpoint.
+again after a kill, a sweep goes on: trials that ended are not run again, one that did not resumes from its checkpoint.
 """
 
 import os
@@ -182,4 +182,4 @@ def publish(request: SweepRequest, found: Study) -> None:
             page(request, ranked), key=f"sweep-{request.name}", description=headline(request, ranked)
         )
     except httpx.HTTPError as error:
-        get_run_logger().warning(f"the sweep's page is not on the server: {error!r}")
+        get_run_logger().warning(f"the sweep's page could not be sent to the server: {error!r}")

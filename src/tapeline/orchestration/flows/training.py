@@ -5,7 +5,7 @@
 
 DVC decides what is stale and is the only cache. A stage that is not starts no process; one that is runs as
 `dvc repro` would run it, so that both leave the same bytes and the same `dvc.lock`. A stage that fails fails its
-task and the flow with its own last line; one that was killed is tried again and goes on from its checkpoint.
+task and the flow with its own last line; one that was killed is tried again and resumes from its checkpoint.
 """
 
 import time
@@ -68,7 +68,7 @@ def training(
         overrides: Other values for the pipeline's settings in an isolated run, such as {"train.epochs": 20}.
         push: Push an isolated run's files and branch where remotes are set.
         registered: Register what an isolated run has made as the model's next version.
-        retries: How often a stage is tried again that was killed (out of memory). It goes on from its checkpoint.
+        retries: How often a stage is tried again that was killed (out of memory). It resumes from its checkpoint.
         timeouts: Seconds that a stage may take, such as {"train": 3600}; without one it may take any time.
     """
     log.drop_repetition()
@@ -137,7 +137,7 @@ def take_late_runs_along() -> None:
     try:
         with get_client(sync_client=True) as client:
             if taken := collapse(client, UUID(str(runtime.flow_run.id))):
-                get_run_logger().info(f"{taken} more late runs are cancelled: this one does it as well")
+                get_run_logger().info(f"{taken} more late runs are cancelled: this one covers them")
     except httpx.HTTPError as error:
         get_run_logger().warning(f"late runs stay: {error!r}")
 
@@ -161,7 +161,7 @@ def run_stages(request: Request, report: Report) -> None:
         try:
             mend(report.project)
         except RunError as error:
-            get_run_logger().warning(f"not looked whether it is whole: {error}")
+            get_run_logger().warning(f"not checked for damage: {error}")
 
 
 # Called in the main thread and never submitted: a signal is raised there only, and so ends the stage in order.
@@ -210,4 +210,4 @@ def publish(report: Report) -> None:
     try:
         create_markdown_artifact(markdown(report), key=f"training-{report.pipeline}", description=report.headline())
     except httpx.HTTPError as error:
-        get_run_logger().warning(f"the report is not on the server: {error!r}")
+        get_run_logger().warning(f"the report could not be sent to the server: {error!r}")

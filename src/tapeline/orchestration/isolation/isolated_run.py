@@ -78,7 +78,7 @@ class IsolatedRun:
             return
         branch, git = self._branch(), Git(self.project.folder)
         if git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{branch}") is None:
-            self.say(f"nothing is pushed: {branch} is no run's branch here; `git push` and `dvc push` share it")
+            self.say(f"nothing is pushed: {branch} is not a run's branch here; `git push` and `dvc push` share it")
             return
         if self.finished:  # DVC pushes what the worktree's dvc.lock lists
             git("checkout", "--quiet", "--force", "--detach", branch)
@@ -181,7 +181,7 @@ def bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
         if done.returncode == 0:
             return
         say(f"dvc {verb}: the raw data are not all here")
-    raise RunError(f"raw data cannot be had: {error_line(done.stderr)}; `dvc pull` them, or add them again")
+    raise RunError(f"the raw data cannot be fetched: {error_line(done.stderr)}; `dvc pull` them, or add them again")
 
 
 def _lock(project: Project) -> str:

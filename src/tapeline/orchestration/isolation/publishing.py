@@ -32,7 +32,7 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
                 command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
             )
         except subprocess.TimeoutExpired:
-            raise RunError(f"dvc push to {storage}: not done after {PATIENCE:g} s{_again(tree)}") from None
+            raise RunError(f"dvc push to {storage}: did not finish within {PATIENCE:g} s{_again(tree)}") from None
         if done.returncode:
             raise RunError(f"dvc push to {storage}: {error_line(done.stderr or done.stdout)}{_again(tree)}")
         say(f"the files are on DVC's remote {storage}")

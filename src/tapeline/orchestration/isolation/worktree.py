@@ -70,7 +70,7 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
         with one_at_a_time(folder, say):
             if failure:
                 files.write_text(beside(folder / name, FAILED), failure + "\n")
-                say(f"the worktree is kept to be looked at: {folder / name}")
+                say(f"the worktree is kept for inspection: {folder / name}")
             else:
                 remove(git, folder / name)
             held.close()
@@ -85,7 +85,7 @@ def clean(project: Project, *, say: Say) -> None:
         if left.held or left.name in kept:
             continue
         if not left.failed and left.folder.exists():
-            say(f"taking away the worktree of a run that crashed: {left.name}")
+            say(f"removing the worktree of a crashed run: {left.name}")
         remove(git, left.folder)
 
 

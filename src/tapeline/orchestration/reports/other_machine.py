@@ -18,6 +18,6 @@ def advice(project: Project, pipeline: str) -> str:
         return ""
     changed = f"dvc.lock runs/{pipeline}/environment.json"
     return (
-        f"dvc.lock has changed, as is to be expected: HEAD's was recorded on another machine type ({found})\n"
+        f"dvc.lock has changed, as expected: HEAD's was recorded on another machine type ({found})\n"
         f"`git checkout {changed}` keeps that record; commit them to have one of this machine"
     )

@@ -56,7 +56,7 @@ class DeadRuns:
         self._waiting = {waiting: self._waiting.get(waiting, now) for waiting in pending}
         for waiting, since in self._waiting.items():
             if now - since > STARTING:
-                yield from _crashed(client, pending[waiting], "it was never begun")
+                yield from _crashed(client, pending[waiting], "it was never started")
 
 
 def _pending(client: SyncPrefectClient, checkout: Path) -> list[FlowRun]:
@@ -76,7 +76,7 @@ def _crashed(client: SyncPrefectClient, run: FlowRun, why: str) -> Iterator[str]
         return
     asked = run.state_type == StateType.CANCELLING
     state: State[Any] = (
-        Cancelled(message=why) if asked else Crashed(message=f"{why}; the next run goes on from its checkpoint")
+        Cancelled(message=why) if asked else Crashed(message=f"{why}; the next run resumes from its checkpoint")
     )
     client.set_flow_run_state(run.id, state, force=True)
     yield f"run {run.name}: {why}: marked {'cancelled' if asked else 'crashed'}"

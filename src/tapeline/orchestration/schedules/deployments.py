@@ -85,7 +85,7 @@ class Deployment(BaseModel):
     @model_validator(mode="after")
     def _one_list_of_schedules(self) -> "Deployment":
         if self.schedule is not None:
-            raise ValueError("schedule would be of no effect: write schedules, a list")
+            raise ValueError("schedule would have no effect: write schedules, a list")
         return self
 
     @property

@@ -34,6 +34,6 @@ def collapse(client: SyncPrefectClient, flow_run: UUID) -> int:
     cancelled = 0
     for run in client.read_flow_runs(flow_run_filter=waiting, limit=PAGE, sort=FlowRunSort.EXPECTED_START_TIME_ASC):
         if run.auto_scheduled and run.parameters == this.parameters and run.id != this.id:
-            client.set_flow_run_state(run.id, Cancelled(message=f"late: run {this.name} does it as well"))
+            client.set_flow_run_state(run.id, Cancelled(message=f"late: run {this.name} covers it"))
             cancelled += 1
     return cancelled

@@ -42,7 +42,7 @@ def main() -> int:
         return error.status
     except httpx.HTTPError as error:
         return _away(error)
-    print("\n".join(lines or ["deployments are as before"]), flush=True)
+    print("\n".join(lines or ["deployments are unchanged"]), flush=True)
     try:
         asyncio.run(runner.start())
     except httpx.HTTPError as error:
@@ -52,7 +52,7 @@ def main() -> int:
 
 def _away(error: httpx.HTTPError) -> int:
     print(
-        f"runner: the server does not answer as it should: {type(error).__name__}: {error}".splitlines()[0], flush=True
+        f"runner: the server does not answer as expected: {type(error).__name__}: {error}".splitlines()[0], flush=True
     )
     return RunError.status
 

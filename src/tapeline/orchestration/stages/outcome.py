@@ -88,14 +88,14 @@ def error_line(output: str) -> str:
     lines = [line.strip() for line in output.strip().splitlines()]
     at = next((index for index, line in enumerate(lines) if line.startswith(ERROR)), len(lines) - 1)
     said = itertools.takewhile(lambda line: line and not ADVICE.match(line), lines[max(at, 0) :])
-    return " ".join(said).removeprefix(ERROR) or "it failed and said nothing"
+    return " ".join(said).removeprefix(ERROR) or "it failed and printed nothing"
 
 
 def timed_out(kind: str, name: str, seconds: float | None) -> Outcome:
     """Return the outcome of a stage that was stopped because it took too long."""
     message = (
         f"{kind}@{name} took longer than timeouts.{kind}, which is {seconds:g} s: give it more; "
-        "training goes on from its checkpoint"
+        "training resumes from its checkpoint"
     )
     return Outcome(word="timeout", message=message, status=1)
 
@@ -116,7 +116,7 @@ def _succeeded(lines: Sequence[str]) -> Outcome:
     if "Running stage " in text:
         return Outcome(word="ran")
     if "is cached - skipping run" in text:
-        return Outcome(word="restored", message="DVC's cache had the outs of these inputs")
+        return Outcome(word="restored", message="DVC's cache had the outputs of these inputs")
     if "didn't change, skipping" in text:
         return UNCHANGED
     return Outcome(word="recorded", message="DVC has taken the files as they are")

@@ -26,7 +26,7 @@ class Record:
         try:
             return cls(name, dvc_lock.stages(text), cache)
         except ValueError as error:
-            raise InputError(f"{LOCK} of {name} was cut or altered: {error}") from None
+            raise InputError(f"{LOCK} of {name} was truncated or altered: {error}") from None
 
     @classmethod
     def at(cls, git: Git, commit: str, *, name: str, cache: Path) -> "Record | None":
@@ -54,7 +54,7 @@ class Record:
     def _md5(self, entry: dict[str, Any]) -> str:
         md5 = str(entry.get("md5"))
         if not MD5.fullmatch(md5):
-            raise InputError(f"{LOCK} of {self.name}: {entry['path']} has {md5!r}, which is no MD5: it was altered")
+            raise InputError(f"{LOCK} of {self.name}: {entry['path']} has {md5!r}, which is not an MD5: it was altered")
         return md5
 
     def metrics(self, pipeline: str) -> dict[str, float]:

@@ -56,6 +56,6 @@ def changes(known: Sequence[str], wanted: Sequence[str], name: str) -> Iterator[
     if added:
         yield f"classes that {name} does not know, so it cannot be right there: {', '.join(added)}"
     if gone:
-        yield f"classes of {name} that the test data has no more: {', '.join(gone)}"
+        yield f"classes of {name} that the test data no longer has: {', '.join(gone)}"
     if not added and not gone and tuple(known) != tuple(wanted):
         yield f"classes are in another order than those of {name}: compared by name"

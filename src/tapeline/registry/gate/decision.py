@@ -15,8 +15,10 @@ from tapeline.runtime.errors import InputError
 from tapeline.validate import finite
 
 MOST_SLICES = 100
-OTHER_DATA = "change of {} is unknown: it was recorded on other test data than the champion's, and is not measured anew"
-NO_TARGET = "no paired test possible, since no feature is foretold: name `gate.target`, or set `paired: null`"
+OTHER_DATA = (
+    "change of {} is unknown: it was recorded on other test data than the champion's, and is not measured again"
+)
+NO_TARGET = "no paired test possible, since no feature is predicted: name `gate.target`, or set `paired: null`"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def judge(
         checks += _changes(settings, challenger, champion, target)
     for asked in settings.slices:
         if target is None:
-            raise InputError(f"gate.slices asks for {asked.metric} by {asked.feature}, and no feature is foretold")
+            raise InputError(f"gate.slices asks for {asked.metric} by {asked.feature}, and no feature is predicted")
         checks += _slices(asked, challenger, champion, target, features[asked.feature])
     if champion and settings.paired and target is None:
         checks.append({"kind": "paired", "said": NO_TARGET, "holds": False})

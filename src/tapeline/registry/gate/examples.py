@@ -42,7 +42,9 @@ class Examples:
         try:
             return arrays.mapped(self.files[feature])
         except arrays.NotArrays as error:
-            raise InputError(f"the column {feature} of the recorded dataset {self.md5} is no array: {error}") from None
+            raise InputError(
+                f"the column {feature} of the recorded dataset {self.md5} is not an array: {error}"
+            ) from None
 
     def classes(self, feature: str) -> tuple[str, ...]:
         """Return a label's class names; empty for any other feature."""
@@ -77,7 +79,7 @@ def features(store: Store, md5: str) -> dict[str, dict[str, Any]]:
 
 def _index(store: Store, listing: Mapping[str, str], md5: str) -> dict[str, Any]:
     if INDEX not in listing:
-        raise InputError(f"the recorded dataset {md5} has no {INDEX}, so it is none that Tapeline ingested")
+        raise InputError(f"the recorded dataset {md5} has no {INDEX}, so Tapeline did not ingest it")
     try:
         return checked_index(store.bring(listing[INDEX]).read_bytes(), sizes=False)
     except ValueError as error:

@@ -38,7 +38,7 @@ class Target:
         from tapeline.validate import classification, regression  # imports scikit-learn, which takes seconds
 
         found = self.foretold(answers)
-        assert found is not None, "asked for a model that foretells the target"
+        assert found is not None, "asked for a model that predicts the target"
         if not self.classifier:
             return regression.figures(self.actual, found)
         figures = classification.per_class(self.actual, found, self.classes)
@@ -53,7 +53,7 @@ class Target:
     def scores(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """Return one value per example: whether it is right (bool), else its mean absolute error (float64)."""
         found = self.foretold(answers)
-        assert found is not None, "asked for a model that foretells the target"
+        assert found is not None, "asked for a model that predicts the target"
         if self.classifier:
             right: NDArray[Any] = found == self.actual
             return right

@@ -87,8 +87,8 @@ def _limited(asked: str, folder: Path, settings: CheckSettings) -> tuple[str, st
         failure = _watched(child, deadline, settings)
     if not failure and child.returncode:
         lines = (folder / "err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        killed = f"was ended by signal {-child.returncode}" if child.returncode < 0 else ""
-        failure = killed or f"does not load or answer: {lines[-1] if lines else 'it said nothing'}"
+        killed = f"was killed by signal {-child.returncode}" if child.returncode < 0 else ""
+        failure = killed or f"does not load or answer: {lines[-1] if lines else 'it printed nothing'}"
     return failure, (folder / "out").read_text(encoding="utf-8", errors="replace")
 
 
@@ -107,7 +107,7 @@ def _watched(child: "subprocess.Popen[bytes]", deadline: float, settings: CheckS
                     return f"uses {used:.0f} MB of memory, more than {settings.memory_mb}"
                 if time.monotonic() > deadline:
                     child.kill()
-                    return f"is not done after {settings.seconds:g} s"
+                    return f"did not finish within {settings.seconds:g} s"
     except psutil.NoSuchProcess:
         child.wait()
         return ""

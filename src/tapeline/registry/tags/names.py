@@ -51,7 +51,7 @@ def parse(text: str) -> Reference:
     """Return what `NAME`, `NAME@v1.0.0` or `NAME#stage` refers to. Raises `InputError` for anything else."""
     found = re.fullmatch(r"([^@#]*)(?:@([^@#]*)|#([^@#]*))?", text, re.DOTALL)
     if not found:
-        raise InputError(f"{text!r} is no model: give NAME, NAME@v1.0.0 or NAME#stage")
+        raise InputError(f"{text!r} is not a model: give NAME, NAME@v1.0.0 or NAME#stage")
     name, version, stage = found.groups()
     check_name(name)
     if version is not None:
@@ -64,7 +64,7 @@ def parse(text: str) -> Reference:
 def check_name(name: str) -> str:
     """Return a pipeline's name. Raises `InputError` for an invalid one."""
     if not NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no model's name: lower-case letters, digits and inner hyphens")
+        raise InputError(f"{name!r} is not a model's name: lower-case letters, digits and inner hyphens")
     return name
 
 
@@ -72,14 +72,14 @@ def check_version(version: str) -> str:
     """Return a version with its `v`. Raises `InputError` for an invalid one."""
     with_v = version if version.startswith("v") else f"v{version}"
     if not VERSION.fullmatch(with_v):
-        raise InputError(f"{version!r} is no version: three numbers such as v1.0.0")
+        raise InputError(f"{version!r} is not a version: three numbers such as v1.0.0")
     return with_v
 
 
 def check_stage(stage: str) -> str:
     """Return a stage's name. Raises `InputError` for an invalid one."""
     if not STAGE.fullmatch(stage):
-        raise InputError(f"{stage!r} is no stage's name: lower-case letters, digits and inner hyphens")
+        raise InputError(f"{stage!r} is not a stage's name: lower-case letters, digits and inner hyphens")
     return stage
 
 

@@ -42,7 +42,7 @@ class Cache:
                 with Repo(str(top)) as repo:
                     folder = Path(repo.cache.local.path).resolve()
             except NotDvcRepoError:
-                raise InputError(f"{top} is no DVC repository: nothing to prune") from None
+                raise InputError(f"{top} is not a DVC repository: nothing to prune") from None
         if not folder.is_relative_to(top.resolve()):
             raise InputError(f"DVC's cache {folder} is outside this repository, so others may use it: not pruned")
         return cls(Git(top), folder)

@@ -18,7 +18,7 @@ from tapeline.repository.retention.item import Item, Limits
 from tapeline.repository.retention.worktrees import worktree_folders
 from tapeline.repository.worktrees import leftovers, one_at_a_time
 
-BUSY = "isolated runs are going on: again when they are done"
+BUSY = "isolated runs are in progress: try again when they are done"
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 

@@ -14,7 +14,7 @@ def worktree_folders(git: Git, folder: Path, *, limits: Limits, now: float) -> I
     for left in leftovers(folder):
         old = now - left.time
         if left.held:
-            kept = "its run goes on"
+            kept = "its run is in progress"
         else:
             kept = younger(limits.days) if left.failed and old < limits.days * DAY else ""
         how = "held" if left.held else "failed" if left.failed else "crashed"

@@ -213,7 +213,7 @@ class Writer:
             if isinstance(error, OSError) and error.errno not in files.DISK_ERRORS:
                 raise
             self.failures += 1
-            again = f"training goes on, and the next try is in {pause(self.failures):.0f} s or later"
+            again = f"training continues, and the next attempt is in {pause(self.failures):.0f} s or later"
             self._on_failed(f"the checkpoint of step {snapshot.step} {self._failure(error)}; {again}")
         finally:
             self.busy = False

@@ -90,14 +90,14 @@ class Stopper:
             again = self._next()
         if again:
             names = f"{signal.Signals(number).name} and then {signal.Signals(again).name}"
-            self._leave(Interrupted(f"stopped at once by {names}; the checkpoints before stand", signum=number))
+            self._leave(Interrupted(f"stopped at once by {names}; the earlier checkpoints are intact", signum=number))
         saving.join()
 
     def _save_and_leave(self, number: int) -> None:
         try:
             interrupted = self._save(number)
         except Exception as error:
-            why = f"stopped, and its state could not be saved: {error}; the checkpoints before stand"
+            why = f"stopped, and its state could not be saved: {error}; the earlier checkpoints are intact"
             interrupted = Interrupted(why, signum=number)
         self._leave(interrupted)
 

@@ -15,7 +15,7 @@ def check(first: int, last: int, *, start: int, total: int) -> None:
         raise InputError(f"--profile {first}:{last}: the run has {total} steps, so the last number is at most {total}")
     if first < start:
         raise InputError(
-            f"--profile {first}:{last}: training goes on from step {start}: give later steps, or --fresh as well"
+            f"--profile {first}:{last}: training resumes from step {start}: give later steps, or --fresh as well"
         )
 
 
