@@ -187,12 +187,12 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         (
             BUILDER,
             {"FEATURES": '{"x": tfds.features.ClassLabel(num_classes=4)}', "EXAMPLE": 'key, {"x": value - 1}'},
-            "feature 'x' is -1 in train example 0: a label must be a class id from 0 to 3; mend it, or leave out",
+            "feature 'x' is -1 in train example 0: a label must be a class id from 0 to 3; fix it, or leave out",
         ),
         (
             BUILDER,
             {"FEATURES": '{"x": tfds.features.Scalar(np.float32)}', "EXAMPLE": 'key, {"x": np.nan if key == 3 else 1}'},
-            "feature 'x' is nan in train example 3: a feature must be finite; mend it, or leave out",
+            "feature 'x' is nan in train example 3: a feature must be finite; fix it, or leave out",
         ),
         (
             BUILDER,

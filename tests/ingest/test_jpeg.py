@@ -61,7 +61,7 @@ def test_markers_that_nobody_writes():
     assert "there is no known marker at byte" in jpeg.damage(damaged(content, 0.5, b"\xff\x01"))
     assert "there is no known marker" in jpeg.damage(damaged(content, 0.5, b"\xff\xc8"))
     rows = encoded(photo(64, 64), restart_marker_rows=1)
-    assert "out of its order" in jpeg.damage(rows.replace(b"\xff\xd1", b"\xff\xd5", 1))
+    assert "out of order" in jpeg.damage(rows.replace(b"\xff\xd1", b"\xff\xd5", 1))
     assert jpeg.damage(content[:-2]) == "it has no end marker"
 
 

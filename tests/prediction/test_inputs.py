@@ -250,7 +250,7 @@ def unequal(folder):
         (
             written("a.csv", 'word,n\n"a,1\nb,2\n'),
             WORDS,
-            "a.csv cannot be read as CSV: unexpected end of data; mend it",
+            "a.csv cannot be read as CSV: unexpected end of data; fix it",
         ),
         (written("a.csv", 'word,n\n"a" b,1\n'), WORDS, "a.csv cannot be read as CSV: "),
         (written("a.npz", b"PK\x05\x06" + bytes(18)), POINT, "a.npz has nothing and lacks x, which the model takes"),

@@ -74,7 +74,7 @@ def test_a_table_is_looked_at(tmp_path, table):
     assert dataset.needs == "data/raw/Old Houses.csv"
     assert (tmp_path / "p" / dataset.needs).read_bytes() == table.read_bytes()
     assert said[0] == "predicts 'price' (a number) from 2 columns of numbers"
-    assert [line.split(":")[0] for line in said[1:3]] == ["column 'id' is left out", "column 'address' is left out"]
+    assert [line.split(":")[0] for line in said[1:3]] == ["column 'id' is ignored", "column 'address' is ignored"]
 
 
 @pytest.mark.parametrize(

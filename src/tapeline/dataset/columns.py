@@ -163,7 +163,7 @@ def checked_index(content: bytes, *, sizes: bool) -> dict[str, Any]:
         for column in _columns(index):
             _check_column(column, sizes=sizes)
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise ValueError("no index of columns, so it was altered") from None
+        raise ValueError("not an index of columns, so it was altered") from None
     return index
 
 

@@ -239,7 +239,7 @@ def _cell(text: str, dtype: str, column: str, where: str) -> float | int | str:
     try:
         return text if dtype == "string" else int(text) if "int" in dtype else float(text)
     except ValueError:
-        raise InputError(f"{where}: {column} is {text!r:.80}, which is no {dtype}") from None
+        raise InputError(f"{where}: {column} is {text!r:.80}, which is not a {dtype}") from None
 
 
 def _shaped(cells: Sequence[float | int | str], shape: Sequence[int | None]) -> NDArray[Any]:

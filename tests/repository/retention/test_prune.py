@@ -183,7 +183,7 @@ def test_worktrees_of_failed_runs_go_and_one_that_runs_keeps_the_cache(repositor
     with (going_on.parent / "going-on.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shown = pruned(repository)
-        assert any("isolated runs are going on" in line for line in shown if line.startswith("cache"))
+        assert any("isolated runs are in progress" in line for line in shown if line.startswith("cache"))
     assert going_on.exists() and not failed.exists()
     assert [line.split()[0] for line in repository.git("worktree", "list").splitlines()] == [
         str(repository.folder),
