@@ -21,6 +21,7 @@ def train(tmp_path, tf):
     return call
 
 
+TABLE = "table = tf.lookup.experimental.MutableHashTable(tf.int32, tf.float32, 1.0)\n\nclass Line"
 HIDDEN = "count = tf.Variable(0.0, name='hidden_counter')\n\nclass Line"
 
 
@@ -37,6 +38,10 @@ HIDDEN = "count = tf.Variable(0.0, name='hidden_counter')\n\nclass Line"
                 ),
             ],
             "train_step changes or reads hidden_counter",
+        ),
+        (
+            [("class Line", TABLE), ("tf.reduce_mean(", "tf.reshape(table.lookup(0), []) * tf.reduce_mean(")],
+            "train_step changes or reads an unnamed resource, which no attribute of the recipe holds",
         ),
         (
             [("tf.reduce_mean(", "tf.random.normal([]) * tf.reduce_mean(")],

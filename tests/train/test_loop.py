@@ -161,3 +161,17 @@ def test_what_happens_rarely_is_a_callable_that_the_loop_knows_nothing_of(root):
         for parent, names in re.findall(r"from tapeline\.train((?:\.\w+)?) import (.*)", source):
             found |= {f"{parent[1:]}.{name.strip()}".strip(".") for name in names.split(",")}
         assert found and not [name for name in found for one in rare if name == one or name.startswith(f"{one}.")]
+
+
+@pytest.mark.parametrize(("made", "repeats"), [("itertools.repeat('x')", True), ("map(str, itertools.count())", False)])
+def test_whether_prepare_repeats_its_texts(tmp_path, tf, made, repeats):
+    """What a function of Python's returns is only known from two calls; texts are compared as texts."""
+    drawn = "tf.reshape(tf.numpy_function(lambda step: next(texts).encode(), [context.step], tf.string, stateful=False), [])"
+    prepare = (
+        f"    def prepare(self, batch, context):\n        return {{**batch, 'text': {drawn}}}\n\n    def loss(self"
+    )
+    texts = f"import itertools\ntexts = {made}\n\nclass Line"
+    parts = assembled(
+        tmp_path, recipes.write(tmp_path, recipes.LINE, ("class Line", texts), ("    def loss(self", prepare))
+    )
+    assert parts.feed.is_repeatable(0) is repeats

@@ -6,6 +6,7 @@ nothing: the fewer the examples, the easier it would be to pass.
 """
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def score_bound(gained: int, lost: int, count: int, confidence: float) -> float:
         q = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
         variance = count * (2 * q + delta * (1 - delta))
         above = gained - lost - count * delta
-        return above / math.sqrt(variance) - z if variance > 0 else math.inf if above > 0 else -z
+        return above / math.sqrt(max(variance, sys.float_info.min)) - z
 
     difference = (gained - lost) / count
     low, high = -1 + 1e-9, min(difference, 1 - 1e-9) - 1e-12

@@ -100,9 +100,7 @@ class Feed:
         rows = {name: tf.constant(self._stored[name][index[0]]) for name in self._preparation.read}
         twice = [self._preparation.traced(tf.constant(step, tf.int64), tf.constant(index[0]), rows) for _ in range(2)]
         return all(
-            first.numpy().tobytes() == second.numpy().tobytes()
-            if first.dtype != tf.string
-            else bool(tf.reduce_all(first == second))
+            tf.io.serialize_tensor(first).numpy() == tf.io.serialize_tensor(second).numpy()
             for first, second in zip(*(tf.nest.flatten(made) for made in twice), strict=True)
         )
 

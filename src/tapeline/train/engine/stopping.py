@@ -111,8 +111,9 @@ class Stopper:
                 return 0
             if not received:
                 return 0
-            if received[0] in SIGNALS and not is_echo(received[0]):
-                return received[0]
+            [number] = received
+            if number in SIGNALS and not is_echo(number):
+                return number
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:
