@@ -67,7 +67,7 @@ def fifo(path):
         (b"a: &a [*a]\n", "params.yaml, line 1: not YAML: the alias *a is inside of what it stands for"),
         (BOMB, "params.yaml, line 7: not YAML: more than 1,000,000 values"),
         (b"- " * 5000, "params.yaml, line 1: not YAML: nested more than 100 deep"),
-        (b"datasets: [1]\n", "params.yaml: datasets is not a mapping"),
+        (b"datasets: [1]\n", "params.yaml: datasets is [1]: must be a mapping"),
         (b'"\\e[2J": 1\n', "params.yaml: \\x1b[2J: no such setting"),
     ],
 )
