@@ -17,13 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from tapeline.config.project import PARAMS, Project
+from tapeline.orchestration.connection import command
 from tapeline.parsing import yaml_text
 from tapeline.repository.git import Git
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError, TapelineError
+from tapeline.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -96,23 +95,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--ref", default="", help="the branch to look at (the main branch)")
     options = parser.parse_args(argv)
-    try:
-        project = Project.find()
+    return command.status("data_changes", lambda: _tell_all(options.ref))
 
-        from prefect.client.orchestration import get_client
-        from prefect.settings import get_current_settings
 
-        if not get_current_settings().api.url:
-            raise InputError("no server is configured: set PREFECT_API_URL")
-        with get_client(sync_client=True) as client:
-            print("\n".join(tell_changes(client, project, ref=options.ref)) or "no data have changed")
-    except TapelineError as error:
-        print(f"data_changes: {error}", file=sys.stderr)
-        return error.status
-    except httpx.HTTPError as error:
-        print(f"data_changes: the server does not answer as expected: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    return 0
+def _tell_all(ref: str) -> None:
+    project = Project.find()
+
+    from prefect.client.orchestration import get_client
+    from prefect.settings import get_current_settings
+
+    if not get_current_settings().api.url:
+        raise InputError("no server is configured: set PREFECT_API_URL")
+    with get_client(sync_client=True) as client:
+        print("\n".join(tell_changes(client, project, ref=ref)) or "no data have changed")
 
 
 if __name__ == "__main__":

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
-
 from tapeline.config.project import Project
+from tapeline.orchestration.connection import command
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
-from tapeline.runtime.errors import InputError, RunError, TapelineError
+from tapeline.runtime.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -27,15 +26,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy")
     """Deploy, and return the exit status."""
     description = "Bring a Prefect server with workers to what prefect.yaml says, and print what that changed."
     argparse.ArgumentParser(prog=program, description=description).parse_args(argv)
-    try:
-        deploy(Project.find().folder)
-    except TapelineError as error:
-        print(f"deploy: {error}", file=sys.stderr)
-        return error.status
-    except httpx.HTTPError as error:
-        print(f"deploy: the server does not answer as expected: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    return 0
+    return command.status("deploy", lambda: deploy(Project.find().folder))
 
 
 def deploy(checkout: Path) -> None:

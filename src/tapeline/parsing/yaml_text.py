@@ -54,6 +54,14 @@ def parsed(content: bytes | str) -> Any:
     return value
 
 
+def parsed_or_none(content: bytes | str) -> Any:
+    """Return the value of a YAML text; None if it is not YAML."""
+    try:
+        return parsed(content)
+    except NotYaml:
+        return None
+
+
 def _reader() -> YAML:
     yaml = YAML(typ="safe")
     yaml.Constructor = _Constructor

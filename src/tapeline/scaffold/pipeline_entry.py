@@ -36,17 +36,10 @@ def added(path: Path, name: str, entry: Sequence[str]) -> str:
         lines[at - 1] += newline
     after = "".join([*lines[:at], *(f"{line}{newline}" for line in new), *lines[at:]])
     expected = {**before, "pipelines": {**before["pipelines"], **wanted}}
-    if not indent or _value(after) != expected:
+    if not indent or yaml_text.parsed_or_none(after) != expected:
         raise InputError(f"{PARAMS} is written in a form that only a person can extend: leave --dataset out")
     checked(Params, expected, where=PARAMS)
     return after
-
-
-def _value(text: str) -> Any:
-    try:
-        return yaml_text.parsed(text)
-    except yaml_text.NotYaml:
-        return None
 
 
 def _end(text: str) -> tuple[int, int]:

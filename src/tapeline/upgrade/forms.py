@@ -36,7 +36,7 @@ def params(text: str) -> str:
     while after and not after[0].strip() and not "".join(lines[first - 1 : first]).strip():
         del after[0]  # no second blank line
     new = "".join([*lines[:first], *after])
-    if _parsed_or_none(new) != {key: value for key, value in before.items() if key != OLD}:
+    if yaml_text.parsed_or_none(new) != {key: value for key, value in before.items() if key != OLD}:
         raise InputError(f"{PARAMS}: {OLD} shares its lines with other settings: put it on lines of its own")
     return new
 
@@ -62,7 +62,7 @@ def dvc(text: str) -> str:
     for section in before:
         if section not in ("stages", "vars"):
             new += "\n" + _cut(text, section).rstrip("\n") + "\n"
-    after = _parsed_or_none(new)
+    after = yaml_text.parsed_or_none(new)
     kept = {key: value for key, value in before.items() if key not in ("stages", "vars")}
     if after != {**known, "stages": {**stages, **known["stages"]}, **kept}:
         raise InputError(f"{DVC} has sections of its own that cannot be taken over: give each lines of its own")
@@ -100,13 +100,6 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{name} is not a mapping of sections")
     return content
-
-
-def _parsed_or_none(text: str) -> Any:
-    try:
-        return yaml_text.parsed(text)
-    except yaml_text.NotYaml:
-        return None
 
 
 def _cut(text: str, *path: str) -> str:

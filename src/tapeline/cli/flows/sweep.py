@@ -35,7 +35,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--max", metavar="METRIC", help="the validation metric to maximize")
     goal.add_argument("--min", metavar="METRIC", help="the validation metric to minimize")
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="how many trials how many trials in all (%(default)d)")
+    parser.add_argument(
+        "--trials", type=int, default=20, metavar="N", help="how many trials how many trials in all (%(default)d)"
+    )
     parser.add_argument("--parallel", type=int, default=1, metavar="N", help="how many trials at once (%(default)d)")
     parser.add_argument("--ref", default="", help="what is trained (the main branch)")
     parser.add_argument(
