@@ -106,7 +106,7 @@ def test_a_column_of_text_is_told_what_it_can_be(project: Path, refused: Refused
 
 def test_a_long_cell_is_shown_by_its_beginning(project: Path, refused: Refused) -> None:
     (project / "t.csv").write_text("x\n1\n" + "a" * 200_000 + "\n")
-    refused(SETTINGS, f"row 2 below the header: '{'a' * 59}... (200,000 characters) is not a number; mend the row")
+    refused(SETTINGS, f"row 2 below the header: '{'a' * 59}... (200,000 characters) is not a number; fix the row")
 
 
 def test_an_unusable_type_is_told_before_any_row_is_read(project: Path, refused: Refused) -> None:

@@ -27,7 +27,7 @@ pipelines:
         ({"pipeline": "a", "timeouts": {"tran": 1}}, "'ingest', 'train', 'validate' or 'export'"),
         ({"pipeline": "a", "register": True}, r"parameters\.register: no such setting"),
         ({"pipeline": "a", "ref": "main"}, "ref would have no effect: a run in place"),
-        ({"pipeline": "a", "push": True, "overrides": {"train.epochs": 1}}, "overrides, push would be"),
+        ({"pipeline": "a", "push": True, "overrides": {"train.epochs": 1}}, "overrides, push would have"),
         ({"pipeline": "a", "isolated": True, "ref": "--all"}, r'parameters\.ref is "--all"'),
         ({"pipeline": "a", "isolated": True, "overrides": {"environment.keras": "1"}}, r"overrides\.environment"),
     ],

@@ -25,4 +25,4 @@ def test_what_failed_is_kept_and_a_mistake_is_not(project, error, kept):
         assert tree.project.folder.is_dir()
         raise error
     assert [p.name for p in (folder / ".tapeline/worktrees").iterdir() if p.is_dir()] == ["a"] * kept
-    assert any("is kept to be looked at" in line for line in said) == kept
+    assert any("is kept for inspection" in line for line in said) == kept

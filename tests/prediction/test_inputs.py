@@ -167,7 +167,7 @@ def unequal(folder):
     ("write", "taken", "said"),
     [
         (lambda folder: folder / "none.npy", IMAGE, "none.npy: no such file"),
-        (written("a.txt", "x"), IMAGE, "of no kind that can be read: give one of .npy, .npz, .csv"),
+        (written("a.txt", "x"), IMAGE, "not of a kind that can be read: give one of .npy, .npz, .csv"),
         (written("a.npy", b"\x93NUMPY\x01"), IMAGE, "a.npy is not a NumPy file without pickles"),
         (written("a.npy", pickle.dumps([1])), IMAGE, "a.npy is not a NumPy file without pickles"),
         (

@@ -150,7 +150,7 @@ def test_a_regressor_by_its_errors():
     assert not test["holds"] and test["difference"] == pytest.approx(0.05)
 
 
-def test_a_model_that_foretells_no_feature_is_judged_by_its_record():
+def test_a_model_that_predicts_no_feature_is_judged_by_its_record():
     settings = GateSettings(bounds={"frechet": Bound(max=5)}, change={"frechet": Bound(max=0.5)}, paired=None)
     bound, change = decision.judge(
         settings, Contender("v2", {"frechet": 4.0}), Contender("v1", {"frechet": 3.0}), None, {}
@@ -211,7 +211,7 @@ def test_as_many_slices_as_a_screen_holds_and_no_more():
         judged(101)
 
 
-def test_slices_need_something_foretold():
+def test_slices_need_a_prediction():
     slices = (SliceSettings(feature="label", metric="accuracy", bound=Bound(min=0)),)
     with pytest.raises(InputError, match="gate.slices asks for accuracy by label, and no feature is predicted"):
         decision.judge(GateSettings(slices=slices), contender("v1"), None, None, {"label": LABELS})

@@ -40,7 +40,7 @@ def test_a_version_that_cannot_be_listed(registry, made, why):
     shown = registry("registry", "show")
     assert "v1.0.2" in shown.stdout and "v1.0.7" not in shown.stdout
     assert shown.stderr.startswith(f"tapeline: the tag one@v1.0.7 is ignored: {why}")
-    assert shown.stderr.count("is left out: ") == 1 and "Traceback" not in shown.stderr
+    assert shown.stderr.count("is ignored: ") == 1 and "Traceback" not in shown.stderr
     for command in ("history", "lineage"):
         assert "one@v1.0.7" not in registry("registry", command, "one").stdout
     registry("registry", "promote", "one@v1.0.2", "prod")

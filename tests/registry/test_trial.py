@@ -212,8 +212,8 @@ def test_a_challenger_whose_classes_are_unknown_is_an_error(registry):
 
 
 @pytest.mark.parametrize("known", [{"output": "z"}, {"input_": "y"}])
-def test_models_that_foretell_no_feature_are_judged_by_what_was_recorded(registry, known):
-    """Nothing is foretold, or the inputs are no features, so that the model answers requests of its own."""
+def test_models_that_predict_no_feature_are_judged_by_what_was_recorded(registry, known):
+    """Nothing is predicted, or the inputs are no features, so that the model answers requests of its own."""
     registry.version("v1", answers=LABELS, loss=1.0, **known)
     version = registry.version("v2", answers=LABELS, loss=3.0, **known)
     registry.live = "v1"

@@ -39,9 +39,9 @@ def test_a_hash_that_is_none_becomes_no_path(tmp_path, wrong):
         ("stages: [", "dvc.lock of main was truncated or altered"),
         ("stages: 3", "no stages"),
         ("stages: {train@tiny: 3}", "the stage train@tiny is not a mapping"),
-        ("stages: {train@tiny: {outs: 3}}", "outs of train@tiny are no list"),
+        ("stages: {train@tiny: {outs: 3}}", "outs of train@tiny are not a list"),
         ("stages: {train@tiny: {deps: [{md5: x}]}}", "one of deps of train@tiny has no path"),
-        ("stages: {train@tiny: {params: [a]}}", "params of train@tiny are no values by their key"),
+        ("stages: {train@tiny: {params: [a]}}", "params of train@tiny are not values by key"),
     ],
 )
 def test_an_altered_lock_is_one_line_with_the_reason(content, reason):

@@ -1,4 +1,4 @@
-"""`tapeline repair` mends what DVC leaves when it is killed, and leaves alone what a living process holds."""
+"""`tapeline repair` repairs what DVC leaves when it is killed, and leaves alone what a living process holds."""
 
 import json
 import subprocess

@@ -176,7 +176,7 @@ def test_fresh_drops_the_checkpoints(run):
     with pytest.raises(Crash):
         cut(hooks=[crash_after(4)], pace=Lengths(4))
     cut(fresh=True)
-    assert not any(note.startswith("going on") for note in cut.notes)
+    assert not any(note.startswith("resuming") for note in cut.notes)
 
 
 def test_saving_often_and_saving_elsewhere_change_nothing(run):

@@ -46,8 +46,8 @@ def test_an_interrupted_run_is_extended(run):
 
 def test_without_extend_a_longer_run_starts_afresh_and_a_finished_one_too(run):
     run("same")()
-    assert not any("going on" in note or "extending" in note for note in run("same", epochs=5)().notes)
-    assert not any("going on" in note for note in run("same")().notes)
+    assert not any("resuming" in note or "extending" in note for note in run("same", epochs=5)().notes)
+    assert not any("resuming" in note for note in run("same")().notes)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_weights_of_another_run(run, tf):
     with pytest.raises(Crash):
         cut(hooks=[crash_after(3)], pace=Lengths(1))
     assert cut().outs() == target.outs()
-    assert cut.notes[0].startswith("going on"), "a checkpoint goes before them"
+    assert cut.notes[0].startswith("resuming"), "a checkpoint goes before them"
 
 
 def test_layers_that_do_not_match_are_named(run, tmp_path):

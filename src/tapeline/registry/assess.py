@@ -126,7 +126,7 @@ class _Trial:
         try:
             if why := next(iter((*answer.failures, *finite.faults(answer.predictions))), None):
                 raise InputError(why)
-            if target.foretold(answer.predictions) is None:
+            if target.of_target(answer.predictions) is None:
                 raise InputError(f"it does not predict {target.name}")
             answers, notes = self._by_name(self._champion, model, answer, target)
         except InputError as error:
@@ -161,7 +161,7 @@ class _Trial:
         actual = np.asarray(self._examples.column(name))
         bins = self._registry.params.pipeline(self._version.name).validate_.calibration_bins
         target = Target(name, actual, self._examples.classes(name), bins)
-        if target.foretold(self.answer.predictions) is None:
+        if target.of_target(self.answer.predictions) is None:
             raise InputError(f"gate.target is {name!r}, and the model answers {', '.join(self.answer.predictions)}")
         return target
 

@@ -108,7 +108,7 @@ def _stage(entry: Any, name: str) -> Stage:
 
 def _entries(entries: Any, of: str) -> tuple[Entry, ...]:
     if not isinstance(entries, list):
-        raise ValueError(f"{of} are no list")
+        raise ValueError(f"{of} are not a list")
     return tuple(_entry(entry, of) for entry in entries)
 
 
@@ -121,5 +121,5 @@ def _entry(entry: Any, of: str) -> Entry:
 def _params(params: Any, name: str) -> Mapping[str, Mapping[str, Any]]:
     nested = isinstance(params, Mapping) and all(isinstance(values, Mapping) for values in params.values())
     if not nested or not all(isinstance(key, str) for values in params.values() for key in values):
-        raise ValueError(f"params of {name} are no values by their key")
+        raise ValueError(f"params of {name} are not values by key")
     return dict(params)

@@ -74,8 +74,8 @@ def _compared(
     expected.check_answers(target, classes, {name: str(values.dtype) for name, values in predicted.items()})
     if classes:
         return _classifier(predicted, actual, classes, settings.calibration_bins)
-    foretold = predicted[target]
-    return regression.figures(actual, foretold), {}, {"predicted.csv": regression.scatter_csv(actual, foretold)}
+    answers = predicted[target]
+    return regression.figures(actual, answers), {}, {"predicted.csv": regression.scatter_csv(actual, answers)}
 
 
 def _classifier(

@@ -17,15 +17,15 @@ def figures(actual: NDArray[np.number], predicted: NDArray[np.number]) -> dict[s
     All are NaN if a prediction is not finite.
     """
     # As float64, because the difference of two uint8 would wrap.
-    flat, foretold = (values.reshape(len(actual), -1).astype(np.float64) for values in (actual, predicted))
-    if not np.isfinite(foretold).all():
+    flat, answers = (values.reshape(len(actual), -1).astype(np.float64) for values in (actual, predicted))
+    if not np.isfinite(answers).all():
         names = ("mean_absolute_error", "root_mean_squared_error", "r2")
         return dict.fromkeys(names if len(flat) > 1 else names[:2], float("nan"))
     measured = {
-        "mean_absolute_error": float(mean_absolute_error(flat, foretold)),
-        "root_mean_squared_error": float(root_mean_squared_error(flat, foretold)),
+        "mean_absolute_error": float(mean_absolute_error(flat, answers)),
+        "root_mean_squared_error": float(root_mean_squared_error(flat, answers)),
     }
-    return measured | ({"r2": float(r2_score(flat, foretold))} if len(flat) > 1 else {})
+    return measured | ({"r2": float(r2_score(flat, answers))} if len(flat) > 1 else {})
 
 
 def scatter_csv(actual: NDArray[np.number], predicted: NDArray[np.number]) -> str:

@@ -25,7 +25,7 @@ class Target:
         """Whether an example is right or wrong, rather than near or far."""
         return bool(self.classes)
 
-    def foretold(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
+    def of_target(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
         """Return the output that predicts the target; None if the model has none."""
         return answers.get("class" if self.classifier else self.name)
 
@@ -37,7 +37,7 @@ class Target:
         """Return the metrics over all examples, under the names that `validate` uses."""
         from tapeline.validate import classification, regression  # imports scikit-learn, which takes seconds
 
-        found = self.foretold(answers)
+        found = self.of_target(answers)
         assert found is not None, "asked for a model that predicts the target"
         if not self.classifier:
             return regression.figures(self.actual, found)
@@ -52,7 +52,7 @@ class Target:
 
     def scores(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """Return one value per example: whether it is right (bool), else its mean absolute error (float64)."""
-        found = self.foretold(answers)
+        found = self.of_target(answers)
         assert found is not None, "asked for a model that predicts the target"
         if self.classifier:
             right: NDArray[Any] = found == self.actual
