@@ -130,14 +130,14 @@ def test_a_clone_is_up_to_date_after_a_pull(built, tmp_path):
 
 
 def test_an_upgrade_of_tensorflow_is_a_change_that_both_sides_see(built):
-    """Another version in params.yaml makes every stage stale, and the stages refuse to run with what is installed."""
-    params = (built / "params.yaml").read_text()
+    """Another version in engine.lock makes every stage stale, and the stages refuse to run with what is installed."""
+    lock = (built / "engine.lock").read_text()
     installed = metadata.version("tensorflow")
-    (built / "params.yaml").write_text(params.replace(f"tensorflow: {installed}", "tensorflow: 2.0.0"))
+    (built / "engine.lock").write_text(lock.replace(f'tensorflow: "{installed}"', 'tensorflow: "2.0.0"'))
     try:
         stale = call(built, DVC, "repro", "--dry", "ingest@line").stdout
         assert "Running stage 'ingest@line'" in stale
         refused = call(built, DVC, "repro", f"export@{PIPELINE}", status=255)
-        assert f"is 2.0.0 and {installed} is installed" in refused.stderr + refused.stdout
+        assert f"engine.lock has tensorflow 2.0.0, and {installed} is installed" in refused.stderr + refused.stdout
     finally:
-        (built / "params.yaml").write_text(params)
+        (built / "engine.lock").write_text(lock)
