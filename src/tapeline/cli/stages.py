@@ -15,7 +15,7 @@ from tapeline.config import engine_lock
 from tapeline.config.params import Params, Pipeline
 from tapeline.config.project import Project
 from tapeline.registry.initial_weights import initial_classes, initial_weights
-from tapeline.repository import catalogue
+from tapeline.repository import catalogue, ignored
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
 from tapeline.runtime import files, processes
@@ -70,9 +70,18 @@ def _stage(options: argparse.Namespace) -> int:
     except (TapelineError, Interrupted) as error:
         failure = error
     else:
+        _ignore(project, options.stage, options.name)
         write_outcome(outcome, outcome="ok", status=0, message="")
         return 0
     return _failed(outcome, failure)
+
+
+def _ignore(project: Project, stage: str, name: str) -> None:
+    """Keep the stage's outputs out of Git; that this fails costs no result."""
+    try:
+        ignored.ignore(project, ignored.outputs(project, stage, name))
+    except (TapelineError, OSError) as error:
+        print(f"tapeline: `git add` may take the outputs of {stage}: {error}", file=sys.stderr)
 
 
 def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:

@@ -101,7 +101,8 @@ class Signature:
         ):
             raise InputError(f"{where}: {name} has shape {_shape(array.shape[1:])}, the model takes {_shape(wanted)}")
         if np.issubdtype(cast.dtype, np.integer) and not np.array_equal(cast, array):
-            raise InputError(f"{where}: {name} has values that are no {self.dtypes[name]}")
+            least, most = np.iinfo(cast.dtype).min, np.iinfo(cast.dtype).max
+            raise InputError(f"{where}: {name} has values that are not whole numbers from {least} to {most}")
         if np.issubdtype(cast.dtype, np.floating) and (np.isinf(cast) & np.isfinite(array.astype(np.float64))).any():
             raise InputError(f"{where}: {name} has values that are too large for {self.dtypes[name]}")
         return cast
@@ -175,7 +176,10 @@ def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece
     for name, shape in signature.shapes.items():  # an array of one example may omit the first axis
         given[name] = found[name][None] if found[name].ndim == len(shape) else np.atleast_1d(found[name])
     if len({len(values) for values in given.values()}) > 1:
-        raise InputError(f"{file} has inputs of different lengths")
+        for name, values in given.items():  # an array without its last axis would be taken for one example
+            signature.fitted(name, values[:1], str(file))
+        lengths = _few([f"{name} {len(values)}" for name, values in given.items()])
+        raise InputError(f"{file} has inputs of different lengths: {lengths}")
     for start in range(0, len(next(iter(given.values()))), batch_size):
         parts = {name: values[start : start + batch_size] for name, values in given.items()}
         yield Piece(file, start, {name: signature.fitted(name, part, str(file)) for name, part in parts.items()})

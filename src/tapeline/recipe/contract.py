@@ -179,7 +179,9 @@ class Recipe(ABC):
             optimizer.apply(gradients, variables)
 
     def refuse_missing(self, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
-        """Raise `InputError` for the first variable without a gradient."""
+        """Raise `InputError` for the first variable without a gradient, and unless there is one for each."""
+        if len(variables) != len(gradients):
+            raise InputError(f"update got {len(variables)} variables and {len(gradients)} gradients: give one for each")
         for variable, gradient in zip(variables, gradients, strict=True):
             if gradient is None:
                 name = getattr(variable, "path", None) or variable.name

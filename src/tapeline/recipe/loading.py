@@ -5,7 +5,7 @@ import json
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -90,8 +90,11 @@ _KERAS = re.compile(r"Exception encountered when calling [^\n]*\n(.*?)(?:\n\s*Ar
 
 
 @contextmanager
-def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
-    """Turn any exception into a one-line message that names the line in the recipe."""
+def blaming(path: Path, kind: type[TapelineError], what: str, *, features: Collection[str] = ()) -> Iterator[None]:
+    """Turn any exception into a one-line message that names the line in the recipe.
+
+    features: what a batch has, named when a key is missing.
+    """
     try:
         yield
     except TapelineError as error:
@@ -104,7 +107,8 @@ def blaming(path: Path, kind: type[TapelineError], what: str) -> Iterator[None]:
         raise RunError(f"recipe {path} {what}: out of memory: {_first_line(error)}") from error
     except Exception as error:
         line = _line_in(path, error)
-        raise kind(f"recipe {path}{f', line {line}' if line else ''} {what}: {_describe(error)}") from error
+        known = f"; a batch has {', '.join(sorted(features))}" if features and isinstance(error, KeyError) else ""
+        raise kind(f"recipe {path}{f', line {line}' if line else ''} {what}: {_describe(error)}{known}") from error
 
 
 def _as_raised(error: BaseException) -> BaseException:

@@ -12,6 +12,7 @@ from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.repository.git import Git
+from tapeline.repository.ignored import outputs, tracked
 from tapeline.repository.repair import is_whole
 from tapeline.runtime.environment import library_versions
 from tapeline.runtime.errors import InputError
@@ -130,9 +131,23 @@ def _dvc(project: Project) -> Iterator[Finding]:
     lock = project.folder / "dvc.lock"
     if lock.exists() and not is_whole(lock.read_bytes()):
         yield Finding(MISSING, "dvc.lock was truncated while it was written", "`tapeline repair`")
+    yield from _in_git(project)
     ignored = (top / ".dvcignore").read_text(encoding="utf-8").splitlines() if (top / ".dvcignore").exists() else []
     if ".tapeline" not in ignored:
         yield Finding(MISSING, ".dvcignore does not name .tapeline, where other runs' worktrees are", "add the line")
+
+
+def _in_git(project: Project) -> Iterator[Finding]:
+    """Name the outputs that Git tracks: DVC refuses to record them."""
+    try:
+        params = Params.sound(project.folder)[0]
+    except InputError:  # named above
+        return
+    stages = [("ingest", name) for name in params.datasets]
+    stages += [(stage, name) for name in params.pipelines for stage in engine_lock.STAGES[1:]]
+    paths = [path for stage, name in stages for path in outputs(project, stage, name)]
+    for path in tracked(project, paths):
+        yield Finding(MISSING, f"Git tracks {path}, an output", f"`git rm -r --cached {path}`, and commit")
 
 
 def _remotes(project: Project) -> Iterator[Finding]:

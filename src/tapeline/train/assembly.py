@@ -102,7 +102,7 @@ def assemble(
     if drawn:
         random.seed(settings.seed + drawn)
         np.random.seed((settings.seed + drawn) % 2**32)
-    with loading.blaming(path, InputError, "does not trace"):
+    with loading.blaming(path, InputError, "does not trace", features=dataset.features):
         return _traced(recipe, settings, dataset, path, loaded)
 
 

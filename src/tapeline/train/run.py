@@ -28,12 +28,14 @@ def run(job: Job, dataset: Dataset) -> None:
     rows = _class_rows(job, dataset)
     covered = _covered(job, dataset, rows)
     folder = job.checkpoints / fingerprint.fingerprint(covered)
-    parts = _assembled(job, dataset, is_known=(folder / repeatability.RECORD).exists() and not job.options.fresh)
+    parts, answers = _assembled(job, dataset, folder)
     with ExitStack() as stack:
         audience = Audience(job, parts, stack)
         say = audience.say
         stack.enter_context(processes.exclusive(folder / "lock", waiting=say))
         repeatability.check_recorded(job.recipe, folder, parts.made, fresh=job.options.fresh)
+        if answers is not None:
+            rehearsal.record(folder, answers)
         starting.start(parts.state, folder, covered, options=job.options, weights=job.weights, rows=rows, say=say)
         if job.settings.replicas > (cores := machine()["threads"]):
             say(f"train.replicas is {job.settings.replicas}, more than there are cores here: {cores}")
@@ -96,9 +98,15 @@ def _covered(job: Job, dataset: Dataset, rows: list[class_rows.ClassRows] | None
     return covered
 
 
-def _assembled(job: Job, dataset: Dataset, *, is_known: bool) -> Assembled:
-    """Build and trace the recipe, and refuse what would fail later. is_known: whether a start of it is on record."""
-    answers: dict[str, str] | None = None
+def _assembled(job: Job, dataset: Dataset, folder: Path) -> tuple[Assembled, dict[str, str] | None]:
+    """Build and trace the recipe, and refuse what would fail later.
+
+    folder: with a record of an earlier start, the recipe is built once. Also returns the `rehearsal.answers`, if
+    anybody expects something of them.
+    """
+    answers = rehearsal.recorded(folder) if job.expect else None
+    started = (folder / repeatability.RECORD).exists() and not job.options.fresh
+    is_known = started and (answers is not None or job.expect is None)
 
     def rehearse(first: Assembled) -> None:
         nonlocal answers
@@ -116,7 +124,7 @@ def _assembled(job: Job, dataset: Dataset, *, is_known: bool) -> Assembled:
         rehearsal.check(
             parts.recipe, job.settings, parts.evaluation, tried, answers, job.expect, classes=classes, examples=examples
         )
-    return parts
+    return parts, answers
 
 
 def _acting(job: Job, parts: Assembled, audience: Audience, writer: disk.Writer) -> list[Hook]:

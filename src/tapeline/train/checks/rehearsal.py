@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.config.train import TrainSettings
+from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading
 from tapeline.recipe.evaluation import Evaluation
+from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 DEFAULT = "serving_default"
+RECORD = "answers.json"
+"""Kept with the checkpoints, so that a start that is known need not trace what will be exported again."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,19 @@ def answers(recipe: Recipe, path: Path) -> dict[str, str]:
         where = DEFAULT if own else "predict"
         raise InputError(f"{name}: {where} returns {what}: return a dict of outputs, such as {{'score': scores}}")
     return {output: spec.dtype.name for output, spec in found.items()}
+
+
+def recorded(folder: Path) -> dict[str, str] | None:
+    """Return the `answers` of an earlier start; None if there is no whole record."""
+    try:
+        return {name: str(dtype) for name, dtype in json_text.mapping(files.read_bytes(folder / RECORD)).items()}
+    except (OSError, InputError, json_text.NotJson):
+        return None
+
+
+def record(folder: Path, found: Mapping[str, str]) -> None:
+    """Keep the `answers` of this start."""
+    files.write_json(folder / RECORD, dict(found))
 
 
 def check(

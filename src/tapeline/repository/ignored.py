@@ -1,0 +1,63 @@
+"""Keep what stages make out of Git.
+
+DVC writes an output's line to `.gitignore` when its whole command has succeeded. If a later stage of the same
+`dvc repro` fails, it takes the lines back, and never writes them again: `git add .` would then commit data and weights.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tapeline.config.project import Project
+from tapeline.parsing import yaml_text
+from tapeline.repository.git import Git
+from tapeline.runtime import files
+from tapeline.runtime.errors import RunError
+
+STAGES = "dvc.yaml"
+
+
+def outputs(project: Project, stage: str, name: str) -> list[str]:
+    """Return the outputs of a stage of a dataset or pipeline, relative to the project, by `dvc.yaml`."""
+    try:
+        entry = yaml_text.parsed(files.read_bytes(project.folder / STAGES))["stages"][stage]["do"]
+        made = [one for kind in ("outs", "metrics", "plots") for one in entry.get(kind, ())]
+        return [path.replace("${key}", name) for one in made if (path := _cached(one))]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []  # whoever has another file here runs the stage without DVC
+
+
+def _cached(entry: Any) -> str:
+    """Return the path of an entry of `outs`; empty for one that is in Git on purpose."""
+    if not isinstance(entry, Mapping):
+        return str(entry)
+    [(path, options)] = entry.items()
+    return "" if isinstance(options, Mapping) and options.get("cache") is False else str(path)
+
+
+def tracked(project: Project, paths: Iterable[str]) -> list[str]:
+    """Return the paths of which Git tracks something, so that DVC refuses to record them; none without Git."""
+    git = Git(project.folder)
+    return [path for path in paths if git.ask("ls-files", "--", path)]
+
+
+def ignore(project: Project, paths: Iterable[str]) -> None:
+    """Add a line to the `.gitignore` beside each path that exists and that Git would add; nothing without Git."""
+    git = Git(project.folder)
+    if shutil.which("git") is None or git.ask("rev-parse", "--git-dir") is None:
+        return
+    for path in map(Path, paths):
+        if (project.folder / path).exists() and git.ask("check-ignore", "--quiet", "--", str(path)) is None:
+            _add(project.folder / path.parent / ".gitignore", f"/{path.name}")
+
+
+def _add(file: Path, line: str) -> None:
+    try:
+        before = files.read_bytes(file).decode()
+    except FileNotFoundError:
+        before = ""
+    except UnicodeDecodeError:
+        raise RunError(f"{file} is not UTF-8, so {line} was not added to it: add it by hand") from None
+    if line not in before.splitlines():
+        files.write_text(file, f"{before}{'' if before.endswith(chr(10)) or not before else chr(10)}{line}\n")
