@@ -79,7 +79,7 @@ HIDDEN = "count = tf.Variable(0.0, name='hidden_counter')\n\nclass Line"
             ],
             "no gradient for Variable:0: the loss does not depend on it",
         ),
-        ([('batch["y"]', 'batch["z"]')], "line 16 does not trace: KeyError: 'z'"),
+        ([('batch["y"]', 'batch["z"]')], "line 16 does not trace: KeyError: 'z'; a batch has x, y"),
         ([("self.params.learning_rate", "self.params.rate")], "line 13 does not build: AttributeError"),
         (
             [("import keras, tensorflow as tf", "import keras, tensorflow as tf\nimport no_such_module")],

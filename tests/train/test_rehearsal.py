@@ -9,6 +9,14 @@ from tapeline.runtime.errors import InputError
 from tapeline.train.checks.rehearsal import Rehearsed
 
 PREDICT = '        return {"y": self.model(inputs["x"], training=False)}\n'
+OTHER = (
+    PREDICT
+    + """
+    def signatures(self):
+        spec = tf.TensorSpec((None, 2), tf.float32, name="z")
+        return {"serving_default": tf.function(lambda z: self.predict({"x": z}), input_signature=[spec])}
+"""
+)
 SIGNATURES = PREDICT + "\n    def signatures(self):\n        return {}\n"
 
 
@@ -43,6 +51,7 @@ def run(tmp_path, tf):
             r"^Line.inputs is empty: name the features that predict takes, such as inputs = \('x',\)$",
         ),
         ([(PREDICT, SIGNATURES)], "^Line.signatures has nothing: serving_default is missing$"),
+        ([(PREDICT, OTHER)], "^the model takes z; given are x: see `served`$"),
         ([evaluate("pass")], "^evaluate returns nothing: return a dict of numbers"),
         ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),
     ],
@@ -60,7 +69,8 @@ def test_what_will_be_answered_and_measured_is_known(run):
     assert made.heard == [Rehearsed("y", None, {"y": "float32"}, {"loss", "worst"})]
 
 
-def test_it_changes_no_byte_and_a_resumed_run_is_asked_nothing(run):
+def test_it_changes_no_byte_and_a_resumed_run_is_asked_again(run):
+    """Thresholds may have changed since; the recipe is built once then, and what it answers was kept."""
     plain, asked = run(), run(label="asked", checkpoint={"every_steps": 5})
     plain.expect = None
     whole = plain().outs()
@@ -68,7 +78,25 @@ def test_it_changes_no_byte_and_a_resumed_run_is_asked_nothing(run):
         asked(hooks=[crash_after(5)], pace=Lengths(5))
     assert len(asked.heard) == 1
     assert asked().notes[0].startswith("resuming from step ") and asked.outs() == whole
-    assert len(asked.heard) == 1
+    assert asked.heard == [Rehearsed("y", None, {"y": "float32"}, {"loss"})] * 2
+
+
+def test_what_is_expected_of_a_known_start_is_refused_too(run):
+    made = run()()
+
+    def expect(rehearsed):
+        raise InputError("no such metric")
+
+    made.expect = expect
+    with pytest.raises(InputError, match="^no such metric$"):
+        made()
+    [record] = made.checkpoints.rglob("answers.json")
+    record.write_text("{")  # damaged: it is made again
+    with pytest.raises(InputError, match="^no such metric$"):
+        made()
+    made.expect = made.heard.append
+    made()
+    assert made.heard[-1].answers == {"y": "float32"} and record.read_text() != "{"
 
 
 def test_a_best_metric_of_evaluate_that_is_not_measured_is_refused_before_the_first_step(run):

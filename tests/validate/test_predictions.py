@@ -5,6 +5,9 @@ import struct
 import zipfile
 
 import numpy as np
+import pytest
+
+from tapeline.runtime.errors import InputError
 
 
 def test_the_bytes_depend_on_no_clock_and_no_version_of_python(tf):
@@ -20,3 +23,22 @@ def test_the_bytes_depend_on_no_clock_and_no_version_of_python(tf):
     assert list(read) == list(arrays)
     for name, array in arrays.items():
         np.testing.assert_array_equal(read[name], array)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "served returns nothing: return a dict of NumPy arrays, an input's name to its values"),
+        ([1.0], "served returns a list: return a dict"),
+        ({"text": ["a", "b"]}, "served returns a list for text: make it a NumPy array"),
+    ],
+)
+def test_what_a_recipe_serves_must_be_arrays(tf, found, said):
+    from tapeline.recipe import Recipe, predicting
+
+    class Serving(Recipe):
+        def served(self, data):
+            return found
+
+    with pytest.raises(InputError, match=f"^{said}"):
+        predicting.served(object.__new__(Serving), {})

@@ -14,7 +14,7 @@ from tapeline.dataset.columns import Dataset
 from tapeline.export import empty_batches, litert, tables, warm_up
 from tapeline.export.checking import Checker
 from tapeline.parsing import arrays
-from tapeline.recipe import Recipe, loading, variables
+from tapeline.recipe import Recipe, loading, predicting, variables
 from tapeline.recipe.contract import Columns
 from tapeline.recipe.trained import load
 from tapeline.runtime import files
@@ -47,7 +47,7 @@ def save(
             _write_saved_model(built, signatures, folder / SAVED_MODEL)
             split = described["verdict"]["split"]
             columns = dataset.columns(split)
-            served = built.served(columns)
+            served = predicting.served(built, columns)
         warm_up.write(folder / SAVED_MODEL, name, _requests(signatures, {**columns, **served}, settings.examples))
         report({"event": "note", "text": "checking the SavedModel in a fresh process"})
         with tempfile.TemporaryDirectory() as made:

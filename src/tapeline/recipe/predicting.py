@@ -1,6 +1,6 @@
 """Run an exported signature over columns: validate records the outputs, and export must reproduce them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,10 +8,22 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.parsing import arrays
-from tapeline.recipe.contract import Columns
+from tapeline.recipe.contract import Columns, Recipe
 from tapeline.runtime.errors import InputError
 
 DEFAULT = "serving_default"
+
+
+def served(recipe: Recipe, data: Columns) -> dict[str, NDArray[Any]]:
+    """Return what a recipe serves for a split's columns. Raises `InputError` for anything but a dict of arrays."""
+    found: Any = recipe.served(data)
+    if not isinstance(found, Mapping):
+        what = "nothing" if found is None else f"a {type(found).__name__}"
+        raise InputError(f"served returns {what}: return a dict of NumPy arrays, an input's name to its values")
+    for name, values in found.items():
+        if not isinstance(values, np.ndarray):
+            raise InputError(f"served returns a {type(values).__name__} for {name}: make it a NumPy array")
+    return dict(found)
 
 
 def predictions(
@@ -22,14 +34,20 @@ def predictions(
     Raises `InputError` if an input of the signature is not given.
     """
     names = inputs(signature)
-    if unknown := sorted(set(names) - set(given)):
-        raise InputError(f"the model takes {', '.join(unknown)}; given are {', '.join(given) or 'none'}: see `served`")
+    check_given(names, given)
     parts: dict[str, list[NDArray[Any]]] = {}
     for start in range(0, len(given[names[0]]), batch_size):
         batch = [tf.constant(given[name][start : start + batch_size]) for name in names]
         for name, value in signature(*batch).items():
             parts.setdefault(name, []).append(value.numpy())
     return {name: arrays.storable(np.concatenate(values)) for name, values in sorted(parts.items())}
+
+
+def check_given(names: Iterable[str], given: Iterable[str]) -> None:
+    """Raise `InputError` for an input of the signature that `served` does not give."""
+    given = list(given)
+    if unknown := sorted(set(names) - set(given)):
+        raise InputError(f"the model takes {', '.join(unknown)}; given are {', '.join(given) or 'none'}: see `served`")
 
 
 def inputs(signature: Any) -> list[str]:

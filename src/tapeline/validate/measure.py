@@ -40,7 +40,7 @@ def measure(
         evaluation = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)
         metrics, pictures = evaluation(), evaluation.pictures()
         signature = built.signatures()[predicting.DEFAULT]
-        given = built.served(dataset.columns(settings.split))
+        given = predicting.served(built, dataset.columns(settings.split))
         predicted = predicting.predictions(signature, given, settings.batch_size)
     further, details, plots = _compared(built, dataset, settings, predicted)
     metrics |= further

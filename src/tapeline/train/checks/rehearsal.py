@@ -7,7 +7,7 @@ from typing import Any
 
 from tapeline.config.train import TrainSettings
 from tapeline.parsing import json_text
-from tapeline.recipe import Recipe, loading
+from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -48,6 +48,8 @@ def answers(recipe: Recipe, path: Path) -> dict[str, str]:
         if DEFAULT not in signatures:
             raise InputError(f"{name}.signatures has {', '.join(signatures) or 'nothing'}: {DEFAULT} is missing")
         found = signatures[DEFAULT].get_concrete_function().structured_outputs
+        if type(recipe).served is Recipe.served and signatures[DEFAULT].input_signature:  # it gives the inputs
+            predicting.check_given(predicting.inputs(signatures[DEFAULT]), recipe.inputs)
     if not isinstance(found, Mapping) or not found:
         what = "a dict without outputs" if isinstance(found, Mapping) else "nothing" if found is None else "no dict"
         where = DEFAULT if own else "predict"

@@ -188,6 +188,11 @@ class Engine:
 
 def _not_compiled(error: Any) -> Exception:
     """Return an `InputError` that names the operations XLA lacks, or else the error itself."""
+    if shaped := re.search(r"with op (\w+) must be a compile-time constant", error.message):
+        return InputError(
+            f"train.compile is xla, where {shaped[1]} needs a size that is known when it is compiled, as loops of an "
+            f"unknown length do not have: use graph, or unroll the loop (`unroll=True` of a Keras layer)"
+        )
     named = re.findall(r"(\w+) \(No registered", error.message)
     if "Detected unsupported operations" not in error.message or not named:
         unknown: Exception = error
