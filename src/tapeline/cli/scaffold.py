@@ -80,6 +80,7 @@ def _schema(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
+    from tapeline.config.params import Params
     from tapeline.scaffold.init import init
 
     folder = options.folder.resolve()
@@ -87,7 +88,8 @@ def _init(options: argparse.Namespace) -> int:
     for path in new:
         print(f"new: {path.relative_to(folder)}")
     if new:
-        pictures = "".join(f"`dvc add {path.relative_to(folder)}`, " for path in new if path.is_dir())
+        needed = (dataset.needs for dataset in Params.load(folder).datasets.values())
+        pictures = "".join(f"`dvc add {path}`, " for path in needed if options.data and (folder / path).is_dir())
         print(f"next: {pictures}`dvc repro`, then `tapeline metrics`, and `git add . && git commit`")
     else:
         print("nothing to do: this is a project already")
