@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from chains import Chain
+from PIL import Image
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 from sklearn.datasets import load_iris
@@ -71,6 +72,26 @@ def irises(tmp_path_factory):
     checked = TypeAdapter(IngestSettings).validate_json(json.dumps(settings))
     ingest("irises", checked, project=folder, out=folder / "data", work=folder / "work")
     return folder / "data"
+
+
+def test_the_whole_builder_reads_pictures_with_further_columns(block, tmp_path):
+    own = tmp_path / "inputs" / "own"
+    own.mkdir(parents=True)
+    (own / "own.py").write_text(block("python", "class Own("))
+    for split, count in (("train", 6), ("test", 2)):
+        rows = []
+        for number in range(count):
+            picture = Image.fromarray(np.full((8, 8), 10 * number, np.uint8))
+            picture.save(own / f"{split}{number}.png")
+            rows.append(f"{split}{number}.png,{number / 2},{'well' if number % 2 else 'ill'}\n")
+        (own / f"{split}.csv").write_text("".join(rows))
+    source = BuilderSource(source="builder", needs="inputs/own")
+    ingest("own", source, project=tmp_path, out=tmp_path / "data", work=tmp_path / "work")
+    data = Dataset.open(tmp_path / "data")
+    assert sorted(zip(data.column("train", "age"), data.column("train", "label"), strict=True)) == [
+        (number / 2, number % 2) for number in range(6)
+    ]
+    assert sorted(data.column("test", "image")[:, 0, 0, 0]) == [0, 10]
 
 
 def test_class_and_sample_weights_are_factors_of_the_loss(block, irises, tmp_path, tf):

@@ -133,7 +133,8 @@ def test_images(call, tmp_path):
             for number in range(count):
                 pixels = draw.integers(120 * bright, 120 * bright + 120, (16, 16, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(folder / f"{number}.png")
-    call("tapeline", "init", "--data", "rooms")
+    said = call("tapeline", "init", "--data", "rooms")
+    assert said.splitlines()[-1].startswith("next: `dvc add rooms`, `dvc repro`, ")
     call("dvc", "repro")
     assert json.loads((tmp_path / "runs/rooms/validate/metrics.json").read_text())["accuracy"] >= 0.9
 

@@ -80,13 +80,17 @@ def _schema(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
+    from tapeline.config.params import Params
     from tapeline.scaffold.init import init
 
+    folder = options.folder.resolve()
     new = init(options.folder, data=options.data, flows=options.flows)
     for path in new:
-        print(f"new: {path.relative_to(options.folder.resolve())}")
+        print(f"new: {path.relative_to(folder)}")
     if new:
-        print("next: `dvc repro`, then `tapeline metrics`, and `git add . && git commit`")
+        needed = (dataset.needs for dataset in Params.load(folder).datasets.values())
+        pictures = "".join(f"`dvc add {path}`, " for path in needed if options.data and (folder / path).is_dir())
+        print(f"next: {pictures}`dvc repro`, then `tapeline metrics`, and `git add . && git commit`")
     else:
         print("nothing to do: this is a project already")
     return 0
