@@ -58,6 +58,7 @@ def test_a_run_is_compared_with_the_last_one_and_with_production(repository, flo
     assert event["resource"]["prefect.resource.id"] == "tapeline.pipeline.tiny"
     assert event["payload"]["metrics"]["accuracy"] == {"test": 0.975}
     assert event["payload"]["branch"] == first
+    git(folder, "tag", "-am", "version", "tiny@v1.0.0", first)
     git(folder, "tag", "-am", "live", "tiny#prod#1", first)
     _, second, page, _ = flow(folder, "--isolated", "--set", "train.epochs=3")
     assert "| metric | test | val | train | bound |" in page
