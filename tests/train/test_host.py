@@ -201,6 +201,23 @@ def test_it_is_abandoned_with_the_snapshot_before_the_running_loop(make):
     assert str(interrupted).startswith("stopped at step 10 of 12; ")
 
 
+def test_a_loop_that_ends_after_it_was_abandoned_saves_no_second_checkpoint(make):
+    """XLA's loops take about as long as the watcher waits for them, so either may be first."""
+    engine = make(5)
+    stopper, told = running(), []
+
+    def hook(record):
+        if isinstance(record, LoopEnded):
+            stopper.signum = 15
+            told.append(str(engine.abandon(15)))
+
+    engine.hooks.append(hook)
+    with pytest.raises(Interrupted):
+        engine.run(stopper)
+    assert [snapshot.step for snapshot in engine.saved] == [0]
+    assert told[0].startswith("stopped at step 0 of 12; ")
+
+
 def test_what_xla_has_not_is_named(tf):
     from tapeline.train.engine.host import _not_compiled
 

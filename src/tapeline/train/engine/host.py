@@ -53,7 +53,7 @@ class Engine:
         self._stops = [loop.next_stop, *(hook.next_stop for hook in _stopping(hooks))]
         self.watch = watch or (lambda: None)
         self.snapshot = state.snapshot()
-        self._saving = threading.Lock()
+        self._saving, self._abandoned = threading.Lock(), False
 
     def run(self, stopper: Stopper) -> None:
         """Train to the end. On an expected failure, a limit or a signal, save a checkpoint and raise."""
@@ -75,8 +75,9 @@ class Engine:
             raise
         except (TapelineError, Interrupted):
             with self._saving:
-                self.snapshot = self.state.snapshot()
-                self.save(self.snapshot)
+                if not self._abandoned:  # else that snapshot is saved and named, and the process is about to end
+                    self.snapshot = self.state.snapshot()
+                    self.save(self.snapshot)
             raise
 
     def _started(self) -> Started:
@@ -97,6 +98,7 @@ class Engine:
     def abandon(self, signum: int) -> Interrupted:
         """Save the last snapshot, from another thread and during a loop; return the exception to report."""
         with self._saving:
+            self._abandoned = True
             self.save(self.snapshot)
             return self._interrupted(self.snapshot.step, signum)
 
