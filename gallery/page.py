@@ -52,7 +52,7 @@ COMPARED = {
 
 
 def main() -> None:
-    """Write everything anew."""
+    """Write the page and its pictures."""
     pipelines = YAML(typ="safe").load((HERE / "params.yaml").read_text(encoding="utf-8"))["pipelines"]
     PICTURES.mkdir(exist_ok=True)
     for name, drawn in (("digits-gan", "samples"), ("digits-multi", "drawings")):

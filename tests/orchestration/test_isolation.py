@@ -151,7 +151,7 @@ def test_a_change_of_code_or_data_is_something_new(repository, isolated):
         (folder / name).write_text(text)
         commit(folder, f"another {name}")
         done = isolated(folder)
-        assert "train@tiny  Running stage" in done.stderr, done.stderr
+        assert "train@tiny  dvc repro --single-item train@tiny" in done.stderr, done.stderr
     assert len(branches(folder)) == 3
 
 

@@ -145,7 +145,7 @@ def test_the_process_ends_with_the_stage_s_status_and_one_clear_line(refused):
     assert "NoneType" not in refused.done.stderr
 
 
-def test_outs_in_dvc_s_cache_are_restored_and_the_rest_is_unchanged(second, folder, run, server, ask):
+def test_outputs_in_dvc_s_cache_are_restored_and_the_rest_is_unchanged(second, folder, run, server, ask):
     (folder / "behaviour").write_text("well")
     assert run(folder, "--pipeline", "tiny", PREFECT_API_URL=server).returncode == 0
     (folder / "behaviour").write_text("crawls")

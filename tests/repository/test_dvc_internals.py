@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from dvc.exceptions import ReproductionError
 from repositories import Repository
 
 from tapeline.repository import dvc_internals
@@ -43,6 +44,7 @@ def test_an_imported_name_is_there(module, name):
     [
         (lambda: dvc_internals.Repo.__init__, "_wait_for_lock"),
         (lambda: dvc_internals.Repo.status, "with_deps"),
+        (lambda: dvc_internals.Repo.reproduce, "single_item"),
         (lambda: dvc_internals.make_lock, "hardlink_lock"),
         (lambda: dvc_internals.make_lock, "tmp_dir"),
         (lambda: dvc_internals.Config.__init__, "validate"),
@@ -173,3 +175,17 @@ def test_no_other_module_imports_dvc():
         if line.strip().startswith(words)
     }
     assert not lines
+
+
+def test_the_exit_status_in_the_message_of_a_failed_command():
+    error = dvc_internals.StageCmdFailedError("exec python stage.py, exited with 7", -9)
+    assert dvc_internals._status(error) == -9, gone("the exit status at the end of the message")
+
+
+@pytest.mark.parametrize(
+    ("path", "lost"), [(f"/a b/.dvc/cache/runs/b0/b0{'9' * 62}/.r7AzerVe.tmp", True), ("/a b/runs/points.tmp", False)]
+)
+def test_a_run_that_another_process_removed_is_no_failure(path, lost):
+    error = ReproductionError("failed to reproduce 'ingest@points'")
+    error.__cause__ = FileNotFoundError(2, "No such file or directory", path)
+    assert dvc_internals.FailedStage(error).was_busy is lost

@@ -1,5 +1,7 @@
 """DVC's errors as one line. DVC uses its files before it validates them: an altered one may raise any exception."""
 
+import itertools
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from tapeline.repository.dvc_internals import Stage
 
 READ = ("dvc.yaml", LOCK, PARAMS)
+ERROR = "ERROR: "
+ADVICE = re.compile(r"Is your cache up to date|<?https?://|Having any troubles")
 
 
 def check_files(folder: Path) -> None:
@@ -61,3 +65,15 @@ def in_one_line(kind: type[TapelineError] = RunError, *, busy: type[Exception] |
 def first_lines(message: str) -> str:
     """Return the first paragraph of a DVC message as one line."""
     return " ".join(line.strip() for line in message.strip().split("\n\n")[0].splitlines())
+
+
+def error_line(output: str) -> str:
+    """Return what went wrong, in one line, from a DVC command's output: its first error, without the advice.
+
+    >>> error_line("ERROR: failed to pull data\\nIs your cache up to date?\\n<https://error.dvc.org/missing-files>")
+    'failed to pull data'
+    """
+    lines = [line.strip() for line in output.strip().splitlines()]
+    at = next((index for index, line in enumerate(lines) if line.startswith(ERROR)), len(lines) - 1)
+    said = itertools.takewhile(lambda line: line and not ADVICE.match(line), lines[max(at, 0) :])
+    return " ".join(said).removeprefix(ERROR) or "it failed and printed nothing"

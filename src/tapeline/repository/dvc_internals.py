@@ -10,21 +10,25 @@ Importing this takes a third of a second, so callers import it where they need i
 `tapeline.repository.dvc_errors.in_one_line` turns them into one line.
 """
 
+import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dvc import rwlock
 from dvc.config import Config, ConfigError, NoRemoteError, merge
 from dvc.dependency import param
 from dvc.dependency.param import ParamsDependency
 from dvc.dvcfile import load_file
-from dvc.exceptions import DvcException, NotDvcRepoError
+from dvc.exceptions import DvcException, NotDvcRepoError, ReproductionError
 from dvc.lock import LockError, make_lock
+from dvc.logger import set_loggers_level
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
 from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+from dvc.stage.exceptions import StageCmdFailedError
 from dvc.utils.serialize import dumps_yaml
 from voluptuous import Invalid
 
@@ -32,6 +36,7 @@ __all__ = [
     "ConfigError",
     "Dvc",
     "DvcException",
+    "FailedStage",
     "Input",
     "LockError",
     "NotDvcRepoError",
@@ -153,6 +158,43 @@ class Remote:
         self._objects.fs.get_file(self._objects.oid_to_path(md5), str(path))
 
 
+class FailedStage(Exception):
+    """`Dvc.reproduce` failed; the message is DVC's.
+
+    status: the exit status of the stage's command, negative for a signal; None if something else failed.
+    was_busy: another process used the files, so the same call may succeed later.
+    """
+
+    def __init__(self, error: ReproductionError) -> None:
+        causes = list(_causes(error))
+        super().__init__(": ".join(map(str, causes)))
+        last = causes[-1]
+        self.status = _status(last) if isinstance(last, StageCmdFailedError) else None
+        self.was_busy = any(isinstance(cause, LockError) or _is_lost_run(cause) for cause in causes)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _status(error: StageCmdFailedError) -> int | None:
+    """Return the exit status, which DVC keeps in the message alone."""
+    found = re.search(r"exited with (-?\d+)$", str(error))
+    return int(found[1]) if found else None
+
+
+def _is_lost_run(error: BaseException) -> bool:
+    """Return whether DVC lost a file that it was writing into its run cache.
+
+    Another DVC process that shares the cache and was reading the entries of the same stage took it for a damaged entry
+    and removed it.
+    """
+    lost = r"/runs/[0-9a-f]{2}/[0-9a-f]{64}/\.[^/]+\.tmp$"
+    return isinstance(error, FileNotFoundError) and bool(re.search(lost, str(error.filename)))
+
+
 class Dvc:
     """The DVC repository around a folder."""
 
@@ -165,7 +207,7 @@ class Dvc:
         self._repo.close()
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the repository's lock and read its files anew."""
+        """Hold the repository's lock and read its files again."""
         held: AbstractContextManager[None] = lock_repo(self._repo)
         return held
 
@@ -229,6 +271,31 @@ class Dvc:
         """Return stage → what of it is stale, for a stage and all before it, as `dvc status --json` does."""
         found: dict[str, list[Any]] = self._repo.status(targets=[f"{file}:{name}"], with_deps=True)
         return found
+
+    def reproduce(self, name: str) -> Literal["unchanged", "restored", "recorded", "ran"]:
+        """Do what `dvc repro --single-item NAME` does in the current folder, and return what that was.
+
+        Prints only what the stage prints, and DVC's warnings. Raises `FailedStage`, and `DvcException` if there is no
+        such stage.
+        """
+        done: Literal["restored", "recorded", "ran"] = "recorded"  # a `.dvc` file has no command, nor a cached run
+        restore = self._repo.stage_cache.restore
+
+        def restored(*arguments: Any, **options: Any) -> None:
+            nonlocal done
+            done = "ran"
+            restore(*arguments, **options)  # raises if DVC has no such run, and then runs the command
+            done = "restored"
+
+        self._repo.stage_cache.restore = restored
+        try:
+            with set_loggers_level(logging.WARNING):
+                changed = self._repo.reproduce(targets=[name], single_item=True)
+        except ReproductionError as error:
+            raise FailedStage(error) from error
+        finally:
+            self._repo.stage_cache.restore = restore
+        return done if changed else "unchanged"
 
     def remote(self) -> Remote | None:
         """Return the default remote; None if none is set."""

@@ -87,7 +87,7 @@ def registered(registry: Registry, name: str, number: str | None, bump: str) -> 
     """Return the version asked for; without one that of HEAD's model, registered where it is not yet."""
     if number is not None:
         return registry.version(Reference(name, version=number))
-    known = registry.version_of(name, registry.repository.head)  # a commit that left the model as it was is none anew
+    known = registry.version_of(name, registry.repository.head)  # also a commit that left the model as it was
     return known or register(registry, name, bump=bump, flow_run=flow_run.get_id())
 
 

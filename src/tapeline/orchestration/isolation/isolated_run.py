@@ -31,7 +31,7 @@ from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages import pipeline as pipeline_check
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import environment
-from tapeline.orchestration.stages.outcome import error_line
+from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import processes

@@ -1,28 +1,25 @@
-"""Bring one stage up to date: run `dvc repro` as a child process if DVC finds the stage stale."""
+"""Bring one stage up to date: run `dvc repro` in a child process if DVC finds the stage stale."""
 
 import math
 import os
-import re
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from tapeline.config.project import Project
 from tapeline.orchestration.stages.child import Child
 from tapeline.orchestration.stages.dvc_stage import Busy, DvcProject, DvcStage
-from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out, was_busy
+from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out
 from tapeline.orchestration.stages.progress_file import ProgressFile
+from tapeline.repository import reproduction
 
 POLL = 1.0
 """Seconds between two checks of files that another process uses."""
 
 LAST_LINES = 100
-
-HINT = re.compile(r"To track the changes|\tgit add |To enable auto staging|\tdvc config core.autostage|Use `dvc push`")
-"""DVC's advice at the end of every `dvc repro`: eight lines that a log of several stages does not need."""
 
 Answer = TypeVar("Answer")
 Say = Callable[[str], None]
@@ -45,6 +42,8 @@ def bring_up_to_date(
     while when_free(lambda: dvc.is_stale(stage), say=say):
         outcome = _repro(stage, say, follow, timeout)
         if outcome:
+            if outcome.ok and outcome.message:
+                say(outcome.message)
             return outcome
         time.sleep(POLL)
     return UNCHANGED
@@ -71,27 +70,42 @@ def _repro(
     project = Project.find(stage.file.parent)
     progress = ProgressFile(project.progress(kind, name))
     lines: deque[str] = deque(maxlen=LAST_LINES)
-    # `-P`: a folder of the project must not hide a module that DVC imports.
-    command = [sys.executable, "-P", "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage.name]
     deadline = time.monotonic() + (timeout or math.inf)
-    with Child(command, cwd=stage.file.parent, env=environment(), last_words=say) as child:
+    say(f"dvc repro --single-item {stage.name}")
+    child, answer = _started(stage, say)
+    with answer, child:
         for line in child.lines():
             if line and line.strip():
                 lines.append(line)
-                if not HINT.match(line):
-                    say(line)
+                say(line)
             for record in progress.records():
                 follow(record)
             if time.monotonic() > deadline:
                 child.end()
                 return timed_out(kind, name, timeout)
+        found = reproduction.read(answer.read())
     for record in progress.records():
         follow(record)
-    if was_busy(lines):
+    if found and found.word == "busy":
         return None
     assert child.returncode is not None, "the child has ended"
     left = read_outcome(project.outcome(kind, name), session=child.session)
-    return judge(stage.name, returncode=child.returncode, lines=lines, left=left)
+    return judge(stage.name, found, returncode=child.returncode, lines=lines, left=left)
+
+
+def _started(stage: DvcStage, say: Say) -> tuple[Child, IO[bytes]]:
+    """Start `dvc repro` of a stage; also return the file that gets what `reproduction.read` takes."""
+    reader, writer = os.pipe()
+    # `-P`: a folder of the project must not hide a module that DVC imports.
+    command = [sys.executable, "-P", "-m", reproduction.__name__, stage.name, str(writer)]
+    try:
+        child = Child(command, cwd=stage.file.parent, env=environment(), last_words=say, pass_fds=[writer])
+    except BaseException:
+        os.close(reader)
+        raise
+    finally:
+        os.close(writer)
+    return child, os.fdopen(reader, "rb")
 
 
 def environment() -> dict[str, str]:

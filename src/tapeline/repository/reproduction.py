@@ -1,0 +1,80 @@
+"""A program: `dvc repro --single-item STAGE` in the current folder, through DVC's own classes.
+
+    python -P -m tapeline.repository.reproduction STAGE DESCRIPTOR
+
+Writes what happened to the file descriptor, as one JSON object: DVC's exit status is 255 whatever happened, and its
+lines are written for people. Prints what the stage prints, and DVC's warnings. A separate process, because DVC keeps
+SIGINT from the whole process while a stage runs.
+"""
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tapeline.parsing import json_text
+from tapeline.repository.dvc_errors import first_lines, in_one_line
+from tapeline.runtime.errors import TapelineError
+
+Word = Literal["unchanged", "restored", "recorded", "ran", "busy", "failed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """What `dvc repro` of one stage did.
+
+    word: `restored` from DVC's cache; `recorded` as the files are, for raw data; `busy` if another process used the
+    files, so that nothing was done.
+    status: the exit status of the stage's command if that failed, negative or above 128 for a signal.
+    message: DVC's reason, in one line, for `failed` without a status.
+    """
+
+    word: Word
+    status: int | None = None
+    message: str = ""
+
+
+def reproduce(stage: str) -> Reproduction:
+    """Bring a stage of the current folder up to date, or the raw data of a `.dvc` file."""
+    from tapeline.repository.dvc_internals import Dvc, FailedStage
+
+    try:
+        with in_one_line(busy=_Busy):
+            dvc = Dvc(Path(), wait=True)
+            try:
+                return Reproduction(word=dvc.reproduce(stage))
+            except FailedStage as failed:
+                if failed.was_busy:
+                    return Reproduction(word="busy")
+                return Reproduction(word="failed", status=failed.status, message=first_lines(str(failed)))
+            finally:
+                dvc.close()
+    except _Busy:
+        return Reproduction(word="busy")
+    except TapelineError as error:
+        return Reproduction(word="failed", message=str(error).removeprefix("DVC: "))
+    except OSError as error:
+        return Reproduction(word="failed", message=str(error))
+    except KeyboardInterrupt:
+        return Reproduction(word="failed", message="interrupted")
+
+
+def read(content: bytes) -> Reproduction | None:
+    """Return what the program wrote; None if it ended before that."""
+    try:
+        found: dict[str, Any] = dict(json_text.mapping(content))
+        return Reproduction(**found)
+    except json_text.NotJson:
+        return None
+
+
+class _Busy(Exception):
+    """Another process holds the repository's lock."""
+
+
+if __name__ == "__main__":
+    answer = reproduce(sys.argv[1])
+    os.write(int(sys.argv[2]), json.dumps(asdict(answer)).encode())
+    sys.exit(answer.word in ("busy", "failed"))

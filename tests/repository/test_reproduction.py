@@ -1,0 +1,122 @@
+"""`dvc repro` of one stage in a process of its own: what it says, for real repositories."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from repositories import Repository
+
+from tapeline.repository.reproduction import Reproduction, read, reproduce
+
+# DVC itself uses what pygtrie is about to drop.
+pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    made = Repository(tmp_path / "a folder")
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+def start(folder, stage, **options):
+    """Start the program; return the process and the file with its answer."""
+    reader, writer = os.pipe()
+    command = [sys.executable, "-P", "-m", "tapeline.repository.reproduction", stage, str(writer)]
+    process = subprocess.Popen(
+        command, cwd=folder, pass_fds=[writer], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+    os.close(writer)
+    return process, os.fdopen(reader, "rb")
+
+
+def edited(repository, old, new):
+    path = repository.folder / "dvc.yaml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_what_it_did(repository, capfd):
+    assert reproduce("train@one") == Reproduction(word="unchanged")
+    (repository.folder / "recipe.py").write_text("other = 1\n")
+    assert reproduce("train@one") == Reproduction(word="ran")
+    repository.git("checkout", "--quiet", ".")
+    (repository.folder / "runs" / "one.weights").unlink()
+    assert reproduce("train@one") == Reproduction(word="restored")
+    (repository.folder / "recipe.py").write_text("other = 1\n")
+    assert reproduce("train@one") == Reproduction(word="restored")
+    assert capfd.readouterr().out == ""  # the stage prints nothing, and DVC's progress is not for a log
+
+
+def test_raw_data_are_recorded_as_they_are(repository):
+    (repository.folder / "raw.csv").write_text("a\n1\n")
+    repository.dvc("add", "--quiet", "raw.csv")
+    assert reproduce("raw.csv.dvc").word == "unchanged"
+    (repository.folder / "raw.csv").write_text("a\n2\n")
+    assert reproduce("raw.csv.dvc") == Reproduction(word="recorded")
+    assert reproduce("raw.csv.dvc").word == "unchanged"
+
+
+@pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -9 $$", -9), ("sh -c 'kill -9 $$'; exit", 137)])
+def test_the_exit_status_of_the_stage(repository, command, status):
+    edited(repository, "mkdir -p runs &&", f"{command} &&")
+    found = reproduce("train@one")
+    assert (found.word, found.status) == ("failed", status)
+    assert found.message.startswith("failed to reproduce 'train@one': failed to run: ")
+
+
+def test_what_dvc_refuses_has_no_status(repository):
+    (repository.folder / "recipe.py").unlink()
+    found = reproduce("train@one")
+    assert (found.word, found.status) == ("failed", None)
+    assert "recipe.py" in found.message and "\n" not in found.message
+    assert "'nothing'" in reproduce("nothing").message
+    (repository.folder / "dvc.yaml").write_text("stages: [")
+    assert reproduce("train@one").word == "failed"
+
+
+def test_files_that_another_process_uses(repository):
+    """The other DVC is a real one, in the middle of a stage."""
+    edited(repository, "mkdir -p runs &&", "touch started; sleep 600;")
+    other, answer = start(repository.folder, "train@one", start_new_session=True)
+    with answer, other:
+        try:
+            while not (repository.folder / "started").exists():
+                assert other.poll() is None, other.stdout.read()
+                time.sleep(0.02)
+            assert reproduce("train@one") == Reproduction(word="busy")
+        finally:
+            os.killpg(other.pid, signal.SIGKILL)
+        assert read(answer.read()) is None
+
+
+def test_as_a_program(repository):
+    """Its output is the stage's own; the answer goes to the descriptor."""
+    edited(repository, "mkdir -p runs &&", "echo working; exit 5;")
+    process, answer = start(repository.folder, "train@one")
+    said = process.communicate()[0]
+    with answer:
+        content = answer.read()
+    assert process.returncode == 1 and said == "working\n"
+    assert json.loads(content)["status"] == 5 and read(content).status == 5
+
+
+def test_interrupted_while_the_stage_runs(repository):
+    """SIGINT goes to the whole session, as a terminal sends it; DVC waits for the stage."""
+    edited(repository, "mkdir -p runs &&", "trap 'exit 130' INT; touch started; while :; do sleep 0.05; done;")
+    process, answer = start(repository.folder, "train@one", start_new_session=True)
+    with answer:
+        while not (repository.folder / "started").exists():
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=30)
+        assert read(answer.read()).status == 130
+
+
+def test_a_cut_answer_is_none():
+    assert read(b"") is None and read(b'{"word": "ra') is None
