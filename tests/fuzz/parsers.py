@@ -694,6 +694,7 @@ def traces(folder: Path) -> Parser:
     from tapeline.orchestration.stages.progress_file import ProgressFile
     from tapeline.orchestration.sweeps.trial import Trial
     from tapeline.registry.serving import intact
+    from tapeline.repository import reproduction
 
     left = {"outcome": "failed", "status": 1, "message": "x", "session": 5}
     progress = {"event": "epoch", "step": 10, "metrics": {"loss": 0.5}, "time": 1.5}
@@ -702,7 +703,9 @@ def traces(folder: Path) -> Parser:
     def read(content: bytes) -> None:
         (folder / "outcome.json").write_bytes(content)
         if (found := read_outcome(folder / "outcome.json", session=5)) is not None:
-            judge("train@one", returncode=255, lines=[], left=found)
+            judge("train@one", reproduction.Reproduction(word="failed", status=1), returncode=1, lines=[], left=found)
+        if (answer := reproduction.read(content)) is not None:
+            judge("train@one", answer, returncode=0, lines=[], left=None)
         follower = ProgressFile(folder / "progress.jsonl")
         (folder / "progress.jsonl").write_bytes(json.dumps(progress).encode() + b"\n" + content + b"\n")
         list(follower.records())

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from surroundings import started_by
 
+from tapeline.repository import reproduction
+
 
 @pytest.fixture
 def waiting(project, start, until):
@@ -22,7 +24,7 @@ def waiting(project, start, until):
 
 
 def running_dvc(flow):
-    return next(child for child in started_by(flow.pid) if "dvc" in child.cmdline())
+    return next(child for child in started_by(flow.pid) if reproduction.__name__ in child.cmdline())
 
 
 def finishes_from_the_checkpoint(folder, run):

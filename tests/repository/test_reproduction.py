@@ -115,8 +115,10 @@ def test_interrupted_while_the_stage_runs(repository):
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=30)
-        assert read(answer.read()).status == 130
+        found = read(answer.read())
+    # DVC ignores SIGINT once it has started the command, and there is a moment before that.
+    assert found.word == "failed" and (found.status == 130 or found.message == "interrupted")
 
 
 def test_a_cut_answer_is_none():
-    assert read(b"") is None and read(b'{"word": "ra') is None
+    assert read(b"") is None and read(b'{"word": "ra') is None and read(b'{"word": ["ran"]}') is None

@@ -12,7 +12,7 @@ import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tapeline.parsing import json_text
 from tapeline.repository.dvc_errors import first_lines, in_one_line
@@ -62,12 +62,15 @@ def reproduce(stage: str) -> Reproduction:
 
 
 def read(content: bytes) -> Reproduction | None:
-    """Return what the program wrote; None if it ended before that."""
+    """Return what the program wrote; None if it ended before that, or if this is nothing that it writes."""
     try:
-        found: dict[str, Any] = dict(json_text.mapping(content))
-        return Reproduction(**found)
+        found = json_text.mapping(content)
     except json_text.NotJson:
         return None
+    parts: list[Any] = [found.get(name) for name in ("word", "status", "message")]
+    word, status, message = parts
+    is_sound = word in get_args(Word) and isinstance(status, int | None) and isinstance(message, str)
+    return Reproduction(word=word, status=status, message=message) if is_sound else None
 
 
 class _Busy(Exception):
