@@ -307,6 +307,27 @@ def test_a_step_is_written_once(state, folder):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+@pytest.mark.parametrize("keep", [1, 2])
+def test_only_the_newest_are_kept(state, tf, tmp_path, keep):
+    from tapeline.train.checkpoints import disk
+
+    writer = disk.Writer(tmp_path, keep=keep, on_saved=lambda *_: None)
+    for snapshot in snapshots(state, tf):
+        writer.write(snapshot)
+    assert [path.name for path in disk.saved(tmp_path)] == ["step-000000000020", "step-000000000010"][:keep]
+
+
+def test_what_failed_is_said_where_nothing_can_be_removed_after_it(state, tmp_path):
+    """The folder is a file, so the partial checkpoint in it cannot be removed either."""
+    from tapeline.train.checkpoints import disk
+
+    blocked = tmp_path / "a file"
+    blocked.write_text("")
+    with pytest.raises(NotADirectoryError) as caught:
+        disk.write(blocked, state.snapshot())
+    assert caught.value.filename == str(blocked)
+
+
 def test_a_failing_disk_is_tried_again_later_and_later(tf):
     from tapeline.train.checkpoints.disk import pause
 
