@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from tapeline.runtime.errors import RunError
+
 STEPS = (10, 20)
 
 
@@ -326,6 +328,20 @@ def test_what_failed_is_said_where_nothing_can_be_removed_after_it(state, tmp_pa
     with pytest.raises(NotADirectoryError) as caught:
         disk.write(blocked, state.snapshot())
     assert caught.value.filename == str(blocked)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("odd"), "odd"),
+        (RunError("why"), "why"),
+    ],
+)
+def test_the_reason_of_a_failed_checkpoint(tf, error, reason):
+    from tapeline.train.checkpoints import disk
+
+    assert disk._reason(error) == reason
 
 
 def test_a_failing_disk_is_tried_again_later_and_later(tf):
