@@ -34,7 +34,8 @@ def score_statistic(gained, lost, count, difference):
 
 
 @pytest.mark.parametrize(
-    ("gained", "lost", "count"), [(0, 0, 899), (5, 3, 899), (3, 20, 899), (12, 9, 100), (0, 7, 899), (1, 0, 44)]
+    ("gained", "lost", "count"),
+    [(0, 0, 899), (5, 3, 899), (3, 20, 899), (12, 9, 100), (0, 7, 899), (1, 0, 44), (44, 0, 44)],
 )
 def test_the_interval_ends_where_the_score_statistic_says(gained, lost, count):
     end = paired.score_bound(gained, lost, count, 0.95)

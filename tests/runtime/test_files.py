@@ -155,6 +155,19 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
         read(Path("x"))
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("make", [fifo, unix_socket, device])
+@pytest.mark.parametrize("where", ["x", "a/b/x"])
+def test_a_tree_is_searched_for_what_is_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], where: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    make(Path(where))
+    with pytest.raises(InputError, match=f"^{where} is a FIFO, a socket or a device, and no file"):
+        files.check_tree(Path(where.partition("/")[0]))
+
+
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         files.read_bytes(tmp_path)

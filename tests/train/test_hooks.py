@@ -107,7 +107,8 @@ def test_a_hook_that_fails_is_named_with_its_line_and_loses_nothing(hooked):
     ("body", "said"),
     [
         ("sys.exit(0)", "hook Line.look calls sys.exit: raise tapeline.recipe.Stop to end a run"),
-        ("self.statistics['nothing']", "fails in hook Line.look: "),
+        ("self.statistics['nothing']", "fails in hook Line.look: dataset .* has no feature .nothing."),
+        ("open('nothing')", "fails in hook Line.look: FileNotFoundError: "),
         ("raise OSError(28, 'No space left on device')", "fails in hook Line.look: .*No space left on device"),
     ],
 )
@@ -145,6 +146,14 @@ def bundle(folder):
     prefix = next(folder.glob("*.index")).with_suffix("")
     stored = tf.train.load_checkpoint(str(prefix))
     return {name: stored.get_tensor(name).tobytes() for name in stored.get_variable_to_shape_map()}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int4"])
+def test_values_whose_bytes_have_no_address_are_compared(tf, dtype):
+    from tapeline.train import hooks
+
+    one, same, other = (tf.cast(tf.constant([1, value]), dtype) for value in (2, 2, 3))
+    assert not hooks._differ(one, one) and not hooks._differ(one, same) and hooks._differ(one, other)
 
 
 def test_what_writes_the_same_bytes_changes_nothing(hooked):

@@ -163,6 +163,13 @@ def test_what_happens_rarely_is_a_callable_that_the_loop_knows_nothing_of(root):
         assert found and not [name for name in found for one in rare if name == one or name.startswith(f"{one}.")]
 
 
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_prepare_gets_the_columns_that_it_reads(tmp_path, tf, column):
+    prepare = f"    def prepare(self, batch, context):\n        return {{**batch, '{column}': batch['{column}'] * 2.0}}\n\n    def loss(self"
+    parts = assembled(tmp_path, recipes.write(tmp_path, recipes.LINE, ("    def loss(self", prepare)), data="stream")
+    assert parts.feed._preparation.read == [column]
+
+
 @pytest.mark.parametrize(("made", "repeats"), [("itertools.repeat('x')", True), ("map(str, itertools.count())", False)])
 def test_whether_prepare_repeats_its_texts(tmp_path, tf, made, repeats):
     """What a function of Python's returns is only known from two calls; texts are compared as texts."""

@@ -55,6 +55,7 @@ def test_without_extend_a_longer_run_starts_afresh_and_a_finished_one_too(run):
     [
         ({"epochs": 5, "seed": 1}, "the last one differs in settings.epochs, settings.seed"),
         ({"epochs": 2, "seed": 1}, "seed"),
+        ({"epochs": 1}, "the last one differs in settings.epochs"),
     ],
 )
 def test_what_cannot_be_extended(run, changes, said):

@@ -66,7 +66,7 @@ def score_bound(gained: int, lost: int, count: int, confidence: float) -> float:
         return above / math.sqrt(max(variance, sys.float_info.min)) - z
 
     difference = (gained - lost) / count
-    low, high = -1 + 1e-9, min(difference, 1 - 1e-9) - 1e-12
+    low, high = -1 + 1e-9, difference - 1e-12
     return float(brentq(excess, low, high, xtol=1e-9)) if excess(low) > 0 else -1.0
 
 
