@@ -12,11 +12,13 @@ Importing this takes a third of a second, so callers import it where they need i
 
 import logging
 import re
+import signal
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
+import dvc.stage.run
 from dvc import rwlock
 from dvc.config import Config, ConfigError, NoRemoteError, merge
 from dvc.dependency import param
@@ -31,6 +33,8 @@ from dvc.schema import COMPILED_LOCKFILE_SCHEMA
 from dvc.stage.exceptions import StageCmdFailedError
 from dvc.utils.serialize import dumps_yaml
 from voluptuous import Invalid
+
+from tapeline.repository.spare import Order, Spare
 
 __all__ = [
     "ConfigError",
@@ -272,9 +276,10 @@ class Dvc:
         found: dict[str, list[Any]] = self._repo.status(targets=[f"{file}:{name}"], with_deps=True)
         return found
 
-    def reproduce(self, name: str) -> Literal["unchanged", "restored", "recorded", "ran"]:
+    def reproduce(self, name: str, waiting: Spare | None = None) -> Literal["unchanged", "restored", "recorded", "ran"]:
         """Do what `dvc repro --single-item NAME` does in the current folder, and return what that was.
 
+        waiting: runs the stage's command instead of a new shell.
         Prints only what the stage prints, and DVC's warnings. Raises `FailedStage`, and `DvcException` if there is no
         such stage.
         """
@@ -289,7 +294,7 @@ class Dvc:
 
         self._repo.stage_cache.restore = restored
         try:
-            with set_loggers_level(logging.WARNING):
+            with set_loggers_level(logging.WARNING), _run_by(waiting):
                 changed = self._repo.reproduce(targets=[name], single_item=True)
         except ReproductionError as error:
             raise FailedStage(error) from error
@@ -315,6 +320,36 @@ class Dvc:
             return None
         file, line, pattern = [*str(found.pattern_infos[-1]).split(":", 2), "", ""][:3]
         return file, line, pattern
+
+
+@contextmanager
+def _run_by(waiting: Spare | None) -> Iterator[None]:
+    """In the block, DVC has a waiting process run a stage's command; None: a shell, as always."""
+    if waiting is None:
+        yield
+        return
+    run = dvc.stage.run._run
+
+    def instead(executable: str, command: str, **options: Any) -> None:
+        if not waiting.waits:  # the second command of a list
+            run(executable, command, **options)
+            return
+        shell = dvc.stage.run._make_cmd(executable, command)
+        order = Order(command=command, shell=shell, folder=options["cwd"], environment=options["env"])
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as DVC does: the command decides what it means
+        try:
+            status = waiting.run(order)
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if status:
+            raise StageCmdFailedError(command, status)
+
+    dvc.stage.run._run = instead
+    try:
+        yield
+    finally:
+        dvc.stage.run._run = run
+        waiting.close()
 
 
 def _remembering(read: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from tapeline.parsing import json_text
+from tapeline.repository import spare
 from tapeline.repository.dvc_errors import first_lines, in_one_line
+from tapeline.repository.spare import Spare
 from tapeline.runtime.errors import TapelineError
 
 Word = Literal["unchanged", "restored", "recorded", "ran", "busy", "failed"]
@@ -36,15 +38,18 @@ class Reproduction:
     message: str = ""
 
 
-def reproduce(stage: str) -> Reproduction:
-    """Bring a stage of the current folder up to date, or the raw data of a `.dvc` file."""
+def reproduce(stage: str, waiting: Spare | None = None) -> Reproduction:
+    """Bring a stage of the current folder up to date, or the raw data of a `.dvc` file.
+
+    waiting: runs the stage's command, which otherwise gets a new process.
+    """
     from tapeline.repository.dvc_internals import Dvc, FailedStage
 
     try:
         with in_one_line(busy=_Busy):
             dvc = Dvc(Path(), wait=True)
             try:
-                return Reproduction(word=dvc.reproduce(stage))
+                return Reproduction(word=dvc.reproduce(stage, waiting))
             except FailedStage as failed:
                 if failed.was_busy:
                     return Reproduction(word="busy")
@@ -78,6 +83,10 @@ class _Busy(Exception):
 
 
 if __name__ == "__main__":
-    answer = reproduce(sys.argv[1])
-    os.write(int(sys.argv[2]), json.dumps(asdict(answer)).encode())
+    descriptor = int(sys.argv[2])
+    waiting = spare.forked(closing=[descriptor])
+    if isinstance(waiting, spare.Order):
+        waiting.run()
+    answer = reproduce(sys.argv[1], waiting)
+    os.write(descriptor, json.dumps(asdict(answer)).encode())
     sys.exit(answer.word in ("busy", "failed"))

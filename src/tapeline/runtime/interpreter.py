@@ -31,15 +31,20 @@ def use_tree_code(folder: Path, *, having: str = "") -> None:
 
     having: a package that the other code must have; an older one without it is left alone.
     """
+    source = tree_code(folder)
+    if source and source.resolve() != SOURCE and (source / "tapeline" / having).is_dir():
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
+        os.execv(sys.executable, [sys.executable, "-m", "tapeline", *sys.argv[1:]])
+
+
+def tree_code(folder: Path) -> Path | None:
+    """Return the folder with the code of the checkout that `folder` belongs to; None if that has none."""
     for tree in (folder, *folder.parents):
-        source = tree / "src"
-        if (source / "tapeline" / "__main__.py").is_file():
-            if source.resolve() != SOURCE and (source / "tapeline" / having).is_dir():
-                os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
-                os.execv(sys.executable, [sys.executable, "-m", "tapeline", *sys.argv[1:]])
-            return
+        if (tree / "src" / "tapeline" / "__main__.py").is_file():
+            return tree / "src"
         if (tree / ".git").exists():
-            return  # what is above belongs to another checkout, which this one stands in
+            return None  # what is above belongs to another checkout, which this one stands in
+    return None
 
 
 def with_this_code() -> dict[str, str]:

@@ -19,12 +19,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 import psutil
 
+from tapeline.orchestration.stages import forking
 from tapeline.runtime import processes
 
 GRACE = 20.0
@@ -51,7 +53,7 @@ class Child:
     ) -> None:
         # `-I -S`: a bare interpreter takes only 15 ms until it execs the command.
         leash = [sys.executable, "-I", "-S", processes.__file__, str(int(at_our_death)), str(os.getpid())]
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [*leash, *command],
             cwd=cwd,
             env=dict(env),
@@ -61,9 +63,49 @@ class Child:
             pass_fds=pass_fds,
             start_new_session=True,
         )
-        if self._process.stdout:
-            os.set_blocking(self._process.stdout.fileno(), False)
-        self.session = self._process.pid
+        self._watch(process, process.stdout, grace, last_words)
+
+    @classmethod
+    def of_module(
+        cls,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        pass_fds: Sequence[int] = (),
+        last_words: Callable[[str], None] | None = None,
+    ) -> "Child":
+        """Start `python -P -m MODULE ARGUMENTS`, as a fork with TensorFlow and DVC imported where that is possible.
+
+        arguments: `{0}` stands for the number of the first of `pass_fds`, which is another one in a fork.
+        """
+        reader, writer = os.pipe()
+        with os.fdopen(writer, "wb") as output, ExitStack() as stack:
+            pipe = stack.enter_context(os.fdopen(reader, "rb"))
+            process = forking.started(module, arguments, cwd=cwd, env=env, output=writer, pass_fds=pass_fds)
+            if process is None:
+                # `-P`: a folder of the project must not hide a module that the program imports.
+                command = [sys.executable, "-P", "-m", module, *(one.format(*pass_fds) for one in arguments)]
+                child = cls(command, cwd=cwd, env=env, output=output, pass_fds=pass_fds, last_words=last_words)
+            else:
+                child = cls.__new__(cls)
+            child._watch(process or child._process, pipe, GRACE, last_words)
+            stack.pop_all()
+        return child
+
+    def _watch(
+        self,
+        process: "subprocess.Popen[bytes] | forking.Forked",
+        pipe: IO[bytes] | None,
+        grace: float,
+        last_words: Callable[[str], None] | None,
+    ) -> None:
+        self._process = process
+        self._pipe = pipe
+        if pipe:
+            os.set_blocking(pipe.fileno(), False)
+        self.session = process.pid
         self._grace = grace
         self._last_words = last_words
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -79,7 +121,7 @@ class Child:
 
         Ends when the command has ended. For a line that was overwritten (a progress bar), the last state is yielded.
         """
-        pipe = self._process.stdout
+        pipe = self._pipe
         assert pipe is not None, "lines are read from a child whose output is a pipe"
         ready = select.poll()
         ready.register(pipe, select.POLLIN | select.POLLHUP)
@@ -128,8 +170,8 @@ class Child:
             elif _members(self.session):  # the command was killed, and the kernel has signalled its children
                 self._leave()
         finally:
-            if self._process.stdout:
-                self._process.stdout.close()
+            if self._pipe:
+                self._pipe.close()
 
     def _signal(self, signum: signal.Signals) -> None:
         for pid in _members(self.session):
@@ -147,10 +189,10 @@ class Child:
 
     def _drain(self) -> None:
         """Empty the pipe: a child that writes into a full pipe would wait for us, and we for it."""
-        if not self._process.stdout:
+        if not self._pipe:
             return
         try:
-            content = os.read(self._process.stdout.fileno(), 1 << 20)
+            content = os.read(self._pipe.fileno(), 1 << 20)
         except BlockingIOError:
             return
         for line in self._complete(content):

@@ -96,10 +96,15 @@ def _repro(
 def _started(stage: DvcStage, say: Say) -> tuple[Child, IO[bytes]]:
     """Start `dvc repro` of a stage; also return the file that gets what `reproduction.read` takes."""
     reader, writer = os.pipe()
-    # `-P`: a folder of the project must not hide a module that DVC imports.
-    command = [sys.executable, "-P", "-m", reproduction.__name__, stage.name, str(writer)]
     try:
-        child = Child(command, cwd=stage.file.parent, env=environment(), last_words=say, pass_fds=[writer])
+        child = Child.of_module(
+            reproduction.__name__,
+            [stage.name, "{0}"],
+            cwd=stage.file.parent,
+            env=environment(),
+            last_words=say,
+            pass_fds=[writer],
+        )
     except BaseException:
         os.close(reader)
         raise

@@ -1,0 +1,149 @@
+"""Start programs as forks of one process that has imported TensorFlow and DVC, which takes seconds.
+
+    process = forking.started(module, arguments, cwd=…, env=…, output=…, pass_fds=…)     # None: start it otherwise
+
+`runtime.nursery` is that process. It is started with the first program, ends with this process, and is not needed:
+whatever it cannot do, or if it has died, the caller starts a program of its own, with the same result.
+"""
+
+import atexit
+import ctypes
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tapeline.runtime.forks import PADDING
+
+NURSERY = "tapeline.runtime.nursery"
+IMPORTED = ["tapeline.repository.dvc_internals"]
+"""What is imported there besides TensorFlow, for the libraries: Tapeline's own modules are forgotten again."""
+
+PR_SET_CHILD_SUBREAPER = 36
+OFF = "TAPELINE_FORK"
+"""The environment variable that keeps everything a process of its own if it is 0."""
+
+POLL = 0.02
+"""Seconds between two looks at a process that is waited for."""
+
+
+class Forked:
+    """A child process that this process did not start itself, with what `subprocess.Popen` has of one."""
+
+    stdout = None
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._lock = threading.Lock()
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal; None while the process runs."""
+        with self._lock:
+            if self.returncode is None:
+                try:
+                    ended, status = os.waitpid(self.pid, os.WNOHANG)
+                except ChildProcessError:  # somebody has waited for all children: as `Popen`, which cannot know either
+                    ended, status = self.pid, 0
+                self.returncode = os.waitstatus_to_exitcode(status) if ended else None
+        return self.returncode
+
+    def wait(self) -> int:
+        """Wait for the end, and return the exit status."""
+        while (status := self.poll()) is None:
+            time.sleep(POLL)
+        return status
+
+
+class Nursery:
+    """The process that is forked, as long as it lives."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._environment: dict[str, str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def started(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: int,
+        pass_fds: Sequence[int],
+    ) -> Forked | None:
+        """Run a module as a program in a fork that leads its own session; None if it must be started otherwise.
+
+        arguments: `{0}` is the number of the first of `pass_fds`. output: gets standard output and error.
+        """
+        asked = {"module": module, "arguments": list(arguments), "folder": str(cwd.resolve()), "parent": os.getpid()}
+        reader, writer = os.pipe()
+        try:
+            with self._lock, suppress(OSError, ValueError):
+                if pid := self._asked(json.dumps(asked).encode(), dict(env), [output, reader, *pass_fds]):
+                    os.write(writer, b"1")
+                    return Forked(pid)
+        finally:
+            os.close(reader)
+            os.close(writer)  # a process that has no byte to read by then ends
+        return None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None before the first start."""
+        return self._process.pid if self._process else None
+
+    def close(self) -> None:
+        """End it. What was started with it goes on."""
+        with self._lock:
+            if self._socket:
+                self._socket.close()
+                self._socket = None
+            if self._process:
+                self._process.kill()
+                self._process.wait()
+
+    def _asked(self, content: bytes, env: dict[str, str], descriptors: list[int]) -> int:
+        """Ask for a fork, and return its id; 0 without one."""
+        if os.environ.get(OFF) == "0":
+            return 0
+        if self._environment is None:
+            self._start(env)
+        if self._environment != env or self._socket is None:
+            return 0
+        try:
+            socket.send_fds(self._socket, [content], descriptors)
+            answer = self._socket.recv(64)
+        except OSError:
+            answer = b""
+        if not answer:  # it has died
+            self._socket.close()
+            self._socket = None
+            return 0
+        return int(answer)
+
+    def _start(self, env: dict[str, str]) -> None:
+        self._environment = env
+        if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        number = theirs.fileno()
+        command = [sys.executable, "-P", "-m", NURSERY, str(number), *IMPORTED, PADDING]
+        with theirs:
+            self._process = subprocess.Popen(
+                command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[number]
+            )
+        self._socket = ours
+
+
+_nursery = Nursery()
+atexit.register(_nursery.close)
+started = _nursery.started

@@ -1,0 +1,173 @@
+"""Programs that start as forks of a process with its imports done: as if they had been started."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+from repositories import Repository
+
+from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.forking import Nursery
+from tapeline.repository import reproduction
+from tapeline.repository.reproduction import Reproduction
+
+PROGRAM = """
+import os, signal, sys, time
+print("tensorflow" in sys.modules, "tapeline.runtime" in sys.modules, os.getcwd(), flush=True)
+print(os.getsid(0), os.getppid(), flush=True)
+what = sys.argv[1]
+if what == "pass":
+    os.write(int(sys.argv[2]), b"answer")
+elif what == "wait":
+    time.sleep(600)
+else:
+    sys.exit(int(what))
+"""
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("code")
+    (folder / "program.py").write_text(PROGRAM)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    made = Nursery()
+    yield made, env
+    made.close()
+
+
+def run(nursery, folder, *arguments, pass_fds=()):
+    """Start the program; return the process and the file with its output."""
+    made, env = nursery
+    reader, writer = os.pipe()
+    process = made.started("program", arguments, cwd=folder, env=env, output=writer, pass_fds=pass_fds)
+    os.close(writer)
+    return process, os.fdopen(reader)
+
+
+def test_it_is_a_child_with_its_imports_done(nursery, tmp_path):
+    process, output = run(nursery, tmp_path, "7")
+    with output:
+        assert output.read().splitlines() == [f"True False {tmp_path}", f"{process.pid} {os.getpid()}"]
+    assert process.wait() == 7
+
+
+def test_a_file_that_is_passed_on(nursery, tmp_path):
+    reader, writer = os.pipe()
+    process, output = run(nursery, tmp_path, "pass", "{0}", pass_fds=[writer])
+    os.close(writer)
+    with output, os.fdopen(reader) as answer:
+        assert answer.read() == "answer"
+    assert process.wait() == 0
+
+
+def test_a_signal_is_its_status_and_its_name_is_shown(nursery, tmp_path):
+    process, output = run(nursery, tmp_path, "wait")
+    with output:
+        output.readline()
+        assert " ".join(psutil.Process(process.pid).cmdline()) == f"{sys.executable} -P -m program wait"
+        os.kill(process.pid, signal.SIGUSR1)
+        assert process.wait() == -signal.SIGUSR1
+
+
+def test_the_death_of_what_is_forked_costs_nothing(nursery, tmp_path):
+    process, output = run(nursery, tmp_path, "wait")
+    with output:
+        output.readline()
+        os.kill(nursery[0].pid, signal.SIGKILL)
+        again, nothing = run(nursery, tmp_path, "7")
+        nothing.close()
+        assert again is None  # the caller starts it otherwise
+        assert process.poll() is None
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait() == -signal.SIGTERM
+
+
+def test_another_environment_is_not_served(tmp_path):
+    made = Nursery()
+    reader, writer = os.pipe()
+    try:
+        first = made.started("this", [], cwd=tmp_path, env=dict(os.environ), output=writer, pass_fds=[])
+        assert first is not None and first.wait() == 0
+        other = {**os.environ, "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}
+        assert made.started("this", [], cwd=tmp_path, env=other, output=writer, pass_fds=[]) is None
+    finally:
+        made.close()
+        os.close(reader)
+        os.close(writer)
+
+
+FLOW = """
+import os, sys
+from pathlib import Path
+from tapeline.orchestration.stages.child import Child
+
+with Child.of_module("program", ["wait"], cwd=Path(), env=os.environ) as child:
+    print(child.session, flush=True)
+    list(child.lines())
+"""
+
+
+@pytest.mark.timeout(60)
+def test_nothing_outlives_a_killed_flow(nursery, tmp_path):
+    flow = subprocess.Popen(
+        [sys.executable, "-c", FLOW], cwd=tmp_path, env=nursery[1], stdout=subprocess.PIPE, text=True
+    )
+    with flow:
+        child = psutil.Process(int(flow.stdout.readline()))
+        assert child.ppid() == flow.pid
+        others = psutil.Process(flow.pid).children()
+        flow.kill()
+        flow.wait()
+    _gone, alive = psutil.wait_procs([child, *others], timeout=10)
+    assert not alive
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("fork", ["0", "1"])
+def test_a_child_is_the_same_either_way(nursery, tmp_path, monkeypatch, fork):
+    monkeypatch.setenv("TAPELINE_FORK", fork)
+    reader, writer = os.pipe()
+    with Child.of_module("program", ["pass", "{0}"], cwd=tmp_path, env=nursery[1], pass_fds=[writer]) as child:
+        os.close(writer)
+        lines = [line.split() for line in child.lines() if line]
+    with os.fdopen(reader) as answer:
+        assert answer.read() == "answer"
+    assert child.returncode == 0
+    assert lines[0][2] == str(tmp_path) and int(lines[1][0]) == child.session
+
+
+def reproduced(repository, *, before="mkdir -p runs &&", instead="mkdir -p runs &&"):
+    """Reproduce a stage, part of whose command is replaced, in a fork; return what it answers."""
+    text = repository.folder / "dvc.yaml"
+    text.write_text(text.read_text().replace(before, instead, 1))
+    reader, writer = os.pipe()
+    with Child.of_module(
+        reproduction.__name__, ["train@one", "{0}"], cwd=repository.folder, env=os.environ, pass_fds=[writer]
+    ) as child:
+        os.close(writer)
+        lines = [line for line in child.lines() if line]
+    with os.fdopen(reader, "rb") as answer:
+        return reproduction.read(answer.read()), lines, child
+
+
+@pytest.fixture
+def repository(tmp_path):
+    made = Repository(tmp_path / "a folder")
+    (made.folder / "recipe.py").write_text("other = 1\n")
+    return made
+
+
+def test_a_command_of_any_kind_runs_as_in_a_shell(repository):
+    found, lines, _ = reproduced(repository, instead="mkdir -p runs && echo $DVC_STAGE && pwd &&")
+    assert (found, lines) == (Reproduction(word="ran"), ["train@one", str(repository.folder)])
+    found, _, child = reproduced(repository)
+    assert (found, child.returncode) == (Reproduction(word="unchanged"), 0)
+
+
+@pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -9 $$", -9), ("sh -c 'kill -9 $$'; exit", 137)])
+def test_the_exit_status_of_a_stage(repository, command, status):
+    found, _, child = reproduced(repository, instead=f"{command} &&")
+    assert (found.word, found.status, child.returncode) == ("failed", status, 1)
