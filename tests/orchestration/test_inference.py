@@ -9,6 +9,7 @@ import sys
 import clones
 import numpy as np
 import pytest
+from pyarrow import parquet
 from registries import Registry
 
 X = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
@@ -59,12 +60,68 @@ def test_what_is_not_finite_is_noted(registry):
 
 
 @pytest.mark.slow
+def test_other_kinds_of_files(registry, tmp_path):
+    """Many small files, joined for the model and in order, as a table and as arrays."""
+    (tmp_path / "some").mkdir()
+    many = [f"{tmp_path}/some/{number}.npy" for number in range(1500)]
+    for number, name in enumerate(many):
+        np.save(name, np.float32([number, 0.5]))
+    registry("predict", "one#prod", *many, "--out", f"{tmp_path}/y.npy", "--batch-size", "7")
+    assert np.load(tmp_path / "y.npy").tolist() == [number + 0.5 for number in range(1500)]
+    registry("predict", "one#prod", *many, "--out", f"{tmp_path}/y.parquet", "--outputs", "y")
+    table = parquet.read_table(tmp_path / "y.parquet")
+    assert table["file"].to_pylist() == many and set(table["row"].to_pylist()) == {0}
+    assert table["y"].to_pylist() == [number + 0.5 for number in range(1500)]
+    registry("predict", "one#prod", "../x.npy", "--out", f"{tmp_path}/y.npz")
+    with np.load(tmp_path / "y.npz") as found:
+        np.testing.assert_array_equal(found["y"], X.sum(1))
+    answer = registry("predict", "one#prod", *many[:3], "--out", f"{tmp_path}/z.npz", "--outputs", "y,z", status=2)
+    assert answer.stderr == "tapeline: --outputs has 'z', and the model's outputs are y: name some of them\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["some", "y.npy", "y.npz", "y.parquet"]
+
+
+@pytest.mark.slow
+def test_what_is_in_memory_does_not_grow_with_the_file(registry, tmp_path):
+    """A file of 400 MB is answered with less than a quarter of it above what a small one takes."""
+    array = np.lib.format.open_memmap(tmp_path / "big.npy", "w+", np.float32, (50_000_000, 2))
+    array[-1] = 1, 2
+    del array
+    program = (
+        "import re, sys, threading, time\n"
+        "from pathlib import Path\n"
+        "from tapeline.cli.main import main\n"
+        "most = [0]\n"
+        "def look():\n"
+        "    while True:\n"
+        "        said = re.search(r'RssAnon:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]\n"
+        "        most[0] = max(most[0], int(said))\n"
+        "        time.sleep(0.05)\n"
+        "threading.Thread(target=look, daemon=True).start()\n"
+        "assert main(sys.argv[1:]) == 0\n"
+        "print(most[0])"
+    )
+
+    def needed(file):
+        command = ("-c", program, "predict", "one#prod", str(file), "--out", str(tmp_path / "y.npy"))
+        answer = python(registry.folder, *command, "--batch-size", "65536", server="")
+        assert answer.returncode == 0, answer.stderr
+        return int(answer.stdout.split()[-1])
+
+    small, large = needed("../x.npy"), needed(tmp_path / "big.npy")
+    assert np.load(tmp_path / "y.npy", mmap_mode="r")[-1] == 3
+    assert large - small < 100_000, "kilobytes"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("one#dev", "../x.npy"), "no version of one is in dev: promote one"),
         (("one", "../z.npy"), "../z.npy: no such file"),
-        (("one", "../x.npy", "--out", "../y.txt"), "--out is '../y.txt': its name must end in .csv or .jsonl"),
+        (
+            ("one", "../x.npy", "--out", "../y.txt"),
+            "--out is '../y.txt': its name must end in .csv, .jsonl, .parquet, .npy or .npz",
+        ),
         (("one", "../x.npy", "--out", "../none/y.csv"), "there is no such folder"),
         (("one", "../x.npy", "--batch-size", "0"), "--batch-size is 0: must be at least 1"),
     ],

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from tapeline.prediction.inputs import Piece
-from tapeline.prediction.outputs import Writer, named, not_finite
+from tapeline.prediction.lines import Lines
+from tapeline.prediction.outputs import available, chosen, named, not_finite
 from tapeline.registry.model import Model
+from tapeline.runtime.errors import InputError
 
 PIECE = Piece(Path("a.npy"), 4, {"x": np.zeros((3, 1))})
 ANSWERS = {"class": np.array([1, 0, 1]), "probabilities": np.array([[0.25, 0.75], [1, 0], [0, 1]])}
@@ -17,7 +19,8 @@ ANSWERS = {"class": np.array([1, 0, 1]), "probabilities": np.array([[0.25, 0.75]
 
 def written(answers, form):
     text = io.StringIO()
-    Writer(text, form)(PIECE, answers)
+    lines = Lines(text, form)
+    lines.write(lines.render([PIECE], answers))
     return text.getvalue().splitlines()
 
 
@@ -51,6 +54,27 @@ def test_the_classes_are_those_of_the_description():
     content = {"metrics": {"loss": 1.0, "confusion": {"classes": ["cat", "dog"], "counts": []}}}
     assert Model(content, 0).classes == ["cat", "dog"]
     assert Model({"metrics": {"loss": 1.0}}, 0).classes == []
+
+
+DIGITS = {"class": "int64", "logits": "float32", "features": "float32", "probabilities": "float32"}
+
+
+def test_what_is_written():
+    names = available(DIGITS, ["cat", "dog"])
+    assert names == ["class", "features", "logits", "probabilities", "class_name"]
+    assert available(DIGITS, []) == names[:-1] == available({**DIGITS, "class": "float32"}, ["cat"])
+    assert chosen(names, []) == ["class", "probabilities", "class_name"]
+    assert chosen(["features", "logits"], []) == ["features", "logits"], "there is nothing else"
+    assert chosen(names, ["probabilities", "class"]) == ["class", "probabilities"], "a name is that one alone"
+    assert chosen(names, ["cl", "log"]) == ["class", "logits", "class_name"]
+
+
+@pytest.mark.parametrize("word", ["clas s", "", "Class", "row"])
+def test_an_output_that_the_model_has_not(word):
+    with pytest.raises(InputError) as raised:
+        chosen(available(DIGITS, []), ["class", word])
+    said = f"--outputs has {word!r}, and the model's outputs are class, features, logits, probabilities"
+    assert said in str(raised.value)
 
 
 def test_answers_that_are_not_finite_are_found_by_their_examples():

@@ -10,7 +10,7 @@ import io
 import itertools
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -32,7 +32,7 @@ SHOWN = 8
 LONGEST = 2**26
 """Maximum number of characters in a line of text."""
 
-Batch = dict[str, NDArray[Any]]
+Inputs = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Piece:
     file: Path
     first: int
     """The index of its first example in the file, from 0."""
-    inputs: Batch
+    inputs: Inputs
     """Input → values of shape (examples, ...)."""
 
     def __len__(self) -> int:
@@ -94,18 +94,41 @@ class Signature:
                 cast = array.astype(object if self.dtypes[name] == "string" else self.dtypes[name])
         except (ValueError, TypeError, OverflowError):
             rule = "text" if self.dtypes[name] == "string" else f"{self.dtypes[name]} values"
-            rule += f" of shape {_shape(wanted)}" if wanted else ""
+            rule += f" of shape {shape_text(wanted)}" if wanted else ""
             raise InputError(f"{where}: {name} is {_shown(values)}; the model takes {rule}") from None
         if array.ndim != len(wanted) + 1 or any(
             w not in (None, s) for s, w in zip(array.shape[1:], wanted, strict=True)
         ):
-            raise InputError(f"{where}: {name} has shape {_shape(array.shape[1:])}, the model takes {_shape(wanted)}")
+            raise InputError(
+                f"{where}: {name} has shape {shape_text(array.shape[1:])}, the model takes {shape_text(wanted)}"
+            )
+        if array.dtype == cast.dtype:
+            return cast
         if np.issubdtype(cast.dtype, np.integer) and not np.array_equal(cast, array):
             least, most = np.iinfo(cast.dtype).min, np.iinfo(cast.dtype).max
             raise InputError(f"{where}: {name} has values that are not whole numbers from {least} to {most}")
         if np.issubdtype(cast.dtype, np.floating) and (np.isinf(cast) & np.isfinite(array.astype(np.float64))).any():
             raise InputError(f"{where}: {name} has values that are too large for {self.dtypes[name]}")
         return cast
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive examples of one file or several small ones, for one call of the model."""
+
+    pieces: tuple[Piece, ...]
+    inputs: Inputs
+
+    def __len__(self) -> int:
+        return sum(map(len, self.pieces))
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece]) -> "Batch":
+        """Join pieces whose examples have the same shapes."""
+        if len(pieces) == 1:
+            return cls(tuple(pieces), pieces[0].inputs)
+        names = pieces[0].inputs
+        return cls(tuple(pieces), {name: np.concatenate([piece.inputs[name] for piece in pieces]) for name in names})
 
 
 def check(given: Sequence[Path]) -> None:
@@ -138,7 +161,24 @@ def pieces(given: Sequence[Path], signature: Signature, batch_size: int) -> Iter
                 yield Piece(file, first, {name: _stacked(file, name, first, taken) for name in signature.shapes})
 
 
-def _taken(file: Path, rows: Iterator[Batch], count: int) -> list[Batch]:
+def batches(pieces: Iterable[Piece], batch_size: int) -> Iterator[Batch]:
+    """Yield the pieces in order; those of small files are joined, up to `batch_size` examples of the same shapes."""
+    waiting: list[Piece] = []
+    for piece in pieces:
+        count = sum(map(len, waiting)) + len(piece)
+        if waiting and (count > batch_size or _shapes(piece) != _shapes(waiting[0])):
+            yield Batch.of(waiting)
+            waiting = []
+        waiting.append(piece)
+    if waiting:
+        yield Batch.of(waiting)
+
+
+def _shapes(piece: Piece) -> list[tuple[int, ...]]:
+    return [values.shape[1:] for values in piece.inputs.values()]
+
+
+def _taken(file: Path, rows: Iterator[Inputs], count: int) -> list[Inputs]:
     try:
         return list(itertools.islice(rows, count))
     except UnicodeDecodeError as error:
@@ -149,13 +189,13 @@ def _taken(file: Path, rows: Iterator[Batch], count: int) -> list[Batch]:
         ) from None
 
 
-def _stacked(file: Path, name: str, first: int, rows: Sequence[Batch]) -> NDArray[Any]:
+def _stacked(file: Path, name: str, first: int, rows: Sequence[Inputs]) -> NDArray[Any]:
     wanted = rows[0][name].shape[1:]
     for number, row in enumerate(rows[1:], first + 1):
         if row[name].shape[1:] != wanted:
             raise InputError(
-                f"{file}: {name} of example {number} has shape {_shape(row[name].shape[1:])}, and that of example "
-                f"{first}, in the same batch, {_shape(wanted)}: give --batch-size 1, or lengths that are equal"
+                f"{file}: {name} of example {number} has shape {shape_text(row[name].shape[1:])}, and that of example "
+                f"{first}, in the same batch, {shape_text(wanted)}: give --batch-size 1, or lengths that are equal"
             )
     return np.concatenate([row[name] for row in rows])
 
@@ -178,7 +218,7 @@ def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece
     if len({len(values) for values in given.values()}) > 1:
         for name, values in given.items():  # an array without its last axis would be taken for one example
             signature.fitted(name, values[:1], str(file))
-        lengths = _few([f"{name} {len(values)}" for name, values in given.items()])
+        lengths = few([f"{name} {len(values)}" for name, values in given.items()])
         raise InputError(f"{file} has inputs of different lengths: {lengths}")
     for start in range(0, len(next(iter(given.values()))), batch_size):
         parts = {name: values[start : start + batch_size] for name, values in given.items()}
@@ -187,7 +227,7 @@ def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece
 
 def _check_names(file: Path, known: Sequence[str], signature: Signature) -> None:
     if missing := sorted(signature.shapes.keys() - known):
-        raise InputError(f"{file} has {_few(known)} and lacks {_few(missing)}, which the model takes")
+        raise InputError(f"{file} has {few(known)} and lacks {few(missing)}, which the model takes")
 
 
 def _image(file: Path, signature: Signature) -> NDArray[Any]:
@@ -197,7 +237,7 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
     name = signature.only(file)
     shape = signature.shapes[name]
     if len(shape) != 3 or shape[2] not in MODES:
-        raise InputError(f"{file} is an image, and the model takes {name} of shape {_shape(shape)}")
+        raise InputError(f"{file} is an image, and the model takes {name} of shape {shape_text(shape)}")
     content = files.read_bytes(file)
     with decoded(io.BytesIO(content), str(file)) as image:
         pixels = np.asarray(upright(image, shape[2]))
@@ -209,7 +249,7 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
     return signature.fitted(name, pixels.reshape(1, *pixels.shape[:2], shape[2]), str(file))
 
 
-def _csv_rows(file: Path, signature: Signature) -> Iterator[Batch]:
+def _csv_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
     with io.TextIOWrapper(files.opened(file), encoding="utf-8-sig", newline="") as opened:
         table = csv.DictReader(_lines(opened, file), strict=True)
         needed = [column for columns in signature.columns.values() for column in columns]
@@ -217,9 +257,9 @@ def _csv_rows(file: Path, signature: Signature) -> Iterator[Batch]:
         if len(needed) > MOST_COLUMNS:
             raise InputError(f"{file}: the model takes too many values for a table: give .npy or .npz")
         if missing := [column for column in needed if column not in names]:
-            raise InputError(f"{file} has no column {_few(missing)}: it has {_few(names)}")
+            raise InputError(f"{file} has no column {few(missing)}: it has {few(names)}")
         if twice := [column for column in needed if names.count(column) > 1]:
-            raise InputError(f"{file} has more than one column {_few(twice)}: leave one out")
+            raise InputError(f"{file} has more than one column {few(twice)}: leave one out")
         for row in table:
             where = f"{file}, line {table.line_num}"
             _check_length(row, names, where)
@@ -266,7 +306,7 @@ def _lines(opened: TextIO, file: Path) -> Iterator[str]:
         yield line
 
 
-def _json_rows(file: Path, signature: Signature) -> Iterator[Batch]:
+def _json_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
     with io.TextIOWrapper(files.opened(file), encoding="utf-8") as opened:
         for number, line in enumerate(_lines(opened, file), 1):
             if not line.strip():
@@ -302,7 +342,7 @@ def _is_convertible(array: NDArray[Any], dtype: str) -> bool:
     return text or not array.size
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
     """Return names as a list, shortened: an image has thousands of columns."""
     return (
         ", ".join(names) or "nothing"
@@ -317,8 +357,9 @@ def _shown(values: Any) -> str:
     with contextlib.suppress(ValueError, SystemError):  # text with invalid code points
         if array.size == 1:
             return f"{array.item()!r:.60}"
-    return f"{array.dtype} of shape {_shape(array.shape[1:])}"
+    return f"{array.dtype} of shape {shape_text(array.shape[1:])}"
 
 
-def _shape(shape: Sequence[int | None]) -> str:
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Return a shape as messages have it."""
     return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"

@@ -1,28 +1,59 @@
-"""Answers as CSV or JSON lines: one line per example, starting with its file and its index in that file."""
+"""A model's answers: which outputs are written, the names of classes, and what is not finite."""
 
-import csv
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.prediction.inputs import Piece
+from tapeline.prediction.inputs import few
+from tapeline.runtime.errors import InputError
 
-Format = Literal["csv", "jsonl"]
+CLASS, CLASS_NAME = "class", "class_name"
+INNER = ("features", "logits")
+"""Outputs for further computation: written only if asked for, or if there is nothing else."""
+
+Answers = dict[str, NDArray[Any]]
 
 
-def named(answers: Mapping[str, NDArray[Any]], classes: Sequence[str]) -> dict[str, NDArray[Any]]:
+def available(outputs: Mapping[str, str], classes: Sequence[str]) -> list[str]:
+    """Return the names that can be written: the outputs, sorted, and `class_name` if `class` indexes known classes.
+
+    outputs: name → dtype, as in `model.json`.
+    """
+    return [*sorted(outputs), *([CLASS_NAME] if _nameable(outputs, classes) else [])]
+
+
+def chosen(names: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """Return those of the available names that are written.
+
+    asked: names, or beginnings of names; empty for all but `INNER`. Raises `InputError` for one that nothing matches.
+    """
+    if not asked:
+        return [name for name in names if name not in INNER] or list(names)
+    found: set[str] = set()
+    for word in asked:
+        matches = [word] if word in names else [name for name in names if word and name.startswith(word)]
+        if not matches:
+            raise InputError(f"--outputs has {word!r}, and the model's outputs are {few(names)}: name some of them")
+        found.update(matches)
+    return [name for name in names if name in found]
+
+
+def named(answers: Mapping[str, NDArray[Any]], classes: Sequence[str]) -> Answers:
     """Return the answers with an added `class_name` if `class` indexes known classes.
 
     classes: their names, in index order; an index out of range has an empty name.
     """
-    chosen = answers.get("class")
-    if chosen is None or not classes or "class_name" in answers or not np.issubdtype(chosen.dtype, np.integer):
+    if not _nameable({name: values.dtype.name for name, values in answers.items()}, classes):
         return dict(answers)
-    names = [classes[one] if 0 <= one < len(classes) else "" for one in chosen.ravel().tolist()]
-    return {**answers, "class_name": np.array(names, object).reshape(chosen.shape)}
+    indices = answers[CLASS]
+    known = (indices >= 0) & (indices < len(classes))
+    return {**answers, CLASS_NAME: np.array([*classes, ""])[np.where(known, indices, len(classes)).astype(np.int64)]}
+
+
+def _nameable(outputs: Mapping[str, str], classes: Sequence[str]) -> bool:
+    return bool(classes) and CLASS_NAME not in outputs and "int" in outputs.get(CLASS, "")
 
 
 def not_finite(columns: Mapping[str, NDArray[Any]]) -> list[int]:
@@ -32,42 +63,3 @@ def not_finite(columns: Mapping[str, NDArray[Any]]) -> list[int]:
         if values.dtype.kind in "fc" and not (finite := np.isfinite(values)).all():
             rows |= set(np.flatnonzero(~finite.reshape(len(values), -1).all(axis=1)).tolist())
     return sorted(rows)
-
-
-class Writer:
-    """Writes to an open text file."""
-
-    def __init__(self, file: TextIO, form: Format) -> None:
-        self._file, self._form, self._named = file, form, False
-
-    def __call__(self, piece: Piece, answers: Mapping[str, NDArray[Any]]) -> None:
-        """Write the answers for one piece. answers: output → values of shape (examples, ...)."""
-        if self._form == "jsonl":
-            for number in range(len(piece)):
-                row = {name: _plain(values[number]) for name, values in answers.items()}
-                print(json.dumps({"file": str(piece.file), "row": piece.first + number, **row}), file=self._file)
-            return
-        table = csv.writer(self._file, lineterminator="\n")
-        if not self._named:
-            table.writerow(
-                ["file", "row", *(name for output, values in answers.items() for name in _names(output, values))]
-            )
-            self._named = True
-        for number in range(len(piece)):
-            cells = [_plain(cell) for values in answers.values() for cell in np.ravel(values[number])]
-            table.writerow([piece.file, piece.first + number, *cells])
-
-
-def _names(output: str, values: NDArray[Any]) -> Iterator[str]:
-    if values.ndim == 1:
-        yield output
-    else:
-        yield from (f"{output}.{number}" for number in range(int(np.prod(values.shape[1:]))))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", errors="replace")
-    if isinstance(value, np.ndarray):
-        return [_plain(inner) for inner in value]
-    return value.item() if isinstance(value, np.generic) else value

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tapeline.cli.flows.terminal import status
+from tapeline.cli.prediction_options import OUT, OUTPUTS
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
 from tapeline.prediction import inputs
@@ -26,7 +27,8 @@ def _parser(program: str) -> argparse.ArgumentParser:
         description="Answer files with a registered model: .npy, .npz, CSV, JSON lines, images.",
     )
     parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help="such as 'digits#prod'")
-    parser.add_argument("--out", metavar="FILE", required=True, help="a .csv or .jsonl file")
+    parser.add_argument("--out", metavar="FILE", required=True, help=OUT)
+    parser.add_argument("--outputs", metavar="NAME,...", help=OUTPUTS)
     parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="(%(default)d)")
     parser.add_argument("files", metavar="FILE", nargs="+")
     return parser
@@ -48,7 +50,7 @@ def _on_server(url: str, options: argparse.Namespace) -> str:
         with imports.lasting():
             from tapeline.orchestration.flows.inference import inference
 
-        return inference(options.model, options.files, options.out, options.batch_size)
+        return inference(options.model, options.files, options.out, options.batch_size, options.outputs)
 
 
 def _here(project: Project, options: argparse.Namespace) -> str:
@@ -56,4 +58,4 @@ def _here(project: Project, options: argparse.Namespace) -> str:
     from tapeline.orchestration.monitors.terminal import Terminal
     from tapeline.orchestration.runs.inference import answer
 
-    return answer(options.model, options.files, options.out, options.batch_size, Terminal(project))
+    return answer(options.model, options.files, options.out, options.batch_size, Terminal(project), options.outputs)

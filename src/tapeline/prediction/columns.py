@@ -1,0 +1,147 @@
+"""Answers as columns: a Parquet table, or NumPy arrays in the order of the examples.
+
+What is not written yet stays small, however many answers there are.
+"""
+
+import io
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from tapeline.prediction.inputs import Piece, shape_text
+from tapeline.prediction.lines import numbers, repeated, texts
+from tapeline.prediction.outputs import Answers
+from tapeline.runtime.errors import InputError
+
+GROUP_ROWS, GROUP_BYTES = 2**16, 2**26
+"""A row group of a Parquet file is written once it has so many rows or bytes."""
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The time of every member of an archive, so that the same answers are the same bytes."""
+
+
+class Table:
+    """Writes to a Parquet file: the columns `file`, `row`, and one per output, with lists for axes but the first."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._waiting = file, list[pa.Table]()
+        self._writer: Any = None
+        self._schema: pa.Schema | None = None
+
+    def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> pa.Table:
+        """Return a table of the answers. For any thread, in any order."""
+        found = {"file": repeated(pieces, str).cast(pa.string()), "row": pa.array(numbers(pieces))}
+        return pa.table({**found, **{name: _nested(name, values) for name, values in answers.items()}})
+
+    def write(self, rendered: pa.Table) -> None:
+        """Write what `render` returned, sooner or later. Raises `InputError` for other types than those before."""
+        if self._schema is not None and rendered.schema != self._schema:
+            raise InputError("the answers of this model differ in type or number of axes: give --out a .jsonl")
+        self._schema = rendered.schema
+        self._waiting.append(rendered)
+        rows, size = (sum(getattr(one, what) for one in self._waiting) for what in ("num_rows", "nbytes"))
+        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what waits, and the end of the file."""
+        self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        group = pa.concat_tables(self._waiting)
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._file, group.schema)
+        self._writer.write_table(group, row_group_size=max(1, len(group)))
+        self._waiting = []
+
+
+class Arrays:
+    """Writes to an `.npy` file of one output, or to an `.npz` archive of all of them."""
+
+    def __init__(self, file: IO[bytes], near: Path, *, archive: bool) -> None:
+        """Open nothing yet. near: the folder on whose disk an archive's members wait, in files without a name."""
+        self._file, self._near, self._archive = file, near, archive
+        self._columns: dict[str, _Column] = {}
+
+    def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> Answers:
+        """Return the answers. For any thread, in any order. Raises `InputError` for what an array does not hold."""
+        if text := [name for name, values in answers.items() if values.dtype == object]:
+            raise InputError(
+                f"the output {', '.join(text)} is text of any length, which no array holds: give --out a .parquet, "
+                ".csv or .jsonl, or choose others by --outputs"
+            )
+        return dict(answers)
+
+    def write(self, rendered: Answers) -> None:
+        """Write what `render` returned. Raises `InputError` for other shapes or dtypes than those before."""
+        for name, values in rendered.items():
+            if name not in self._columns:
+                file: Any = tempfile.TemporaryFile(dir=self._near) if self._archive else self._file  # noqa: SIM115
+                self._columns[name] = _Column(file, name, values)
+            self._columns[name].write(values)
+
+    def close(self) -> None:
+        """Write the numbers of examples, and the archive."""
+        for column in self._columns.values():
+            column.finish()
+        if not self._archive:
+            return
+        with zipfile.ZipFile(self._file, "w") as archive:
+            for name, column in self._columns.items():
+                with archive.open(zipfile.ZipInfo(f"{name}.npy", EPOCH), "w", force_zip64=True) as member:
+                    shutil.copyfileobj(column.file, member, 2**20)
+                column.file.close()
+
+
+class _Column:
+    """An `.npy` file that grows."""
+
+    def __init__(self, file: IO[bytes], name: str, like: NDArray[Any]) -> None:
+        self.file, self._name, self._dtype, self._shape = file, name, like.dtype, like.shape[1:]
+        self._count = 0
+        file.write(self._header())
+
+    def write(self, values: NDArray[Any]) -> None:
+        if (values.dtype, values.shape[1:]) != (self._dtype, self._shape):
+            raise InputError(
+                f"the output {self._name} has shape {shape_text(values.shape[1:])} for some examples and "
+                f"{shape_text(self._shape)} for others, which no array holds: give --out a .jsonl or .parquet"
+            )
+        self._count += len(values)
+        self.file.write(np.ascontiguousarray(values).tobytes())
+
+    def finish(self) -> None:
+        """Put the number of examples into the header, which has room for it, and go to the start."""
+        self.file.seek(0)
+        self.file.write(self._header())
+        self.file.seek(0)
+
+    def _header(self) -> bytes:
+        written = io.BytesIO()
+        described = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(written, {**described, "shape": (self._count, *self._shape)})
+        return written.getvalue()
+
+
+def _nested(name: str, values: NDArray[Any]) -> pa.Array:
+    """Return one value or list per example. Raises `InputError` for a dtype that Parquet lacks."""
+    if values.dtype.kind == "c":
+        raise InputError(f"the output {name} is complex, which Parquet does not have: give --out a .csv or .npz")
+    text = values.dtype.kind in "OSU"
+    found = pa.array(texts(values), pa.string()) if text else pa.array(np.ravel(values))
+    for axis in range(values.ndim - 1, 0, -1):
+        count = int(np.prod(values.shape[:axis]))
+        offsets = np.arange(count + 1, dtype=np.int64) * values.shape[axis]
+        found = pa.LargeListArray.from_arrays(pa.array(offsets), found)
+    return found
