@@ -47,22 +47,18 @@ def predict(
 ) -> int:
     """Predict for the examples in `files`, and return how many there were.
 
-    out: the file to write; None for stdout, as text. chosen: outputs, or beginnings of their names; empty for the
+    out: the file to write; None for stdout, as text. chosen: names of outputs, or their beginnings; empty for the
     default. note: called at the end if some examples or answers are not finite.
     Raises `InputError` for a file that is missing or does not fit the model; `out` is then left unchanged.
     """
     inputs.check(files)
     model = Model.of(registry, version)
-    if DEFAULT not in model.signatures:
-        raise InputError(f"{version.tag.name} has no signature {DEFAULT}: it has {', '.join(model.signatures)}")
-    described = model.signatures[DEFAULT]
+    described = _described(model, version.tag.name)
     signature = Signature.of(described["inputs"], _columns(registry, version, model))
     _selected({name: spec["dtype"] for name, spec in described["outputs"].items()}, model.classes, chosen, form)
     recorded = registry.recorded(version).model
     folder = registry.store.kept(recorded, registry.work / "models" / recorded.removesuffix(".dir"))
-    first = next(inputs.pieces(files, signature, 1), None)  # before TensorFlow is imported, which takes seconds
-    if first is None:
-        raise InputError(f"{', '.join(map(str, files))}: no example in there")
+    _check_first(files, signature)  # before TensorFlow is imported, which takes seconds
     answer = _Loaded(folder / SAVED_MODEL)
     wanted = _selected(answer.outputs, model.classes, chosen, form)
     count, odd = 0, _NotFinite()
@@ -76,6 +72,19 @@ def predict(
     for line in odd.lines(count):
         note(line)
     return count
+
+
+def _described(model: Model, name: str) -> Mapping[str, Any]:
+    if DEFAULT not in model.signatures:
+        raise InputError(f"{name} has no signature {DEFAULT}: it has {', '.join(model.signatures)}")
+    described: Mapping[str, Any] = model.signatures[DEFAULT]
+    return described
+
+
+def _check_first(files: Sequence[Path], signature: Signature) -> None:
+    """Raise `InputError` if there is no example, or if the first one does not fit."""
+    if next(inputs.pieces(files, signature, 1), None) is None:
+        raise InputError(f"{few([str(file) for file in files])}: no example in there")
 
 
 def _answered(batches: Iterator[Batch], work: "_Work") -> Iterator["_Done"]:
