@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from tapeline.config.project import RUN_BRANCHES, Project
+from tapeline.orchestration.isolation import permitted
 from tapeline.orchestration.isolation.finished import finished_run, parameters
 from tapeline.orchestration.isolation.overrides import override
 from tapeline.orchestration.isolation.publishing import git_remote, push
@@ -114,6 +115,7 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
     ref = request.ref or git.main_branch()
     commit = git.commit_of(ref)
     with worktree(project, commit, name=flow_run["name"], say=say) as tree:
+        permitted.check(tree, request.overrides)
         override(tree.project.folder, request.pipeline, request.overrides)
         with _alone(tree, request.pipeline, say):
             run = partial(IsolatedRun, request, tree, ref, flow_run, say=say)

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from tapeline.config.project import Project
+from tapeline.orchestration.isolation import permitted
 from tapeline.orchestration.isolation.isolated_run import check
 from tapeline.orchestration.isolation.measured import measured
 from tapeline.orchestration.isolation.overrides import override
@@ -58,6 +59,7 @@ def _check_space(
     with worktree(project, commit, name=f"check-{request.name}-{os.getpid()}", say=say) as tree:
         asked = corners(request.over)
         for values in asked:
+            permitted.check(tree, {**request.overrides, **values})
             override(tree.project.folder, request.pipeline, {**request.overrides, **values})
             check(tree.project, request.pipeline)
         kinds = {(values.get("recipe"), values.get("dataset")): values for values in asked}
