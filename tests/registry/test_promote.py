@@ -208,10 +208,10 @@ def test_promoting_what_is_live_changes_nothing(registry):
         lambda folder: (folder / ".3.partial").mkdir(),
     ],
 )
-def test_a_later_command_brings_the_folder_in_line(registry, damage):
+def test_sync_brings_the_folder_in_line(registry, damage):
     folder = registry.folder / "serving" / "one"
     damage(folder)
-    registry("registry", "show")
+    registry("registry", "sync")
     top = folder / str(max(int(path.name) for path in folder.iterdir()))
     assert json.loads((top / "version.json").read_text())["version"] == "v1.0.1"
     assert (top / "saved_model.pb").read_text() == "graph"
@@ -220,7 +220,7 @@ def test_a_later_command_brings_the_folder_in_line(registry, damage):
 
 
 def test_a_folder_that_is_gone_is_made_by_promoting_what_is_live(registry):
-    """A command that only shows makes none: not every machine serves."""
+    """Neither a command that only shows nor a promotion to another stage makes one: not every machine serves."""
     shutil.rmtree(registry.folder / "serving" / "one")
     registry("registry", "show")
     registry("registry", "promote", "one@v1.0.2", "staging")
@@ -230,7 +230,7 @@ def test_a_folder_that_is_gone_is_made_by_promoting_what_is_live(registry):
     assert live(registry) == "v1.0.1"
 
 
-@pytest.mark.parametrize("command", [("history", "one"), ("lineage", "one"), ("promote", "one@v1.0.1", "prod")])
+@pytest.mark.parametrize("command", [("sync", "one"), ("promote", "one@v1.0.1", "prod")])
 def test_whichever_command_it_is(registry, command):
     shutil.rmtree(registry.folder / "serving" / "one" / "2")
     registry("registry", *command)
@@ -242,20 +242,22 @@ def test_what_is_served_stays_when_a_stage_is_appended(registry):
     params.write_text(params.read_text() + "    canary: {gate: false, check: false}\n")
     before = registry.state()
     assert "serving/one/2/version.json" in before
-    registry("registry", "show")
+    assert registry("registry", "show").stderr == ""
+    registry("registry", "sync")
     assert registry.state() == before
 
 
 def test_what_was_taken_back_is_served_no_more(registry):
     for version in ("v1.0.0", "v1.0.1"):
         registry.gto("deprecate", "one", version, "prod")
-    registry("registry", "show")
+    assert registry("registry", "sync").stdout == "one: nothing is live, so no version is served in prod\n"
     assert not list((registry.folder / "serving" / "one").iterdir())
 
 
 def test_a_folder_follows_a_tag_that_plain_gto_made(registry):
     registry.gto("assign", "one", "--version", "v1.0.2", "--stage", "prod")
-    registry("registry", "show")
+    said = registry("registry", "sync").stdout
+    assert said == "one: serving/one/3 is now v1.0.2 (one#prod#3, without a verdict: plain GTO made the tag)\n"
     assert live(registry) == "v1.0.2"
 
 

@@ -111,7 +111,7 @@ def test_a_copy_that_fails_leaves_nothing(served, cache, tmp_path):
 
 
 def test_what_went_wrong_is_told_and_not_that_nothing_was_left_to_remove(served, cache, tmp_path, monkeypatch):
-    def lost(self, md5, folder, *, below):
+    def lost(self, md5, folder, *, below, sums):
         folder.rmdir()
         raise OSError(28, "No space left on device")
 

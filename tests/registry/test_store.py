@@ -28,11 +28,11 @@ def test_two_at_once_copy_once_and_both_have_it(tmp_path, monkeypatch):
     writing, go, wrote = threading.Event(), threading.Event(), []
     write = Store.write
 
-    def slowly(self, md5, folder):
+    def slowly(self, md5, folder, *, sums):
         wrote.append(self)
         writing.set()
         assert go.wait(30)
-        write(self, md5, folder)
+        write(self, md5, folder, sums=sums)
 
     monkeypatch.setattr(Store, "write", slowly)
     copy, errors = tmp_path / "models" / "copy", []

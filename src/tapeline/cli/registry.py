@@ -3,8 +3,11 @@
 import argparse
 import json
 import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from tapeline.runtime.errors import plain
 
 if TYPE_CHECKING:
     from tapeline.registry.registry import Registry
@@ -38,6 +41,12 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     rollback.add_argument("name", metavar="NAME")
     rollback.add_argument("stage", metavar="STAGE")
     rollback.add_argument("--to", metavar="V", help="this version instead")
+
+    sync = _command(inner, "sync", _sync, "make serving/ what the tags say, as after a fetch, once they are checked")
+    sync.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
+    revoke = _command(inner, "revoke", _revoke, "say that a version may never be live again; there is no way back")
+    revoke.add_argument("model", metavar="NAME@V")
+    revoke.add_argument("--because", metavar="WHY", required=True, help="the reason; it goes into the tag")
 
     show = _command(inner, "show", _show, "the versions, and the stages in which they are live")
     show.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
@@ -116,6 +125,52 @@ def _rollback(registry: "Registry", options: argparse.Namespace) -> int:
     return 0
 
 
+def _sync(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.sync import sync
+    from tapeline.registry.tags import names
+    from tapeline.runtime.errors import InputError, TapelineError
+
+    wanted = [names.check_name(options.name)] if options.name else sorted(registry.states())
+    if options.name:
+        registry.version(names.Reference(options.name))
+    refused: list[str] = []
+    for name in wanted:
+        try:
+            print(plain(sync(registry, name)), flush=True)
+        except TapelineError as error:
+            if len(wanted) == 1:
+                raise
+            refused.append(f"{name}: {error}")
+    if refused:
+        raise InputError("; ".join(refused))
+    return 0
+
+
+def _revoke(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.revoke import revoke
+    from tapeline.registry.tags import names
+    from tapeline.runtime.errors import InputError
+
+    asked = names.parse(options.model)
+    if asked.version is None:
+        raise InputError(f"{options.model!r} is no version: give NAME@v1.0.0, since a revocation is for ever")
+    version = registry.version(asked)
+    revoked, was = revoke(registry, version, options.because)
+    print(plain(f"{version.tag.name} is {revoked}{_sharing(registry, revoked.tag.name)}"))
+    for stage in was:
+        print(
+            f"nothing is live in {stage} now: `tapeline registry rollback {version.name} {stage}`, or promote another; "
+            "until then GTO and DVC, which know no revocation, still find it there"
+        )
+    return 0
+
+
+def _tell_unserved(registry: "Registry", name: str) -> None:
+    """Say on stderr if the serving folder is not what the tags say; a command that shows changes nothing."""
+    if said := registry.served_otherwise(name):
+        print(f"tapeline: {plain(said)}: `tapeline registry sync {name}`", file=sys.stderr, flush=True)
+
+
 def _show(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry import tables
     from tapeline.registry.tags import names
@@ -125,7 +180,7 @@ def _show(registry: "Registry", options: argparse.Namespace) -> int:
         registry.version(names.Reference(names.check_name(options.name)))
     chosen = [state for name, state in sorted(states.items()) if options.name in (None, name)]
     for state in chosen:
-        registry.align_quietly(state.artifact.name)
+        _tell_unserved(registry, state.artifact.name)
     rows = tables.versions(chosen, list(registry.settings.stages))
     print(json.dumps(rows, indent=2) if options.json else tables.table(rows) or "no versions yet")
     return 0
@@ -136,7 +191,7 @@ def _history(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.tags import names
 
     registry.version(names.Reference(names.check_name(options.name)))
-    registry.align_quietly(options.name)
+    _tell_unserved(registry, options.name)
     rows = tables.history(registry.state(options.name))
     print(json.dumps(rows, indent=2) if options.json else tables.table(rows))
     return 0
@@ -147,7 +202,7 @@ def _lineage(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.tags import names
 
     version = registry.version(names.parse(options.model))
-    registry.align_quietly(version.name)
+    _tell_unserved(registry, version.name)
     found = lineage(registry, version)
     print(json.dumps(found, indent=2, ensure_ascii=False) if options.json else tree(found))
     return 0

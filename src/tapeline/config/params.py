@@ -74,12 +74,13 @@ class Params(BaseModel):
         return cls._checked(_content(folder))
 
     @classmethod
-    def sound(cls, folder: Path) -> "tuple[Params, dict[str, str]]":
+    def sound(cls, folder: Path, *, text: str | None = None) -> "tuple[Params, dict[str, str]]":
         """Return the valid datasets and pipelines, and the first mistake of each invalid one.
 
+        text: the content of `params.yaml`, as of another commit, instead of the folder's.
         Mistakes are keyed by `datasets.NAME` and `pipelines.NAME`. Raises `InputError` for a mistake elsewhere.
         """
-        content = _content(folder)
+        content = _content(folder, text)
         mistakes: dict[str, str] = {}
         if not _has_entries(content):
             return cls._checked(content), mistakes
@@ -104,9 +105,12 @@ class Params(BaseModel):
         return cls._checked(content), mistakes
 
     @classmethod
-    def load_for(cls, folder: Path, *, pipeline: str = "", dataset: str = "") -> "Params":
-        """Read what one pipeline or dataset needs. Raises `InputError` for its mistakes, not for those of others."""
-        params, mistakes = cls.sound(folder)
+    def load_for(cls, folder: Path, *, pipeline: str = "", dataset: str = "", text: str | None = None) -> "Params":
+        """Read what one pipeline or dataset needs. Raises `InputError` for its mistakes, not for those of others.
+
+        text: as in `sound`.
+        """
+        params, mistakes = cls.sound(folder, text=text)
         for mistake in (mistakes.get(f"pipelines.{pipeline}"), mistakes.get(f"datasets.{dataset}")):
             if mistake:
                 raise InputError(mistake)
@@ -137,10 +141,10 @@ class Params(BaseModel):
         return self.pipelines[name]
 
 
-def _content(folder: Path) -> dict[str, Any]:
-    """Return the file's content. Raises `InputError` unless it is a YAML mapping."""
+def _content(folder: Path, text: str | None = None) -> dict[str, Any]:
+    """Return the content of the file, or of `text`. Raises `InputError` unless it is a YAML mapping."""
     try:
-        content = yaml_text.parsed(files.read_bytes(folder / PARAMS))
+        content = yaml_text.parsed(files.read_bytes(folder / PARAMS) if text is None else text)
     except yaml_text.NotYaml as error:
         raise InputError(f"{PARAMS}{error.where}: not YAML: {error}") from None
     if not isinstance(content, dict):

@@ -56,8 +56,9 @@ def predict(
     described = _described(model, version.tag.name)
     signature = Signature.of(described["inputs"], _columns(registry, version, model))
     _selected({name: spec["dtype"] for name, spec in described["outputs"].items()}, model.classes, chosen, form)
-    recorded = registry.recorded(version).model
-    folder = registry.store.kept(recorded, registry.work / "models" / recorded.removesuffix(".dir"))
+    found = registry.contents(version)
+    kept = registry.work / "models" / found.md5.removesuffix(".dir")
+    folder = registry.store.kept(found.md5, kept, sums=found.sums)
     _check_first(files, signature)  # before TensorFlow is imported, which takes seconds
     answer = _Loaded(folder / SAVED_MODEL)
     wanted = _selected(answer.outputs, model.classes, chosen, form)

@@ -79,7 +79,8 @@ class _Trial:
     def _ask(self, version: Version, model: Model, *, tried: bool, recorded: Path | None) -> Answer:
         folder = self._folder / version.number
         folder.mkdir()
-        self._registry.store.write(self._registry.recorded(version).model, folder)
+        found = self._registry.contents(version)
+        self._registry.store.write(found.md5, folder, sums=found.sums)
         return probing.run(
             folder / SAVED_MODEL,
             model.signatures if tried else {},

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from tapeline.config.project import Project
@@ -38,9 +39,32 @@ def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
     try:
         recorded = _tagged(project, tag, folder, name)
         weights = recorded.out(f"train@{name}", f"runs/{name}/train/weights")
-        return Store(project.folder).kept(weights, project.local / "init_from" / tag)
+        sums = _registered_sums(project, tag, folder, name, recorded)
+        return Store(project.folder).kept(weights, project.local / "init_from" / tag, sums=sums)
     except InputError as error:
         raise InputError(f"train.init_from is {tag!r}: {error}") from None
+
+
+def _registered_sums(
+    project: Project, tag: str, folder: str, name: str, recorded: Recorded
+) -> Mapping[str, str] | None:
+    """Return the SHA-256 of the weights' files, by the tag; None if it has none, or is no annotated tag.
+
+    Raises `InputError` for a revoked version, and for a tag that contradicts its commit.
+    """
+    from tapeline.registry import contents
+    from tapeline.registry.repository import Repository
+    from tapeline.registry.tags import state
+    from tapeline.registry.tags.names import Artifact
+
+    found = state.read(Repository(project.folder).tags(), Artifact(name, folder))
+    number = tag.rpartition("@")[2]
+    if revoked := found.revoked.get(number):
+        raise InputError(f"it is {revoked}: start from another version")
+    if (version := found.versions.get(number)) is None:
+        return None
+    contents.of_model(version, recorded)
+    return contents.sums(version, contents.WEIGHTS)
 
 
 def _tagged(project: Project, tag: str, folder: str, name: str) -> Recorded:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from tapeline.registry import rules
 from tapeline.registry.registry import Registry
 from tapeline.registry.sentences import sentence
 from tapeline.registry.tags.state import Version
@@ -23,6 +24,7 @@ def lineage(registry: Registry, version: Version) -> dict[str, Any]:
     return {
         "version": version.tag.name,
         "live_in": found.stages(version.number),
+        "revoked": str(revoked) if (revoked := found.revoked.get(version.number)) else None,
         "registered": {"by": version.tag.author, "email": version.tag.email, "at": moment(version.tag.time)},
         "model": {"path": f"models/{version.name}", "md5": recorded.model, "metrics": said.get("metrics", {})},
         "run": {**registry.repository.run(version.commit, LOCK), "stages": recorded.chain()},
@@ -41,6 +43,7 @@ def lineage(registry: Registry, version: Version) -> dict[str, Any]:
                 "champion": event.record.get("champion"),
                 "verdict": event.record.get("verdict"),
                 "checks": event.record.get("checks", []),
+                "rules": event.record.get("rules"),
             }
             for event in found.assignments
             if event.version == version.number
@@ -71,7 +74,7 @@ def tree(found: Mapping[str, Any]) -> str:
         (f"registered by {found['registered']['by']} at {found['registered']['at']}", []),
     ]
     branches += [(_assigned(event), checks(event)) for event in found["assignments"]]
-    lines = [f"{found['version']}{live}"]
+    lines = [f"{found['version']}{live}{f'  {revoked}' if (revoked := found['revoked']) else ''}"]
     for number, (title, leaves) in enumerate(branches, 1):
         last = number == len(branches)
         lines.append(f"{'└─' if last else '├─'} {title}")
@@ -85,7 +88,8 @@ def _run(run: Mapping[str, Any]) -> str:
 
 def _assigned(event: Mapping[str, Any]) -> str:
     approved = f", approved by {event['approved_by']}" if event["approved_by"] else ""
-    return f"{event['action']} to {event['stage']} by {event['by']} at {event['at']}{approved}"
+    remarkable = "".join(f", {note}" for note in rules.notes(event))
+    return f"{event['action']} to {event['stage']} by {event['by']} at {event['at']}{approved}{remarkable}"
 
 
 def checks(event: Mapping[str, Any]) -> list[str]:

@@ -27,8 +27,11 @@ class Model:
 
     @classmethod
     def of(cls, registry: "Registry", version: "Version") -> "Model":
-        """Read a version's description. Raises `InputError` for missing or altered files."""
-        return cls.at(registry.store, registry.recorded(version).model, version.tag.name)
+        """Read a version's description. Raises `InputError` for missing or altered files and a revoked version."""
+        found = registry.contents(version)
+        if found.sums is not None:
+            registry.store.check(found.md5, found.sums)
+        return cls.at(registry.store, found.md5, version.tag.name)
 
     @classmethod
     def at(cls, store: "Store", md5: str, name: str) -> "Model":

@@ -6,6 +6,7 @@ between left either the old or the new version in each, and running again makes 
 
 from typing import Any
 
+from tapeline.registry import rules
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags.state import Assignment, State, Version
@@ -16,6 +17,7 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
     """Raise `InputError` for what no verdict could allow; return the assignment if the version is already live."""
     asked = registry.settings.stages[registry.stage(stage)]
     registry.repository.identity()
+    registry.check_usable(version)
     found = registry.state(version.name)
     live = found.live(stage)
     if live and live.version == version.number:
@@ -28,7 +30,8 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
 
 def settle(registry: Registry, version: Version, stage: str) -> None:
     """Restore the serving folder of a version that is already live; hold the registry's lock (`alone`)."""
-    registry.align(version.name, make=stage == registry.settings.served)
+    if stage == registry.settings.served:
+        registry.align(version.name, make=True)
 
 
 def promote(
@@ -55,7 +58,9 @@ def promote(
             raise RunError(_overtaken(found, version, stage, verdict, live))
         if not verdict.holds:
             raise VerdictNo(f"{version.tag.name} is not promoted to {stage}: {verdict.reason}")
-        record = {"action": "promote", **verdict.record(), "approved_by": approved_by, "flow_run": flow_run}
+        decided = rules.record(registry.repository, registry.params, version.name, stage)
+        record = {"action": "promote", **verdict.record(), "rules": decided}
+        record |= {"approved_by": approved_by, "flow_run": flow_run}
         return registry.assign(version, stage, record)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tapeline.config import engine_lock
 from tapeline.config.project import PARAMS
 from tapeline.parsing import json_text, yaml_text
+from tapeline.registry import contents
 from tapeline.registry.model import Model
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names, state, tagging
@@ -47,7 +48,10 @@ def register(
     for out in (recorded.model, recorded.predictions, recorded.data(model.dataset)):
         _check_kept(registry, out)
     if same := registry.version_of(name, commit):
-        raise InputError(f"{same.tag.name} has exactly these bytes: promote that one")
+        revoked = registry.state(name).revoked.get(same.number)
+        raise InputError(
+            f"{same.tag.name} has exactly these bytes{f' and is {revoked}' if revoked else ': promote that one'}"
+        )
     record = _record(registry, commit, recorded, model, environment, flow_run)
     with registry.alone():
         tagging.register(repository, found.artifact, wanted, commit, state.message(f"{name} {wanted}", record))
@@ -196,6 +200,14 @@ def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
     return False
 
 
+def _sums(registry: Registry, recorded: Recorded) -> dict[str, dict[str, str]]:
+    """Return the SHA-256 of the model's files, and of the weights' where the cache has these."""
+    store, name = registry.store, recorded.pipeline
+    found = {contents.MODEL: contents.measured(store, recorded.model)}
+    weights = recorded.out(f"train@{name}", f"runs/{name}/train/weights")
+    return found if store.missing(weights) else {**found, contents.WEIGHTS: contents.measured(store, weights)}
+
+
 def _check_kept(registry: Registry, md5: str) -> None:
     if registry.store.missing(md5):
         raise InputError(f"the cache has lost {md5}: `dvc fetch`, or `dvc repro --force`, brings it back")
@@ -242,6 +254,7 @@ def _record(
     return {
         "commit": commit,
         "model": {"path": f"models/{recorded.pipeline}", "md5": recorded.model},
+        "sha256": _sums(registry, recorded),
         "files": model.content["files"],
         "metrics": model.metrics,
         "split": model.split,

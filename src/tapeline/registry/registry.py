@@ -16,6 +16,8 @@ from typing import Any
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.config.registry import RegistrySettings
+from tapeline.registry import contents, judged
+from tapeline.registry.contents import Contents
 from tapeline.registry.repository import Repository
 from tapeline.registry.serving import Serving
 from tapeline.registry.store import Store
@@ -100,6 +102,23 @@ class Registry:
         main = self.repository.common.parent if self.repository.common.name == ".git" else self.repository.top
         return Serving(main / self.repository.inside / "serving" / name)
 
+    def contents(self, version: Version) -> Contents:
+        """Return the bytes of a version's model; say once if its tag has no SHA-256.
+
+        Raises `InputError` for a revoked version, and if tag and commit contradict each other.
+        """
+        self.check_usable(version)
+        found = contents.of_model(version, self.recorded(version))
+        if found.sums is None and version.tag.name not in self.warned:
+            self.warned.add(version.tag.name)
+            _say(f"{version.tag.name} was registered without SHA-256: its bytes are checked by MD5 only")
+        return found
+
+    def check_usable(self, version: Version) -> None:
+        """Raise `InputError` for a revoked version."""
+        if revoked := self.state(version.name).revoked.get(version.number):
+            raise InputError(f"{version.tag.name} is {revoked}: use another version, or register a new one")
+
     def recorded(self, version: Version) -> Recorded:
         """Return what the lock of a version's commit records."""
         return self.repository.recorded(version.commit, version.name)
@@ -121,7 +140,7 @@ class Registry:
         if reference.stage:
             live = found.live(self.stage(reference.stage))
             if live is None:
-                raise InputError(f"no version of {reference.name} is in {reference.stage}: promote one")
+                raise InputError(_nothing_live(found, reference.stage))
             return found.versions[live.version]
         if reference.version is None:
             return list(found.versions.values())[-1]
@@ -143,7 +162,8 @@ class Registry:
         """Align the serving folder with the tags: the live version becomes its highest integer.
 
         Does nothing without a folder, because not every machine serves, unless `make` is set. Empties the folder only
-        if a tag has unassigned what was live.
+        if a tag has unassigned or revoked what was live, and keeps no revoked version. Raises `InputError`, and leaves
+        the folder as it is, for an assignment whose verdict is not yes and for bytes that are not the registered ones.
         """
         serving = self.serving(name)
         if not (serving.exists or make):
@@ -155,21 +175,36 @@ class Registry:
             if any(event.stage == self.settings.served for event in found.assignments):
                 serving.clear()
         else:
-            serving.put(live.version, self.recorded(found.versions[live.version]).model, self.store)
+            judged.check_assignment(live)
+            self._put(serving, found.versions[live.version])
+        serving.drop(found.revoked)
         serving.tidy()
 
-    def align_quietly(self, name: str) -> None:
-        """Align for a command that only shows; warn on failure, and continue."""
-        if not self.serving(name).exists:
-            return
-        if any(self.state(name).quarantined):
-            _say(f"the serving folder of {name} is left unchanged, since a tag is ignored")
-            return
-        try:
-            with self.alone():
-                self._align_or_say(name)
-        except (TapelineError, OSError) as error:
-            _say(f"the registry's lock cannot be taken, so {name} is shown as it is: {error}")
+    def _put(self, serving: Serving, version: Version) -> None:
+        found = self.contents(version)
+        serving.put(version.number, found.md5, self.store, sums=found.sums)
+
+    def withdraw(self, name: str) -> None:
+        """Remove what is revoked from the serving folder, and everything if that was live; hold the lock (`alone`)."""
+        serving, found = self.serving(name), self.state(name)
+        standing = found.standing(self.settings.served)
+        if standing and standing.version in found.revoked:
+            serving.clear()
+        serving.drop(found.revoked)
+
+    def served_otherwise(self, name: str) -> str:
+        """Return in what a serving folder is not as the tags say; empty if there is none or it is. Changes nothing."""
+        serving = self.serving(name)
+        if not serving.exists:
+            return ""
+        found, stage = self.state(name), self.settings.served
+        if not any(event.stage == stage for event in found.assignments):
+            return ""  # a new stage, and the folder is still the former one's
+        live, index = found.live(stage), serving.live()
+        wanted, served = live.version if live else None, str(index["version"]) if index else None
+        if wanted == served and (index or not serving.integers()):
+            return ""
+        return f"{serving.folder} has {served or 'nothing whole'}, and by the tags {wanted or 'nothing'} is in {stage}"
 
     def _align_or_say(self, name: str) -> None:
         try:
@@ -189,14 +224,27 @@ class Registry:
         """
         if stage == self.settings.served:
             tagging.wait_for_next_second(self.repository)  # here, so that folder and tag change close together
-            self.serving(version.name).put(version.number, self.recorded(version).model, self.store)
+            self._put(self.serving(version.name), version)
         text = state.message(f"{record['action']} {version.tag.name} to {stage}", record)
         tag = self.next_tag(version.name, stage)
         tagging.assign(self.repository, self.artifact(version.name), version, stage, text, tag)
-        self._align_or_say(version.name)
+        if stage == self.settings.served:
+            self._align_or_say(version.name)
         live = self.state(version.name).live(stage)
         assert live is not None, "the tag was just made"
         return live
+
+
+def _nothing_live(found: State, stage: str) -> str:
+    """Return why no version is live in a stage, and what to do."""
+    standing, name = found.standing(stage), found.artifact.name
+    if standing is None:
+        return f"no version of {name} is in {stage}: promote one"
+    revoked = found.revoked[standing.version]
+    return (
+        f"{name}@{standing.version}, which was in {stage}, is {revoked}: `tapeline registry rollback {name} {stage}`, "
+        "or promote another"
+    )
 
 
 def _say(line: str) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tapeline.parsing import json_text
+from tapeline.registry import judged
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags.names import Reference
 from tapeline.registry.tags.state import Assignment, State
@@ -18,7 +19,8 @@ from tapeline.runtime.errors import InputError
 def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None) -> tuple[str, Assignment]:
     """Make the previous version (or `to`) live; return what was live, and the assignment.
 
-    Raises `InputError` if nothing is live, if there is no previous version, or if `to` was never in the stage.
+    Steps over revoked versions, and says so. Raises `InputError` if nothing is live, if there is no previous version,
+    if `to` was never in the stage or is revoked, or if it was promoted by a record whose verdict is not yes.
     """
     registry.stage(stage)
     registry.repository.identity()
@@ -26,7 +28,7 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     note = registry.work / "rollbacks" / f"{name}-{stage}.json"
     with registry.alone():
         found = registry.state(name)
-        live = found.live(stage)
+        live = found.standing(stage)
         if live is None:
             raise InputError(f"no version of {name} is in {stage}: there is nothing to roll back")
         before, number = _cut(note, live) if to is None else ("", "")
@@ -35,25 +37,27 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
             if to is None:
                 _say_passed(found, stage, number)
         version = registry.version_numbered(name, number)
-        if not found.been_in(number, stage):
-            raise InputError(f"{version.tag.name} was never in {stage}: promote it")
+        registry.check_usable(version)
+        judged.check_promoted(found, version, stage)
         if number != live.version:
             files.write_json(note, {"from": before, "to": number, "tag": registry.next_tag(name, stage)})
+            about = {"version": number, "stage": stage}
             try:
-                live = registry.assign(version, stage, {"action": "rollback", "from": before})
+                live = registry.assign(version, stage, {"action": "rollback", "from": before, **about})
             except Exception:
-                if registry.state(name).live(stage) == live:
+                if registry.state(name).standing(stage) == live:
                     note.unlink(missing_ok=True)
                 raise
-        else:
+        elif stage == registry.settings.served:
             registry.align(name)
         note.unlink(missing_ok=True)
         return before, live
 
 
 def _say_passed(found: State, stage: str, number: str) -> None:
-    """Print which quarantined tags a step back may have skipped: what they made live is unknown."""
+    """Print what a step back may have skipped: revoked versions, and quarantined tags, whose effect is unknown."""
     passed = [one.tag.name for one in found.quarantined if one.version or f"#{stage}" in one.tag.name]
+    passed += [f"{found.artifact.name}@{one} ({found.revoked[one]})" for one in found.revoked_since(number, stage)]
     if passed:
         print(f"tapeline: skipping {', '.join(passed)}, to {number}", file=sys.stderr, flush=True)
 

@@ -1,16 +1,17 @@
 """The serving folder in TensorFlow Serving's layout: `serving/<name>/<integer>/`; the highest integer is live.
 
-The folder is derived from the tags and aligned with them by every later command. Integers only grow, and the
+The folder is derived from the tags, by `promote`, `rollback`, `revoke` and `sync` alone. Integers only grow, and the
 second-highest stays, so that a process that is still reading it can finish.
 """
 
 import os
 import shutil
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import json_text
-from tapeline.registry.store import Store, md5_of, safe
+from tapeline.registry.store import Store, has_sums, md5_of, safe
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -43,13 +44,15 @@ class Serving:
         numbers = self.integers()
         return intact(self.folder / str(numbers[-1])) if numbers else None
 
-    def put(self, version: str, md5: str, store: Store) -> None:
-        """Make a version the highest integer, unless it already is. The bytes are checked against `md5`.
+    def put(self, version: str, md5: str, store: Store, *, sums: Mapping[str, str] | None = None) -> None:
+        """Make a version the highest integer, unless it already is. The bytes are checked against `md5` and `sums`.
+
+        sums: the SHA-256 of each file of the model, by relative path.
 
         Written to a temporary folder, flushed and renamed: no partial version is ever visible.
         """
         live = self.live()
-        if live and (live["version"], live["model"]) == (version, md5):
+        if live and (live["version"], live["model"]) == (version, md5) and self._has(sums):
             return
         self._prepare()
         number = max(self.integers(), default=0) + 1
@@ -57,7 +60,7 @@ class Serving:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         try:
-            store.write(md5, partial, below=SAVED_MODEL)
+            store.write(md5, partial, below=SAVED_MODEL, sums=sums)
             sums = {p.relative_to(partial).as_posix(): md5_of(p) for p in partial.rglob("*") if p.is_file()}
             index = {"name": self.folder.name, "version": version, "model": md5, "files": dict(sorted(sums.items()))}
             files.write_json(partial / INDEX, index)
@@ -67,6 +70,21 @@ class Serving:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         files.sync(self.folder)
+
+    def _has(self, sums: Mapping[str, str] | None) -> bool:
+        """Return whether the highest integer's files have the SHA-256 of the model's."""
+        served = {n.removeprefix(SAVED_MODEL): said for n, said in (sums or {}).items() if n.startswith(SAVED_MODEL)}
+        return has_sums(self.folder / str(self.integers()[-1]), served)
+
+    def drop(self, versions: Container[str]) -> None:
+        """Remove the integers of these versions."""
+        for number in self.integers():
+            try:
+                index = json_text.mapping(files.read_bytes(self.folder / str(number) / INDEX))
+            except (OSError, InputError, ValueError):
+                index = {}
+            if str(index.get("version")) in versions:
+                self._remove(number)
 
     def tidy(self) -> None:
         """Remove what is no longer read: all but the last integers, and a killed process's temporary folders."""

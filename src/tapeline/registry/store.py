@@ -71,12 +71,18 @@ class Store:
         with _one_line("the remote does not answer"):
             return [part for part in (md5, *self.listing(md5).values()) if not remote.has(part)]
 
-    def write(self, md5: str, folder: Path, *, below: str = "") -> None:
+    def check(self, md5: str, sums: Mapping[str, str]) -> None:
+        """Raise `InputError` unless a recorded folder has exactly these files. sums: SHA-256 by relative path."""
+        for name, part in self._listing_as(md5, sums).items():
+            _check_sum(name, files.sha256(self.bring(part)), sums[name])
+
+    def write(self, md5: str, folder: Path, *, below: str = "", sums: Mapping[str, str] | None = None) -> None:
         """Copy a recorded folder's files whose paths start with `below`, checking each copy.
 
-        folder: must be empty. Raises `InputError` as `listing` and `bring` do.
+        folder: must be empty. sums: the SHA-256 that each file must have. Raises `InputError` as `listing`, `bring` and
+        `check` do.
         """
-        for name, part in self.listing(md5).items():
+        for name, part in (self.listing(md5) if sums is None else self._listing_as(md5, sums)).items():
             if not name.startswith(below):
                 continue
             target = folder / name.removeprefix(below)
@@ -85,16 +91,28 @@ class Store:
             target.write_bytes(source.read_bytes())
             if md5_of(target) != part:
                 raise RunError(f"{target} is not what was copied into it: the disk or its memory is faulty")
+            if sums is not None:
+                _check_sum(name, files.sha256(target), sums[name])
 
-    def kept(self, md5: str, folder: Path) -> Path:
-        """Return `folder` with exactly the files of a recorded folder, copying them if needed.
+    def _listing_as(self, md5: str, sums: Mapping[str, str]) -> dict[str, str]:
+        """Return a folder's listing if it has the files of `sums`. Raises `InputError` for more or fewer."""
+        listing = self.listing(md5)
+        if other := sorted(listing.keys() ^ sums.keys()):
+            raise InputError(
+                f"{other[0]!r} is {'no file' if other[0] in listing else 'a file'} of what was registered: the list "
+                f"{md5} was replaced by another of the same MD5"
+            )
+        return listing
+
+    def kept(self, md5: str, folder: Path, *, sums: Mapping[str, str] | None = None) -> Path:
+        """Return `folder` with exactly the files of a recorded folder, copying them if needed. sums: as in `write`.
 
         Concurrent callers copy once. The folder's mtime is its last use, which `tapeline prune` reads.
         """
         with processes.exclusive(folder.with_name(f"{folder.name}.lock"), waiting=_nothing):
-            if not self._holds(folder, md5):
+            if not self._holds(folder, md5) or not (sums is None or has_sums(folder, sums)):
                 with files.replacing(folder) as partial:
-                    self.write(md5, partial)
+                    self.write(md5, partial, sums=sums)
             os.utime(folder)
         return folder
 
@@ -171,6 +189,19 @@ def safe(path: str) -> str:
     if parts.is_absolute() or not path or ".." in parts.parts or "\\" in path or "\0" in path:
         raise InputError(f"{path!r} would leave its folder: the record was altered")
     return path
+
+
+def has_sums(folder: Path, sums: Mapping[str, str]) -> bool:
+    """Return whether each of these files is in a folder with its SHA-256."""
+    return all((folder / safe(name)).is_file() and files.sha256(folder / name) == said for name, said in sums.items())
+
+
+def _check_sum(name: str, found: str, said: str) -> None:
+    if found != said:
+        raise InputError(
+            f"{name or 'the file'} is not what was registered, though its MD5 is: its SHA-256 is {found[:12]}…, the "
+            f"tag says {said[:12]}…; delete it from DVC's cache and remote, and push it again from where it was made"
+        )
 
 
 def md5_of(path: Path) -> str:

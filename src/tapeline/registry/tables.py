@@ -1,11 +1,13 @@
 """The tables that `registry show` and `registry history` print."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from tapeline.registry import rules
 from tapeline.registry.lineage import moment
 from tapeline.registry.repository import Tag
-from tapeline.registry.tags.state import State
+from tapeline.registry.tags.record import datable
+from tapeline.registry.tags.state import Assignment, State
 from tapeline.runtime.errors import plain
 
 
@@ -13,13 +15,13 @@ def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, s
     """Return a row for each version, highest first per model: where it is live, when it was registered."""
     rows = []
     for state in states:
-        live = {stage: event.version for stage in stages if (event := state.live(stage))}
+        live = {stage: event for stage in stages if (event := state.live(stage))}
         for number, version in reversed(state.versions.items()):
             rows.append(
                 {
                     "model": state.artifact.name,
                     "version": number,
-                    "stages": ", ".join(stage for stage in stages if live.get(stage) == number),
+                    "stages": ", ".join(stage for stage, event in live.items() if event.version == number),
                     "commit": version.commit[:10],
                     "registered": moment(version.tag.time),
                     "by": version.tag.author,
@@ -27,9 +29,19 @@ def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, s
                         f"{k} {math.nan if v is None else v:.4g}"
                         for k, v in list(version.record.get("metrics", {}).items())[:3]
                     ),
+                    "notes": "; ".join(_notes(state, number, live.values())),
                 }
             )
     return rows
+
+
+def _notes(state: State, number: str, live: Iterable[Assignment]) -> Iterator[str]:
+    """Yield that a version is revoked, or what is remarkable about the rules by which it is live in a stage."""
+    if revoked := state.revoked.get(number):
+        yield str(revoked)
+    for event in live:
+        if event.version == number and (found := rules.notes(event.record)):
+            yield f"{event.stage}: {', '.join(found)}"
 
 
 def history(state: State) -> list[dict[str, str]]:
@@ -40,14 +52,26 @@ def history(state: State) -> list[dict[str, str]]:
     for event in state.assignments:
         action = "unassign" if event.back else event.record.get("action", "assign")
         rows.append((event.tag, {"event": action, "version": event.version, "stage": event.stage}))
+        rows[-1][1]["notes"] = ", ".join(rules.notes(event.record))
+    for number, revoked in state.revoked.items():
+        row = {"event": "revoke", "version": number, "stage": "", "notes": revoked.because}
+        if datable(revoked.tag):
+            rows.append((revoked.tag, row))
     rows.sort(key=lambda row: row[0].time, reverse=True)
-    return [{"time": moment(tag.time), **row, "by": tag.author, "tag": tag.name} for tag, row in rows]
+    return [
+        {"time": moment(tag.time)}
+        | {name: cell for name, cell in row.items() if name != "notes"}
+        | {"by": tag.author, "tag": tag.name, "notes": row.get("notes", "")}
+        for tag, row in rows
+    ]
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:
-    """Return rows as aligned columns with a header."""
+    """Return rows as aligned columns with a header; without the column `notes` if there are none."""
     if not rows:
         return ""
+    if not any(row.get("notes") for row in rows):
+        rows = [{name: cell for name, cell in row.items() if name != "notes"} for row in rows]
     cells = [list(rows[0]), *([plain(cell) for cell in row.values()] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)

@@ -1,15 +1,17 @@
 """The record in a tag's message, checked when it is read: anybody can make a tag, and nobody can change one."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tapeline.config.mistakes import mistakes_in
 from tapeline.parsing import json_text
 from tapeline.registry.repository import Tag
 from tapeline.registry.sentences import sentence
 from tapeline.runtime.errors import plain
+
+_Sum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Check(BaseModel):
@@ -21,11 +23,23 @@ class _Check(BaseModel):
     kind: str
 
 
+class _Rules(BaseModel):
+    """What decided a promotion."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    off: list[str] = []
+    committed: bool = True
+
+
 class _Record(BaseModel):
     """The fields that every reader of a record relies on; any may be missing, as in a tag of plain GTO."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
+    commit: str | None = None
+    model: dict[str, Any] | None = None
+    sha256: dict[str, dict[str, _Sum]] | None = None
     metrics: dict[str, float | None] = {}
     data: dict[str, Any] | None = None
     environment: dict[str, Any] | None = None
@@ -34,6 +48,7 @@ class _Record(BaseModel):
     champion: str | None = None
     approved_by: str | None = None
     checks: list[_Check] = []
+    rules: _Rules | None = None
 
 
 def of(tag: Tag) -> dict[str, Any]:

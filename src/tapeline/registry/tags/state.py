@@ -1,7 +1,8 @@
 """The state that the tags define: versions, what is live in which stage, and its history. GTO's own rules.
 
 A version's tag is `digits@v1.0.0`, an assignment's `digits#prod#3`; `!` revokes either. Live in a stage is the
-version that was assigned last, of those that were not revoked.
+version that was assigned last, of those that were not taken back, unless Tapeline's own tag
+`tapeline/revoked/digits/v1.0.0`, which GTO ignores, says that it may never be live again.
 """
 
 import json
@@ -13,10 +14,14 @@ from typing import Any
 from tapeline.registry.repository import Tag
 from tapeline.registry.tags import record as records
 from tapeline.registry.tags.names import VERSION, Artifact, order
+from tapeline.runtime.errors import plain
 
 EVENT = re.compile(
     rf"(?P<artifact>[^@#]+)(?:@(?P<version>{VERSION.pattern})|#(?P<stage>[A-Za-z0-9][\w/-]*?))(?P<back>!?)(?:#(?P<counter>\d+))?"
 )
+
+
+REVOKED = re.compile(rf"tapeline/revoked/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})")
 
 
 @dataclass(frozen=True)
@@ -55,14 +60,27 @@ class Quarantined:
     version: str | None
 
 
+@dataclass(frozen=True)
+class Revocation:
+    """Who said that a version may never be live again, and why."""
+
+    tag: Tag
+    because: str
+
+    def __str__(self) -> str:
+        return f"revoked by {self.tag.author}" + (f" ({self.because})" if self.because else "")
+
+
 @dataclass
 class State:
-    """One model's versions, lowest first, its assignments, oldest first, and its quarantined tags."""
+    """One model's versions, lowest first, its assignments, oldest first, its quarantined tags and its revocations."""
 
     artifact: Artifact
     versions: dict[str, Version] = field(default_factory=dict)
     assignments: list[Assignment] = field(default_factory=list)
     quarantined: list[Quarantined] = field(default_factory=list)
+    revoked: dict[str, Revocation] = field(default_factory=dict)
+    """Version → its revocation."""
 
     @property
     def numbers(self) -> list[str]:
@@ -70,7 +88,12 @@ class State:
         return [*self.versions, *(one.version for one in self.quarantined if one.version)]
 
     def live(self, stage: str) -> Assignment | None:
-        """Return the assignment that is in force in a stage."""
+        """Return the assignment that is in force in a stage; None if its version is revoked (nothing replaces it)."""
+        standing = self.standing(stage)
+        return None if standing and standing.version in self.revoked else standing
+
+    def standing(self, stage: str) -> Assignment | None:
+        """Return the assignment that is in force in a stage by GTO's rules, which know no revocation."""
         last = {event.version: event for event in self.assignments if event.stage == stage}
         standing = [event for event in last.values() if not event.back and event.version in self.versions]
         return max(standing, key=lambda event: event.tag.time, default=None)
@@ -84,14 +107,20 @@ class State:
         """Return whether a version was ever put into a stage."""
         return any((e.version, e.stage, e.back) == (version, stage, False) for e in self.assignments)
 
+    def revoked_since(self, version: str, stage: str) -> list[str]:
+        """Return the revoked versions that were put into a stage after a version last was."""
+        events = [event for event in self.assignments if event.stage == stage and not event.back]
+        last = max((at for at, event in enumerate(events) if event.version == version), default=-1)
+        return [name for name in dict.fromkeys(event.version for event in events[last + 1 :]) if name in self.revoked]
+
     def before(self, stage: str) -> str | None:
         """Return the version that a rollback goes to: the one live in the stage before the current one.
 
-        Rollbacks undo steps: after v1, v2, v3 and back to v2, the previous one is v1.
+        Rollbacks undo steps: after v1, v2, v3 and back to v2, the previous one is v1. Revoked versions do not count.
         """
         trail: list[str] = []
         for event in self.assignments:
-            if event.stage != stage or event.back or event.version not in self.versions:
+            if event.stage != stage or event.back or event.version not in self.versions.keys() - self.revoked.keys():
                 continue
             if event.record.get("action") == "rollback" and event.version in trail:
                 del trail[trail.index(event.version) + 1 :]
@@ -118,27 +147,48 @@ def read_all(tags: Iterable[Tag]) -> dict[str, State]:
     """Return the state of every model of the repository by its tag prefix; `tags` are oldest first."""
     states: dict[str, State] = {}
     gone: set[tuple[str, str]] = set()
+    tags = list(tags)
+
+    def of(artifact: str) -> State:
+        folder, _, name = artifact.rpartition("=")
+        return states.setdefault(artifact, State(Artifact(name, folder)))
+
     for tag, found in _events(tags):
-        folder, _, name = found["artifact"].rpartition("=")
-        state = states.setdefault(found["artifact"], State(Artifact(name, folder)))
+        state = of(found["artifact"])
         try:
             record = records.of(tag)
         except ValueError as error:
             state.quarantined.append(Quarantined(tag, str(error), found["version"]))
             continue
         if version := found["version"]:
-            state.versions[version] = Version(name, version, tag, record)
+            state.versions[version] = Version(state.artifact.name, version, tag, record)
             (gone.add if found["back"] else gone.discard)((found["artifact"], version))
         else:
             names = [number for number, v in state.versions.items() if v.commit == tag.commit]
             if names:
                 event = Assignment(found["stage"], names[-1], tag, bool(found["back"]), record)
                 state.assignments.append(event)
+    for tag in tags:
+        if match := REVOKED.fullmatch(tag.name):
+            of(match["artifact"]).revoked.setdefault(match["version"], Revocation(tag, _because(tag)))
     for beginning, version in gone:
         del states[beginning].versions[version]
     for state in states.values():
         state.versions = {name: state.versions[name] for name in sorted(state.versions, key=order)}
     return states
+
+
+def _because(tag: Tag) -> str:
+    """Return the reason of a revocation, which holds whatever its record is."""
+    try:
+        return plain(str(records.of(tag).get("because", "")))
+    except ValueError:
+        return ""
+
+
+def revocation(artifact: Artifact, version: str) -> str:
+    """Return the name of the tag that revokes a version; it has no `@` or `#`, so GTO ignores it."""
+    return f"tapeline/revoked/{artifact.tag}/{version}"
 
 
 def _events(tags: Iterable[Tag]) -> Iterator[tuple[Tag, dict[str, str | Any]]]:

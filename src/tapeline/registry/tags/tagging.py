@@ -43,6 +43,13 @@ def assign(repository: Repository, artifact: Artifact, version: Version, stage: 
             api.assign(repository.top, artifact.gto, stage, version=version.number, message=message, force=True)
 
 
+def revoke(repository: Repository, artifact: Artifact, version: Version, message: str) -> None:
+    """Make the tag that revokes a version: Tapeline's own, of which GTO knows nothing."""
+    tag = state.revocation(artifact, version.number)
+    with _tagging(repository, tag):
+        _by_git(repository, tag, version.commit, message)
+
+
 @contextmanager
 def _tagging(repository: Repository, tag: str) -> Iterator[None]:
     from gto.exceptions import GTOException

@@ -1,0 +1,28 @@
+"""Make the serving folder what the tags say: the one command that follows tags of others, after checking them."""
+
+from tapeline.registry.registry import Registry
+from tapeline.runtime.errors import InputError
+
+
+def sync(registry: Registry, name: str) -> str:
+    """Align a model's serving folder with the tags, and return one line about it.
+
+    The folder is made if something is live. Raises `InputError`, and leaves the folder as it is, for a tag that cannot
+    be read, an assignment whose verdict is not yes, a tag that contradicts its commit, and bytes that are not the
+    registered ones.
+    """
+    with registry.alone():
+        found = registry.state(name)
+        if unread := [one.tag.name for one in found.quarantined]:
+            raise InputError(f"serving/{name} is left as it is, since {unread[0]} cannot be read: delete that tag")
+        stage, serving = registry.settings.served, registry.serving(name)
+        before = serving.integers()
+        live, standing = found.live(stage), found.standing(stage)
+        registry.align(name, make=live is not None)
+        if live is None:
+            why = f"{name}@{standing.version} is {found.revoked[standing.version]}" if standing else "nothing is live"
+            return f"{name}: {why}, so no version is served in {stage}"
+        now = serving.integers()
+        done = "is" if now == before else "is now"
+        judged = "" if live.record else ", without a verdict: plain GTO made the tag"
+        return f"{name}: serving/{name}/{now[-1]} {done} {live.version} ({live.tag.name}{judged})"
