@@ -105,7 +105,8 @@ def escaping(registry):
     new.write_bytes(content)
     edit("dvc.lock", f"{old.parent.name}{old.name}", md5)(registry)
     registry.git("commit", "--quiet", "--all", "--message", "altered lock")
-    registry.git("tag", "--annotate", "one@v9.0.0", "--message", "x")
+    record = {"sha256": {"model": {"model.json": "0" * 64}}}
+    registry.git("tag", "--annotate", "one@v9.0.0", "--message", f"x\n\n{json.dumps(record)}")
 
 
 def later_tag(registry):
@@ -337,6 +338,9 @@ CASES = {
         ("history", "one"),
         "one has no version: `tapeline registry register one` makes one",
     ),
+    "a revocation of what is not there": (NOTHING, ("revoke", "one@v9.0.0", "--because", "x"), "one@v9.0.0"),
+    "a revocation without a reason": (NOTHING, ("revoke", "one@v1.0.0", "--because", " "), "--because"),
+    "a model that is served nowhere": (NOTHING, ("sync", "nothing"), "nothing"),
 }
 
 

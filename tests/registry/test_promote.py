@@ -86,6 +86,7 @@ def test_what_no_verdict_could_allow(events, stage, approved_by, said):
         stage=lambda name: name,
         state=lambda name: found,
         repository=SimpleNamespace(identity=lambda: "Ann"),
+        check_usable=lambda version: None,
     )
 
     def check():
@@ -141,7 +142,8 @@ def test_a_step_back_says_which_tags_it_goes_over(capsys):
             SimpleNamespace(tag=SimpleNamespace(name=name.replace("_", "#")), version=version)
             for name, version in tags.items()
         ]
-        rollback._say_passed(SimpleNamespace(quarantined=tags), "prod", "v1.0.0")
+        found = SimpleNamespace(quarantined=tags, revoked_since=lambda number, stage: [])
+        rollback._say_passed(found, "prod", "v1.0.0")
         return capsys.readouterr().err
 
     assert passed() == passed(one_dev_1=None) == ""

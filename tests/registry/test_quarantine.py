@@ -79,5 +79,5 @@ def test_looking_serves_no_other_version(registry):
     commit = registry.git("rev-parse", "one@v1.0.1^{commit}").strip()
     registry.git("tag", "--delete", "one@v1.0.1")
     tag(registry, "one@v1.0.1", commit, message=record(metrics={"loss": "low"}))
-    assert "the serving folder of one is left unchanged" in registry("registry", "show").stderr
+    assert "`tapeline registry sync one`" in registry("registry", "show").stderr
     assert sorted(path.relative_to(served) for path in served.rglob("*")) == before

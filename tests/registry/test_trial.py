@@ -12,6 +12,7 @@ from tapeline.config.registry import CheckSettings, GateSettings, ModelSettings,
 from tapeline.config.validate import Bound
 from tapeline.registry import assess as module
 from tapeline.registry.assess import assess
+from tapeline.registry.contents import Contents
 from tapeline.registry.gate.probing import Answer
 from tapeline.registry.repository import Tag
 from tapeline.registry.store import Store
@@ -54,6 +55,9 @@ class Registry:
 
     def recorded(self, version):
         return self.locks[version.number]
+
+    def contents(self, version):
+        return Contents(self.recorded(version).model, None)
 
     def keep(self, content):
         ending, data = ("", content) if isinstance(content, bytes) else (".dir", json.dumps(content).encode())
