@@ -46,6 +46,8 @@ def test_the_runner_ends_before_the_server(project, monkeypatch):
     order = []
 
     class Server:
+        auth = ""
+
         def __init__(self, *arguments, **options): ...
 
         def __enter__(self):

@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from tapeline.config.project import PARAMS, Project
-from tapeline.orchestration.connection import command
+from tapeline.orchestration.connection import command, discovery
 from tapeline.parsing import yaml_text
 from tapeline.repository.git import Git
 from tapeline.runtime import files
@@ -100,6 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _tell_all(ref: str) -> None:
     project = Project.find()
+    if url := discovery.configured():
+        discovery.use(url, discovery.auth_for(project, url))
 
     from prefect.client.orchestration import get_client
     from prefect.settings import get_current_settings

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tapeline.config.project import Project
-from tapeline.orchestration.connection import command
+from tapeline.orchestration.connection import command, discovery
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.runtime.errors import InputError, RunError
 
@@ -26,7 +26,13 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy")
     """Deploy, and return the exit status."""
     description = "Bring a Prefect server with workers to what prefect.yaml says, and print what that changed."
     argparse.ArgumentParser(prog=program, description=description).parse_args(argv)
-    return command.status("deploy", lambda: deploy(Project.find().folder))
+    return command.status("deploy", lambda: _deploy(Project.find()))
+
+
+def _deploy(project: Project) -> None:
+    if url := discovery.configured():
+        discovery.use(url, discovery.auth_for(project, url))
+    deploy(project.folder)
 
 
 def deploy(checkout: Path) -> None:

@@ -11,7 +11,9 @@ then is made up by one run.
 import argparse
 import http.client
 import os
+import shlex
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -22,9 +24,9 @@ from types import FrameType
 import httpx
 
 from tapeline.config.project import Project
-from tapeline.orchestration.connection import discovery
+from tapeline.orchestration.connection import credentials, discovery
 from tapeline.orchestration.connection.discovery import API, LOOPBACK
-from tapeline.orchestration.connection.server import LocalServer
+from tapeline.orchestration.connection.server import BACKLOG, LocalServer
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.orchestration.stages.child import Child
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
@@ -50,23 +52,40 @@ class Supervisor:
     def __init__(self, project: Project, *, port: int, worker: bool, stack: ExitStack) -> None:
         self._project, self._port, self._worker, self._stack = project, port, worker, stack
         self._server: LocalServer | None = None
+        self._listener: socket.socket | None = None
         self._runner: Child | None = None
         self._began, self._failures, self._due, self._told = 0.0, 0, 0.0, ""
 
-    def start_server(self) -> None:
-        """Use the configured server, else the one on the port, else start one. Raises `RunError`."""
-        if not os.environ.get(API):
-            from prefect.context import refresh_global_settings_context
-            from prefect.settings import get_current_settings
+    @property
+    def owns_server(self) -> bool:
+        """Whether the server is one that this process has started."""
+        return self._listener is not None
 
-            discovery.use(get_current_settings().api.url or f"http://{LOOPBACK}:{self._port}/api")
-            refresh_global_settings_context()  # else this process' own calls would start a server for themselves
-        if os.environ[API] != f"http://{LOOPBACK}:{self._port}/api" or answers(self._port):
-            say(f"using the server at {os.environ[API]}")
+    def start_server(self) -> None:
+        """Use the server that the user names, or that of another `tapeline serve` here, else start one.
+
+        Whatever else is on the port may be another user's, and whoever has the server decides what runs here. Raises
+        `RunError` and `InputError`.
+        """
+        from prefect.settings import get_current_settings
+
+        own = f"http://{LOOPBACK}:{self._port}/api"
+        named = os.environ.get(API) or get_current_settings().api.url
+        other = named or discovery.served(self._project)
+        if other and (not discovery.same(other, own) or answers(self._port)):
+            _connect(other, discovery.auth_for(self._project, other))
+            say(f"using the server at {other}")
             return
-        self._server = self._stack.enter_context(LocalServer(self._project.shared, say=say, port=self._port))
-        self._server.ready()
+        self._listener = self._stack.enter_context(listening(self._port))
+        self._start_own(own)
         say(f"server: http://{LOOPBACK}:{self._port}")
+        file = os.path.relpath(self._project.shared / credentials.FOLDER / credentials.FILE)
+        say(f"its page asks once for a password: cat {shlex.quote(file)}")
+
+    def _start_own(self, url: str) -> None:
+        self._server = self._stack.enter_context(LocalServer(self._project.shared, say=say, listener=self._listener))
+        self._server.ready()
+        _connect(url, self._server.auth)
 
     def start_runner(self) -> None:
         """Start what runs the flows, or say once that the server does not answer: `look` tries again."""
@@ -112,7 +131,7 @@ class Supervisor:
             say("the server was killed: starting it again")
             self._server = None
             time.sleep(PAUSE)
-            self.start_server()
+            self._start_own(os.environ[API])
         if self._runner and self._runner.returncode is not None:
             if self._runner.returncode == InputError.status:
                 raise InputError(f"{FILE} cannot be served: the reason is above")
@@ -138,7 +157,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") 
     """Serve until a signal comes, and return the exit status."""
     parser = argparse.ArgumentParser(prog=program, description="Run what prefect.yaml says, here.")
     parser.add_argument("--worker", action="store_true", help="through the file's work pool")
-    parser.add_argument("--port", type=int, default=PORT, help="of our own server (%(default)d)")
+    parser.add_argument("--port", type=int, default=PORT, help="of a server of its own (%(default)d)")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -148,7 +167,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") 
             supervisor = Supervisor(project, port=options.port, worker=options.worker, stack=stack)
             try:
                 supervisor.start_server()
-                stack.enter_context(discovery.serving(project, os.environ[API]))
+                stack.enter_context(discovery.serving(project, os.environ[API], ours=supervisor.owns_server))
                 supervisor.start_runner()
                 _watch(supervisor, project)
             finally:  # before the stack ends the server: what runs tells it how it ended
@@ -186,6 +205,25 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
         if mistake and mistake != told:
             say(mistake)
         told = mistake
+
+
+def _connect(url: str, auth: str) -> None:
+    """Let Prefect use a server, in this process and in those that it starts."""
+    from prefect.context import refresh_global_settings_context
+
+    discovery.use(url, auth)
+    refresh_global_settings_context()  # else this process' own calls would start a server for themselves
+
+
+def listening(port: int) -> socket.socket:
+    """Return a socket that listens on a port of the loopback address. Raises `RunError` if something else does."""
+    try:
+        return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
+    except OSError as error:
+        raise RunError(
+            f"port {port} cannot be had ({error.strerror}): give --port, or, to use a server of yours that is there, "
+            f"set {API}=http://{LOOPBACK}:{port}/api"
+        ) from None
 
 
 def unanswered() -> str:

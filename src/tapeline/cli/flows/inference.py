@@ -40,13 +40,13 @@ def _run(options: argparse.Namespace) -> int:
     inputs.check([Path(file) for file in options.files])
     with blamed(project.shared):
         url = discovery.server(project)
-        print(_on_server(url, options) if url else _here(project, options))
+        print(_on_server(project, url, options) if url else _here(project, options))
     return 0
 
 
-def _on_server(url: str, options: argparse.Namespace) -> str:
+def _on_server(project: Project, url: str, options: argparse.Namespace) -> str:
     """Run the Prefect flow, and return what was done."""
-    with discovery.used(url):
+    with discovery.used(project, url):
         with imports.lasting():
             from tapeline.orchestration.flows.inference import inference
 

@@ -66,16 +66,16 @@ def _run(options: argparse.Namespace) -> int:
     git.commit_of(request.ref or git.main_branch())
     url = discovery.server(project)
     with blamed(project.shared):
-        ranked = _on_server(url, request) if url else _here(request, project)
+        ranked = _on_server(project, url, request) if url else _here(request, project)
         from tapeline.orchestration.sweeps.page import summary
 
         print(summary(request, ranked))
     return 0
 
 
-def _on_server(url: str, request: SweepRequest) -> list[Any]:
+def _on_server(project: Project, url: str, request: SweepRequest) -> list[Any]:
     """Run the Prefect flow, and return the trials, the best first."""
-    with discovery.used(url):
+    with discovery.used(project, url):
         with imports.lasting():
             from tapeline.orchestration.flows.sweep import sweep
 

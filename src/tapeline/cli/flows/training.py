@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,13 @@ def _run(options: argparse.Namespace) -> int:
         url = discovery.server(project)
         if options.tag and not url:
             teller("training")("note: --tag is of no effect: there is no Prefect server")
-        return _shown(options, lambda: _on_server(url, request, options.tag) if url else _here(request, project))
+        flow = partial(_on_server, project, url, request, options.tag)
+        return _shown(options, flow if url else partial(_here, request, project))
 
 
-def _on_server(url: str, request: Request, names: Iterable[str]) -> Report:
+def _on_server(project: Project, url: str, request: Request, names: Iterable[str]) -> Report:
     """Run the Prefect flow, and return its report."""
-    with discovery.used(url):
+    with discovery.used(project, url):
         with imports.lasting():
             from tapeline.orchestration.flows.training import tagged
 

@@ -24,7 +24,7 @@ def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Cal
     with ExitStack() as importing:
         importing.enter_context(imports.lasting())
         if url := discovery.server(project):
-            discovery.use(url)
+            discovery.use(url, discovery.auth_for(project, url))
             yield importing.close
             return
         with LocalServer(project.shared, say=say) as server:
@@ -33,7 +33,7 @@ def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Cal
             def connect() -> None:
                 nonlocal connected
                 importing.close()
-                _connect(server.ready())
+                _connect(server.ready(), server.auth)
                 connected = True
 
             try:
@@ -43,10 +43,10 @@ def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Cal
                     _send_the_rest()
 
 
-def _connect(url: str) -> None:
+def _connect(url: str, auth: str) -> None:
     from prefect.context import refresh_global_settings_context
 
-    discovery.use(url)
+    discovery.use(url, auth)
     log.drop_address()
     log.drop_remaining()
     refresh_global_settings_context()

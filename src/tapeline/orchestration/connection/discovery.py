@@ -1,7 +1,7 @@
 """Find the Prefect server that runs are shown on, without importing Prefect where there is none.
 
 server(project)              # "http://127.0.0.1:4200/api", or "" if runs are to do without
-with serving(project, url):  # `tapeline serve`: the project's runs are shown on its server from now on
+with serving(project, url, ours=True):  # `tapeline serve`: the project's runs are shown on its server from now on
     ...
 """
 
@@ -14,13 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tapeline.config.project import Project
+from tapeline.orchestration.connection import credentials
 from tapeline.runtime.errors import RunError
 
 API = "PREFECT_API_URL"
 LOOPBACK = "127.0.0.1"
 
-SERVED = Path("prefect") / "served"
-"""In the project's shared state: the address of the server that `tapeline serve` uses, locked while it serves."""
+SERVED = Path(credentials.FOLDER) / "served"
+"""In the project's shared state: the address of the server that `tapeline serve` uses, locked while it serves.
+
+A second line says that it is Tapeline's own: only that one is told the password of `credentials`.
+"""
+
+OURS = "ours"
 
 UNREACHABLE = "Failed to reach API"
 """How Prefect's error for a server that does not answer begins."""
@@ -31,13 +37,35 @@ MOMENT = 0.2
 
 def server(project: Project) -> str:
     """Return the API's address: the environment's, that of `tapeline serve` here, or Prefect's own setting; else ""."""
-    return os.environ.get(API) or _served(project) or _configured()
+    return os.environ.get(API) or served(project) or _configured()
+
+
+def configured() -> str:
+    """Return the address that the user has set: in the environment or in Prefect's own files; else ""."""
+    return os.environ.get(API) or _configured()
+
+
+def served(project: Project) -> str:
+    """Return the address of the server that a running `tapeline serve` of this project uses; else ""."""
+    return _served(project)[0]
+
+
+def auth_for(project: Project, url: str) -> str:
+    """Return the password for a server: "" unless it is the one that `tapeline serve` has started here and holds."""
+    address, ours = _served(project)
+    return credentials.auth(project.shared) if ours and same(url, address) else ""
+
+
+def same(one: str, other: str) -> bool:
+    """Return whether two addresses are the same server's, however the loopback address is written."""
+    plain = [url.rstrip("/").lower().replace("//localhost", f"//{LOOPBACK}", 1) for url in (one, other)]
+    return plain[0] == plain[1]
 
 
 @contextmanager
-def used(url: str) -> Iterator[None]:
+def used(project: Project, url: str) -> Iterator[None]:
     """Let Prefect use a server in the block. Raises `RunError` for a server that does not answer."""
-    use(url)
+    use(url, auth_for(project, url))
     try:
         yield
     except RuntimeError as error:
@@ -46,35 +74,46 @@ def used(url: str) -> Iterator[None]:
         raise RunError(f"{error}: start that server, or unset {API} to do without one") from None
 
 
-def use(url: str) -> None:
-    """Let Prefect, which must not be imported yet, use a server; a proxy is not asked for the loopback address."""
+def use(url: str, auth: str = "") -> None:
+    """Let Prefect, which must not be imported yet, use a server; a proxy is not asked for the loopback address.
+
+    auth: the password of a server of ours. For any other, what the user has set stays.
+    """
     os.environ[API] = url
+    if auth:
+        os.environ[credentials.CLIENT] = auth
     for name in ("NO_PROXY", "no_proxy"):
         os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
 
 
 @contextmanager
-def serving(project: Project, url: str) -> Iterator[None]:
-    """Announce a server to the project's runs; the kernel ends this with the process. The first of several counts."""
-    path = project.shared / SERVED
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf-8") as file:
+def serving(project: Project, url: str, *, ours: bool = False) -> Iterator[None]:
+    """Announce a server to the project's runs; the kernel ends this with the process. The first of several counts.
+
+    Raises `InputError` if the project's folder for servers is another user's.
+    """
+    credentials.private_folder(project.shared)
+    with (project.shared / SERVED).open("a+", encoding="utf-8") as file:
         end = time.monotonic() + MOMENT
         while not (locked := _locked(file.fileno(), fcntl.LOCK_EX)) and time.monotonic() < end:
             time.sleep(MOMENT / 20)
         if locked:
             file.truncate(0)
-            file.write(url)
+            file.write(f"{url}\n{OURS}\n" if ours else f"{url}\n")
             file.flush()
         yield
 
 
-def _served(project: Project) -> str:
+def _served(project: Project) -> tuple[str, bool]:
+    """Return the address of the server that is served here, and whether it is ours. Another user's does not count."""
     try:
         with (project.shared / SERVED).open(encoding="utf-8") as file:
-            return "" if _locked(file.fileno(), fcntl.LOCK_SH) else file.read().strip()
-    except FileNotFoundError:
-        return ""
+            if os.fstat(file.fileno()).st_uid != os.geteuid() or _locked(file.fileno(), fcntl.LOCK_SH):
+                return "", False
+            url, _, owner = file.read().strip().partition("\n")
+            return url, owner == OURS
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return "", False
 
 
 def _locked(descriptor: int, kind: int) -> bool:
