@@ -53,6 +53,7 @@ def test_a_good_model_answers_everything_and_is_measured(tf, model, tmp_path):
     assert answer.figures["examples"] == {"serving_default": 10}
     assert 0 < answer.figures["latency_ms"]["p50"] <= answer.figures["latency_ms"]["p99"] < 1000
     assert 100 < answer.figures["memory_mb"] < 4096
+    assert answer.figures["sandbox"]
 
 
 def test_without_features_the_warm_up_requests_are_answered(tf, model, tmp_path):
@@ -107,3 +108,18 @@ def test_text_is_answered_and_compared(tf, model, tmp_path):
     answer = run(serve, tmp_path, recorded=np.roll(expected, 3), signatures=signatures)
     assert len(answer.failures) == 1
     assert re.fullmatch(r"y differs from what validate recorded in \d+ of 20 values", answer.failures[0])
+
+
+def test_a_model_that_writes_a_file_is_refused_before_it_does(tf, model, tmp_path):
+    """Also when it would do so while it loads."""
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+
+    def hostile(x):
+        tf.io.write_file(str(victim), "mine")
+        return {"y": tf.reduce_sum(x, 1)}
+
+    answer = run(model(hostile), tmp_path)
+    (failure,) = answer.failures
+    assert failure.startswith("has the operation 'WriteFile' in the function ") and answer.predictions == {}
+    assert victim.read_text() == "as it was" and answer.figures["sandbox"]

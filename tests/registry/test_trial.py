@@ -23,7 +23,7 @@ from tapeline.runtime.errors import InputError
 
 LABELS = np.array([0, 0, 1, 1, 1, 1, 0, 1])
 CLASSES, TURNED = ("ant", "bat"), ("bat", "ant")
-FIGURES = {"latency_ms": {"p50": 1.0, "p99": 2.0}, "memory_mb": 300.0, "batch_sizes": [1, 8]}
+FIGURES = {"latency_ms": {"p50": 1.0, "p99": 2.0}, "memory_mb": 300.0, "batch_sizes": [1, 8], "sandbox": "Landlock"}
 
 
 class Registry:
@@ -142,7 +142,7 @@ def test_a_stage_asks_for_the_gate_the_check_both_or_nothing(registry):
     compared = [("bound", True), ("paired", False)]
     expected = {"off": [], "check": [loads, loads], "gate": compared, "both": [loads, loads, *compared]}
     assert {name: lines(verdict) for name, verdict in found.items()} == expected
-    assert found["check"].checks[0]["said"] == "loads, and answers batches of 1, 8 as recorded"
+    assert found["check"].checks[0]["said"] == "loads, and answers batches of 1, 8 as recorded; sandbox: Landlock"
     data = {"dataset": "points", "md5": registry.locks["v2"].data("points"), "split": "test", "examples": 8}
     for name, verdict in found.items():
         assert (verdict.name, verdict.version, verdict.stage, verdict.champion) == ("one", "v2", name, "v1")

@@ -100,7 +100,8 @@ class _Trial:
     def infra(self) -> list[dict[str, Any]]:
         """Return a check that the model loads and answers, unless it failed, and the checks of its figures."""
         sizes = ", ".join(str(size) for size in self.answer.figures.get("batch_sizes", ()))
-        said = f"loads, and answers batches of {sizes} as recorded"
+        sandbox = self.answer.figures.get("sandbox", "")
+        said = f"loads, and answers batches of {sizes} as recorded; sandbox: {sandbox}"
         checks = [] if self.answer.failures else [{"kind": "infra", "said": said, "holds": True}]
         return [*checks, *within(self._check, self.figures())]
 

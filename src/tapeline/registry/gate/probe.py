@@ -4,12 +4,14 @@ Reads one JSON object from stdin: `model` (the SavedModel's folder), `signatures
 `inputs` (name → `.npy` of the inputs; empty for the warm-up requests), `predictions` (the `.npz` to expect, or null),
 `tolerance`, `answers` (the `.npz` to write), `log` (base64 of the Protobuf definition of the warm-up messages) and
 `log_name` (the name of the outermost one). The last line of stdout is a JSON object: `failures` (sentences) and
-figures. No Tapeline code runs in here but `export/check.py`, which is such a program itself.
+figures. No Tapeline code runs in here but `export/check.py` and the files beside this one that are such programs
+themselves; `runtime/sandbox.py` holds the process.
 """
 
 import base64
 import importlib.util
 import json
+import os
 import resource
 import sys
 import time
@@ -33,12 +35,17 @@ APART = 100
 
 def main() -> dict[str, Any]:
     """Return the failures and the figures."""
+    opening = loaded(Path(__file__).with_name("opening.py"))
     check = loaded(Path(__file__).parents[2] / "export" / "check.py")
-    tf = check.tensorflow()
+    tf = opening.tensorflow()
     asked = json.load(sys.stdin)
     started = time.perf_counter()
-    model = tf.saved_model.load(asked["model"])
+    try:
+        model = opening.opened(tf, asked["model"])
+    except opening.Refused as refused:
+        return {"failures": [str(refused)], "sandbox": os.environ["TAPELINE_SANDBOX"]}
     figures: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
+    figures["sandbox"] = os.environ["TAPELINE_SANDBOX"]
     examples = warm_up_requests(tf, Path(asked["model"]) / WARM_UP, base64.b64decode(asked["log"]), asked["log_name"])
     failures: list[str] = []
     for key, described in sorted(asked["signatures"].items()):

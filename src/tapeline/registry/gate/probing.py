@@ -1,4 +1,4 @@
-"""Run `probe.py` on one version, in a fresh process with limited memory and time."""
+"""Run `probe.py` on one version, in a fresh process with limited memory and time, in a sandbox."""
 
 import base64
 import json
@@ -8,21 +8,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 from numpy.typing import NDArray
 
 from tapeline.config.registry import CheckSettings
 from tapeline.export import prediction_log
-from tapeline.runtime import processes
+from tapeline.parsing import arrays
+from tapeline.runtime import processes, sandbox
 
 PROBE = Path(__file__).with_name("probe.py")
 """Not imported: this process stays without TensorFlow."""
+PACKAGE = PROBE.parents[2]
 POLL = 0.05
 """Seconds between two checks of the process's memory."""
 
@@ -52,41 +53,54 @@ def run(
     Never raises because of the model: its errors are in the answer's failures.
     """
     with tempfile.TemporaryDirectory(prefix="tapeline-probe-") as made:
-        answers = Path(made) / "answers.npz"
+        answers = Path(made) / "scratch" / "answers.npz"
         asked = {
-            "model": str(model),
+            "model": str(model.resolve()),
             "signatures": dict(signatures),
-            "inputs": {name: str(path) for name, path in inputs.items()},
-            "predictions": str(recorded) if recorded else None,
+            "inputs": {name: str(path.resolve()) for name, path in inputs.items()},
+            "predictions": str(recorded.resolve()) if recorded else None,
             "tolerance": tolerance,
             "answers": str(answers),
             "log": base64.b64encode(prediction_log.definition()).decode(),
             "log_name": prediction_log.NAME,
         }
-        failure, output = _limited(json.dumps(asked), Path(made), settings)
+        given = [model, *inputs.values(), *([recorded] if recorded else [])]
+        failure, output = _limited(json.dumps(asked), Path(made), given, settings)
         if failure:
             return Answer((failure,), {}, {})
         figures = json.loads(output.strip().splitlines()[-1])
         failures = tuple(figures.pop("failures"))
         predictions = {}
         if answers.is_file():
-            with np.load(answers, allow_pickle=False) as file:
-                predictions = {name: file[name] for name in file.files}
+            try:
+                predictions = arrays.unpacked(answers)
+            except arrays.NotArrays as error:
+                return Answer((f"answers what is no array: {error}",), {}, {})
     return Answer(failures, figures, predictions)
 
 
-def _limited(asked: str, folder: Path, settings: CheckSettings) -> tuple[str, str]:
-    """Return what went wrong, if anything, and the process's stdout."""
-    command = [sys.executable, "-I", str(PROBE)]
+def _limited(asked: str, folder: Path, given: Sequence[Path], settings: CheckSettings) -> tuple[str, str]:
+    """Return what went wrong, if anything, and the process's stdout. given: what the process may read."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    memory = settings.memory_mb * 2**20
+    rules = sandbox.Rules(
+        read=tuple(str(path.resolve()) for path in (PACKAGE, *given)),
+        folder=str(scratch),
+        file_bytes=memory,
+        memory_bytes=memory,
+        seconds=settings.seconds,
+    )
+    command = [*sandbox.command(rules), sys.executable, "-I", str(PROBE)]
     leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
     (folder / "asked.json").write_text(asked, encoding="utf-8")
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}
+    environment = sandbox.environment(scratch, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
     deadline = time.monotonic() + settings.seconds
     with (
-        (folder / "asked.json").open("rb") as given,
+        (folder / "asked.json").open("rb") as asks,
         (folder / "out").open("wb") as out,
         (folder / "err").open("wb") as err,
-        subprocess.Popen([*leash, *command], stdin=given, stdout=out, stderr=err, env=environment) as child,
+        subprocess.Popen([*leash, *command], stdin=asks, stdout=out, stderr=err, env=environment) as child,
     ):
         failure = _watched(child, deadline, settings)
     if not failure and child.returncode:
