@@ -9,14 +9,15 @@ themselves; `runtime/sandbox.py` holds the process.
 """
 
 import base64
-import importlib.util
 import json
 import os
 import resource
+import runpy
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ APART = 100
 
 def main() -> dict[str, Any]:
     """Return the failures and the figures."""
-    opening = loaded(Path(__file__).with_name("opening.py"))
-    check = loaded(Path(__file__).parents[2] / "export" / "check.py")
+    opening = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("opening.py"))))
+    check = opening.loaded(Path(__file__).parents[2] / "export" / "check.py")
     tf = opening.tensorflow()
     asked = json.load(sys.stdin)
     started = time.perf_counter()
@@ -69,15 +70,6 @@ def main() -> dict[str, Any]:
     figures["batch_sizes"] = list(SIZES) if asked["signatures"] else []
     figures["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"failures": failures, **figures}
-
-
-def loaded(path: Path) -> Any:
-    """Return a program as a module, by its file: an isolated interpreter finds no other code of this checkout."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec and spec.loader, "a Python file"
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def warm_up_requests(tf: Any, path: Path, definition: bytes, name: str) -> dict[str, Arrays]:
