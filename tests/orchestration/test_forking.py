@@ -1,18 +1,23 @@
 """Programs that start as forks of a process with its imports done: as if they had been started."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
+import yaml
 from repositories import Repository
 
 from tapeline.orchestration.stages.child import Child
 from tapeline.orchestration.stages.forking import Nursery
 from tapeline.repository import reproduction
 from tapeline.repository.reproduction import Reproduction
+
+ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
 import os, signal, sys, time
@@ -171,3 +176,47 @@ def test_a_command_of_any_kind_runs_as_in_a_shell(repository):
 def test_the_exit_status_of_a_stage(repository, command, status):
     found, _, child = reproduced(repository, instead=f"{command} &&")
     assert (found.word, found.status, child.returncode) == ("failed", status, 1)
+
+
+REPRODUCE = """
+import os, sys
+from pathlib import Path
+from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.stages.child import Child
+from tapeline.repository import reproduction
+
+reader, writer = os.pipe()
+arguments = ["train@one", "{0}"]
+with Child.of_module(reproduction.__name__, arguments, cwd=Path(), env=environment(), pass_fds=[writer]) as child:
+    os.close(writer)
+    print(*[line for line in child.lines() if line], sep="\\n")
+print(reproduction.read(os.fdopen(reader, "rb").read()))
+"""
+
+
+@pytest.mark.timeout(90)
+def test_a_stage_starts_no_interpreter(repository, tmp_path):
+    """Every interpreter that starts leaves a line; the stage's answer is the same with and without its own."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\nopen(os.environ['STARTS'], 'a').write(' '.join(sys.orig_argv[1:]).strip() + '\\n')\n"
+    )
+    command = yaml.safe_load((ROOT / "dvc.yaml").read_text())["vars"][0]["tapeline"]
+    text = repository.folder / "dvc.yaml"
+    text.write_text(re.sub(r"cmd: \"mkdir -p runs.*", f"cmd: {command} train one", text.read_text()))
+    said, starts = {}, {}
+    for fork in ("0", "1"):
+        log = tmp_path / f"starts-{fork}"
+        path = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
+        env = {**os.environ, "STARTS": str(log), "TAPELINE_FORK": fork, "PYTHONPATH": path}
+        flow = subprocess.run(
+            [sys.executable, "-c", REPRODUCE],
+            cwd=repository.folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said[fork], starts[fork] = flow.stdout, log.read_text()
+    assert said["0"] == said["1"] and "status=2" in said["1"]
+    assert starts["0"].count("tapeline train one") == 1
+    assert "tapeline train one" not in starts["1"] and starts["1"].count("tapeline.runtime.nursery") == 1
