@@ -51,18 +51,7 @@ class Child:
         grace: float = GRACE,
         last_words: Callable[[str], None] | None = None,
     ) -> None:
-        # `-I -S`: a bare interpreter takes only 15 ms until it execs the command.
-        leash = [sys.executable, "-I", "-S", processes.__file__, str(int(at_our_death)), str(os.getpid())]
-        process = subprocess.Popen(
-            [*leash, *command],
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=pass_fds,
-            start_new_session=True,
-        )
+        process = _leashed(command, cwd=cwd, env=env, output=output, pass_fds=pass_fds, at_our_death=at_our_death)
         self._watch(process, process.stdout, grace, last_words)
 
     @classmethod
@@ -83,14 +72,14 @@ class Child:
         reader, writer = os.pipe()
         with os.fdopen(writer, "wb") as output, ExitStack() as stack:
             pipe = stack.enter_context(os.fdopen(reader, "rb"))
+            process: subprocess.Popen[bytes] | forking.Forked | None
             process = forking.started(module, arguments, cwd=cwd, env=env, output=writer, pass_fds=pass_fds)
             if process is None:
                 # `-P`: a folder of the project must not hide a module that the program imports.
                 command = [sys.executable, "-P", "-m", module, *(one.format(*pass_fds) for one in arguments)]
-                child = cls(command, cwd=cwd, env=env, output=output, pass_fds=pass_fds, last_words=last_words)
-            else:
-                child = cls.__new__(cls)
-            child._watch(process or child._process, pipe, GRACE, last_words)
+                process = _leashed(command, cwd=cwd, env=env, output=output, pass_fds=pass_fds)
+            child = cls.__new__(cls)
+            child._watch(process, pipe, GRACE, last_words)
             stack.pop_all()
         return child
 
@@ -198,6 +187,30 @@ class Child:
         for line in self._complete(content):
             if self._last_words and line.strip():
                 self._last_words(line)
+
+
+def _leashed(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    output: int | IO[bytes],
+    pass_fds: Sequence[int],
+    at_our_death: signal.Signals = signal.SIGTERM,
+) -> "subprocess.Popen[bytes]":
+    """Start a command in a session of its own; it gets `at_our_death` when the thread that calls this ends."""
+    # `-I -S`: a bare interpreter takes only 15 ms until it execs the command.
+    leash = [sys.executable, "-I", "-S", processes.__file__, str(int(at_our_death)), str(os.getpid())]
+    return subprocess.Popen(
+        [*leash, *command],
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )
 
 
 def end_all(children: Sequence[Child], signum: signal.Signals = signal.SIGINT) -> None:

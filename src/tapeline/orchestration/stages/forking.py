@@ -36,8 +36,6 @@ POLL = 0.02
 class Forked:
     """A child process that this process did not start itself, with what `subprocess.Popen` has of one."""
 
-    stdout = None
-
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
