@@ -12,8 +12,9 @@ import pytest
 import yaml
 from repositories import Repository
 
+from tapeline.orchestration.stages import forking
 from tapeline.orchestration.stages.child import Child
-from tapeline.orchestration.stages.forking import Nursery
+from tapeline.orchestration.stages.forking import Forked, Nursery
 from tapeline.repository import reproduction
 from tapeline.repository.reproduction import Reproduction
 
@@ -35,11 +36,20 @@ else:
 
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory):
+    """A process that is forked, and the environment that it serves, in which `program` is a module."""
     folder = tmp_path_factory.mktemp("code")
     (folder / "program.py").write_text(PROGRAM)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
     made = Nursery()
     yield made, env
+    made.close()
+
+
+@pytest.fixture
+def another(nursery):
+    """One that a test may kill."""
+    made = Nursery()
+    yield made, nursery[1]
     made.close()
 
 
@@ -77,12 +87,13 @@ def test_a_signal_is_its_status_and_its_name_is_shown(nursery, tmp_path):
         assert process.wait() == -signal.SIGUSR1
 
 
-def test_the_death_of_what_is_forked_costs_nothing(nursery, tmp_path):
-    process, output = run(nursery, tmp_path, "wait")
+@pytest.mark.slow
+def test_the_death_of_what_is_forked_costs_nothing(another, tmp_path):
+    process, output = run(another, tmp_path, "wait")
     with output:
         output.readline()
-        os.kill(nursery[0].pid, signal.SIGKILL)
-        again, nothing = run(nursery, tmp_path, "7")
+        os.kill(another[0].pid, signal.SIGKILL)
+        again, nothing = run(another, tmp_path, "7")
         nothing.close()
         assert again is None  # the caller starts it otherwise
         assert process.poll() is None
@@ -90,18 +101,15 @@ def test_the_death_of_what_is_forked_costs_nothing(nursery, tmp_path):
         assert process.wait() == -signal.SIGTERM
 
 
-def test_another_environment_is_not_served(tmp_path):
-    made = Nursery()
-    reader, writer = os.pipe()
-    try:
-        first = made.started("this", [], cwd=tmp_path, env=dict(os.environ), output=writer, pass_fds=[])
-        assert first is not None and first.wait() == 0
-        other = {**os.environ, "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}
-        assert made.started("this", [], cwd=tmp_path, env=other, output=writer, pass_fds=[]) is None
-    finally:
-        made.close()
-        os.close(reader)
-        os.close(writer)
+def test_another_environment_is_not_served(nursery, tmp_path):
+    process, output = run(nursery, tmp_path, "7")
+    with output:
+        assert output.read()
+    assert process.wait() == 7
+    other = {**nursery[1], "XLA_FLAGS": "--xla_cpu_max_isa=AVX2"}
+    again, nothing = run((nursery[0], other), tmp_path, "7")
+    nothing.close()
+    assert again is None
 
 
 FLOW = """
@@ -115,6 +123,7 @@ with Child.of_module("program", ["wait"], cwd=Path(), env=os.environ) as child:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_nothing_outlives_a_killed_flow(nursery, tmp_path):
     flow = subprocess.Popen(
@@ -131,31 +140,18 @@ def test_nothing_outlives_a_killed_flow(nursery, tmp_path):
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("fork", ["0", "1"])
-def test_a_child_is_the_same_either_way(nursery, tmp_path, monkeypatch, fork):
-    monkeypatch.setenv("TAPELINE_FORK", fork)
+@pytest.mark.parametrize("kind", [Forked, subprocess.Popen])
+def test_a_child_is_the_same_either_way(nursery, tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(forking, "started", nursery[0].started)
+    monkeypatch.setenv("TAPELINE_FORK", "1" if kind is Forked else "0")
     reader, writer = os.pipe()
     with Child.of_module("program", ["pass", "{0}"], cwd=tmp_path, env=nursery[1], pass_fds=[writer]) as child:
         os.close(writer)
         lines = [line.split() for line in child.lines() if line]
     with os.fdopen(reader) as answer:
         assert answer.read() == "answer"
-    assert child.returncode == 0
+    assert child.returncode == 0 and isinstance(child._process, kind)
     assert lines[0][2] == str(tmp_path) and int(lines[1][0]) == child.session
-
-
-def reproduced(repository, *, before="mkdir -p runs &&", instead="mkdir -p runs &&"):
-    """Reproduce a stage, part of whose command is replaced, in a fork; return what it answers."""
-    text = repository.folder / "dvc.yaml"
-    text.write_text(text.read_text().replace(before, instead, 1))
-    reader, writer = os.pipe()
-    with Child.of_module(
-        reproduction.__name__, ["train@one", "{0}"], cwd=repository.folder, env=os.environ, pass_fds=[writer]
-    ) as child:
-        os.close(writer)
-        lines = [line for line in child.lines() if line]
-    with os.fdopen(reader, "rb") as answer:
-        return reproduction.read(answer.read()), lines, child
 
 
 @pytest.fixture
@@ -165,16 +161,37 @@ def repository(tmp_path):
     return made
 
 
-def test_a_command_of_any_kind_runs_as_in_a_shell(repository):
-    found, lines, _ = reproduced(repository, instead="mkdir -p runs && echo $DVC_STAGE && pwd &&")
+@pytest.fixture
+def reproduced(nursery, repository, monkeypatch):
+    """Reproduce a stage, part of whose command is replaced, in a fork; return what it answers, its lines, the child."""
+    monkeypatch.setattr(forking, "started", nursery[0].started)
+
+    def reproduce(instead):
+        text = repository.folder / "dvc.yaml"
+        text.write_text(text.read_text().replace("mkdir -p runs &&", instead, 1))
+        reader, writer = os.pipe()
+        with Child.of_module(
+            reproduction.__name__, ["train@one", "{0}"], cwd=repository.folder, env=nursery[1], pass_fds=[writer]
+        ) as child:
+            os.close(writer)
+            lines = [line for line in child.lines() if line]
+        assert isinstance(child._process, Forked)
+        with os.fdopen(reader, "rb") as answer:
+            return reproduction.read(answer.read()), lines, child
+
+    return reproduce
+
+
+def test_a_command_of_any_kind_runs_as_in_a_shell(reproduced, repository):
+    found, lines, _ = reproduced("mkdir -p runs && echo $DVC_STAGE && pwd &&")
     assert (found, lines) == (Reproduction(word="ran"), ["train@one", str(repository.folder)])
-    found, _, child = reproduced(repository)
+    found, _, child = reproduced("mkdir -p runs &&")
     assert (found, child.returncode) == (Reproduction(word="unchanged"), 0)
 
 
 @pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -9 $$", -9), ("sh -c 'kill -9 $$'; exit", 137)])
-def test_the_exit_status_of_a_stage(repository, command, status):
-    found, _, child = reproduced(repository, instead=f"{command} &&")
+def test_the_exit_status_of_a_stage(reproduced, command, status):
+    found, _, child = reproduced(f"{command} &&")
     assert (found.word, found.status, child.returncode) == ("failed", status, 1)
 
 
@@ -194,6 +211,7 @@ print(reproduction.read(os.fdopen(reader, "rb").read()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(90)
 def test_a_stage_starts_no_interpreter(repository, tmp_path):
     """Every interpreter that starts leaves a line; the stage's answer is the same with and without its own."""
