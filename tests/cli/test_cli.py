@@ -167,6 +167,7 @@ def test_no_project_folder(tmp_path):
     assert answer.stderr.startswith("tapeline: no params.yaml in ")
 
 
+@pytest.mark.slow
 def test_the_four_stages_and_what_they_leave(project):
     for stage, name in (("ingest", "points"), ("train", "fit"), ("validate", "fit"), ("export", "fit")):
         answer = project.call(stage, name)
@@ -223,6 +224,7 @@ def test_no_line_is_tensorflow_s_own(project, mode):
         assert not (found := LOGGED.search(answer.stdout + answer.stderr)), found[0]
 
 
+@pytest.mark.slow
 def test_a_read_only_and_a_full_disk(project):
     """A tmpfs of its own, in a mount namespace of its own: read-only, then too small."""
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:

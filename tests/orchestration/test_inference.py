@@ -50,6 +50,7 @@ def test_the_command(registry):
     np.testing.assert_allclose([float(row["y"]) for row in table], X.sum(1), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_not_finite_is_noted(registry):
     np.save(registry.folder.parent / "nan.npy", np.float32([[1, 2], [np.nan, 1], [3, np.inf]]))
     said = registry("predict", "one#prod", "../nan.npy", "--out", "../z.jsonl").stderr

@@ -239,6 +239,7 @@ def test_a_stopped_run_leaves_no_worktree(repository, start, server, until):
     assert (folder / ".tapeline/checkpoints/tiny/step").exists()
 
 
+@pytest.mark.slow
 def test_a_run_is_pushed_where_remotes_are(repository, isolated, tmp_path):
     folder = repository(dirty=False)
     git(tmp_path, "init", "-q", "--bare", "origin.git")
@@ -322,6 +323,7 @@ def test_what_a_ref_lacks_is_not_taken_from_the_checkout(repository, isolated):
     assert "has no params.yaml: name a ref that has" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_machine_s_description_is_committed_when_the_stage_left_one(repository, isolated):
     folder = repository(dirty=False)
     text = (folder / "stage.py").read_text()

@@ -45,6 +45,7 @@ def ran(folder):
     return log.read_text().split() if log.exists() else []
 
 
+@pytest.mark.slow
 def test_the_flow_runs_the_others_and_refuses_its_own(folder, run, server):
     done = run(folder, "--pipeline", "tiny", PREFECT_API_URL=server)
     assert done.returncode == 0, done.stderr

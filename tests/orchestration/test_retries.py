@@ -21,6 +21,7 @@ def flow(run, server, ask):
     return finish
 
 
+@pytest.mark.slow
 def test_a_killed_stage_is_tried_again_and_goes_on(project, flow):
     done, tasks, page = flow(project("dies"))
     assert done.returncode == 0, done.stderr
@@ -44,6 +45,7 @@ def test_it_is_tried_so_often_and_no_more(project, flow):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_mistake_is_not_tried_again(project, flow):
     done, tasks, _ = flow(project("refuses"))
     assert done.returncode == 2

@@ -145,6 +145,7 @@ def test_the_process_ends_with_the_stage_s_status_and_one_clear_line(refused):
     assert "NoneType" not in refused.done.stderr
 
 
+@pytest.mark.slow
 def test_outputs_in_dvc_s_cache_are_restored_and_the_rest_is_unchanged(second, folder, run, server, ask):
     (folder / "behaviour").write_text("well")
     assert run(folder, "--pipeline", "tiny", PREFECT_API_URL=server).returncode == 0
@@ -154,6 +155,7 @@ def test_outputs_in_dvc_s_cache_are_restored_and_the_rest_is_unchanged(second, f
     assert sys.executable not in again.done.stdout
 
 
+@pytest.mark.slow
 def test_what_a_killed_dvc_left_is_mended_and_said(second, folder, run, server, ask):
     lock = (folder / "dvc.lock").read_bytes()
     (folder / ".dvc" / "tmp" / "rwlock").write_text('{"write": {"da')

@@ -64,6 +64,7 @@ def test_a_first_run_and_one_with_nothing_to_do(project, call):
     assert page.read_text() == "the last run's"
 
 
+@pytest.mark.slow
 def test_a_stage_that_fails_ends_the_run_with_its_own_last_line(project, call):
     done = call(project("refuses"), "run", "--pipeline", "tiny")
     assert done.returncode == 2

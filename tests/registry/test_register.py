@@ -98,6 +98,7 @@ def depends_on(registry, dep, value):
     registry.build(value)
 
 
+@pytest.mark.slow
 def test_what_the_model_depends_on_is_committed_in_one_form_or_another(fresh):
     """By Git, by a `.dvc` file, or as the output that another folder's lock records; else it could not be had again."""
     extra = fresh.folder / "extra"

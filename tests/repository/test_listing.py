@@ -62,6 +62,7 @@ print(*(f"{name}={opened[name]}" for name in ("params.yaml", "dvc.yaml", "dvc.lo
 """
 
 
+@pytest.mark.slow
 def test_how_often_files_are_read_does_not_grow_with_the_pipelines(tmp_path):
     answers = []
     for more in (1, 6):

@@ -87,6 +87,7 @@ def test_an_old_record_that_does_not_repeat_says_what_it_does_not_say(tmp_path):
     assert lines[-1].startswith("the record does not record its ")
 
 
+@pytest.mark.slow
 def test_raw_data_comes_from_the_checkouts_cache(tmp_path):
     repository = Repository(tmp_path)
     raw = tmp_path / "data" / "raw" / "own.csv"

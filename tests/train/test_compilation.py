@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import datasets
+import pytest
 import recipes
 
 SUPPORT = [str(Path(__file__).resolve().parents[1] / "support"), str(Path(__file__).resolve().parents[2] / "src")]
@@ -32,6 +33,7 @@ def compiled(folder, lengths):
     return len({path.name.split(".")[0] for path in dump.glob("module_*")})
 
 
+@pytest.mark.slow
 def test_many_lengths_compile_as_often_as_one(tmp_path):
     datasets.points(tmp_path / "points", examples=64)
     recipes.write(tmp_path)

@@ -17,7 +17,7 @@ MODES = [
     ("eager", "float32"),
 ]
 IN_EVERY_MODE = ("digits", "linear-regression")
-IN_GRAPH_MODE = ("mnist-gan", "addition-seq2seq", "digits-sam")
+IN_GRAPH_MODE = ("mnist-gan",)
 """The recipes that are tried in each run of the tests: in every mode, or in `graph` alone. The rest is slow."""
 
 

@@ -80,6 +80,7 @@ def test_skips_survive_a_resume(run):
     assert cut().outs() == whole
 
 
+@pytest.mark.slow
 def test_max_time_ends_with_a_checkpoint_and_the_next_call_goes_on(run):
     whole = run("whole")().outs()
     limited = run("limited", max_time=1e-9)

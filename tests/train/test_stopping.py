@@ -97,6 +97,7 @@ def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
     assert outcome(project.folder) == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_signal_while_xla_compiles(project):
     """Python's handlers do not run then; the watcher saves the state of step 0 and leaves."""
     process = project(*SLOW_TO_COMPILE, compile="xla")

@@ -96,6 +96,7 @@ assert cut().outs() == whole
 """
 
 
+@pytest.mark.slow
 def test_replicas_are_the_large_batch_and_resume(tmp_path, tf):
     """In a process of its own: each replica has a core, which TensorFlow has to know when it begins."""
     data = datasets.blobs(tmp_path / "blobs").folder

@@ -130,6 +130,7 @@ def test_the_loss_is_that_of_training(project, tf):
         assert measured.steps >= 10
 
 
+@pytest.mark.slow
 def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch):
     """Eager sleeps; XLA cannot compile the step; AdamW has no fused kernel."""
     from tapeline.tuning import measuring
@@ -170,6 +171,7 @@ def test_a_mode_whose_process_dies_is_said(project, tf, monkeypatch):
     assert chosen(lines)["replicas"] == 1
 
 
+@pytest.mark.slow
 def test_why_replicas_were_not_measured_is_said(project, tf, monkeypatch):
     modes = 'target = ("x",), "y"\n    modes = {"graph": ("float32",)}\n'
     own = (
