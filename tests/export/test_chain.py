@@ -191,6 +191,7 @@ def test_the_saved_model_keeps_examples_for_warming_up(chain, tf):
     assert len(list(untuned(tf.data.TFRecordDataset(str(chain.model / file))))) == 7
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_text_too(chain):
     recipe = chain.run.recipe
     named = """

@@ -18,6 +18,8 @@ from tapeline.orchestration.stages.forking import Forked, Nursery
 from tapeline.repository import reproduction
 from tapeline.repository.reproduction import Reproduction
 
+pytestmark = pytest.mark.slow  # each process that is forked imports TensorFlow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """
@@ -87,7 +89,6 @@ def test_a_signal_is_its_status_and_its_name_is_shown(nursery, tmp_path):
         assert process.wait() == -signal.SIGUSR1
 
 
-@pytest.mark.slow
 def test_the_death_of_what_is_forked_costs_nothing(another, tmp_path):
     process, output = run(another, tmp_path, "wait")
     with output:
@@ -123,7 +124,6 @@ with Child.of_module("program", ["wait"], cwd=Path(), env=os.environ) as child:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_nothing_outlives_a_killed_flow(nursery, tmp_path):
     flow = subprocess.Popen(
@@ -211,7 +211,6 @@ print(reproduction.read(os.fdopen(reader, "rb").read()))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(90)
 def test_a_stage_starts_no_interpreter(repository, tmp_path):
     """Every interpreter that starts leaves a line; the stage's answer is the same with and without its own."""

@@ -66,6 +66,7 @@ def test_what_dvc_left_cut_when_it_was_ended_is_mended_before_the_flow_ends(wait
     assert not any(held(folder).values())
 
 
+@pytest.mark.slow
 def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
     folder, flow = waiting
     flow.kill()

@@ -89,6 +89,7 @@ def lock(folder, branch):
     return YAML(typ="safe").load(git(folder, "show", f"{branch}:dvc.lock"))["stages"]
 
 
+@pytest.mark.slow
 def test_a_run_ends_as_one_commit_and_touches_nothing_else(repository, isolated):
     folder = repository()
     before = fingerprint(folder)

@@ -40,6 +40,7 @@ def call(root):
     return run
 
 
+@pytest.mark.slow
 def test_a_first_run_and_one_with_nothing_to_do(project, call):
     folder = project()
     first = call(folder, "run", "--pipeline", "tiny")

@@ -166,7 +166,7 @@ ARTICLES = {
 }
 NOT_CHAOTIC = ("linear-regression", "mnist-mlp-module", "mnist-mlp")
 MODES = [(name, mode) for name in ARTICLES for mode in ("graph", "xla") if (name, mode) != ("cifar10-cnn", "xla")]
-LARGE = ("cifar10-cnn", "mnist-gan")
+LARGE = ("cifar10-cnn", "mnist-gan", "digits-gan")
 CASES = [pytest.param(*pair, marks=pytest.mark.slow if pair[1] == "xla" or pair[0] in LARGE else ()) for pair in MODES]
 
 

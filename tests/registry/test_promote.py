@@ -317,6 +317,7 @@ def test_one_goes_back_from_a_version_whose_bytes_are_lost(registry):
     assert [path.name for path in (registry.folder / "serving" / "one").iterdir()] == ["1"]
 
 
+@pytest.mark.slow
 def test_two_promotions_at_once(registry):
     """Both were judged against the version that was live before; one wins, and the other says why not."""
     registry.versions(4)

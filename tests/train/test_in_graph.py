@@ -20,7 +20,15 @@ def run(tmp_path, tf):
     return make
 
 
-@pytest.mark.parametrize("settings", [{}, {"ema": 0.9}, {"validate_every": 2}, {"compile": "eager", "epochs": 3}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"ema": 0.9},
+        pytest.param({"validate_every": 2}, marks=pytest.mark.slow),
+        {"compile": "eager", "epochs": 3},
+    ],
+)
 def test_the_bytes_of_the_ordinary_loop(run, settings):
     whole = run("whole", **settings)()
     records = []

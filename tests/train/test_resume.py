@@ -128,7 +128,16 @@ def test_a_hook_sees_frozen_records_in_order(run):
         records[0].step = 5
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "missing", "manifest"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "flip",
+        pytest.param("cut", marks=pytest.mark.slow),
+        "empty",
+        pytest.param("missing", marks=pytest.mark.slow),
+        "manifest",
+    ],
+)
 def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(run, damage):
     whole = run("whole")().outs()
     cut = run("cut", checkpoint={"every_steps": 4})

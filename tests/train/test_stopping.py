@@ -80,7 +80,9 @@ def checkpoints(folder):
     return sorted((folder / ".tapeline" / "checkpoints").rglob("step-*"))
 
 
-@pytest.mark.parametrize(("signum", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("signum", "status"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
     process = project(compile=mode)
