@@ -12,7 +12,7 @@ LOCKED := --quiet --no-deps --require-hashes
 BENCH := benchmarks/.venv
 MUTATION := tests/mutants/.packages
 
-.PHONY: run test test-caps test-all mutants gallery serve deploy verify bench check format lock lock-bench
+.PHONY: run test test-all mutants gallery serve deploy verify bench check format lock lock-bench
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
@@ -20,13 +20,6 @@ run: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest -n 3 -m "not slow"
-
-# What computes, with the instructions of a CPU that has AVX2 and no AVX-512. TensorFlow asks the real CPU whether it
-# takes oneDNN's bfloat16, and oneDNN then refuses by the cap; a CPU with AVX2 alone computes these without oneDNN.
-AVX2 := ONEDNN_MAX_CPU_ISA=AVX2 XLA_FLAGS=--xla_cpu_max_isa=AVX2
-test-caps: $(READY)
-	$(AVX2) $(BIN)/pytest -n 2 -m "not slow" -k "not bfloat16" tests/export tests/validate tests/recipe tests/recipes tests/train
-	$(AVX2) TF_ENABLE_ONEDNN_OPTS=0 $(BIN)/pytest -m "not slow" -k bfloat16 tests/recipe tests/train
 
 # The slow tests too, and those too long for CI: kills at random moments, fresh clones, larger-than-RAM data.
 test-all: $(READY)

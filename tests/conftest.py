@@ -9,9 +9,12 @@ import pytest
 from absl import logging as absl_logging
 from xdist.scheduler import LoadScopeScheduling
 
+from tapeline.runtime import caps
+
 ROOT = Path(__file__).resolve().parents[1]
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+caps.apply()  # before NumPy is imported
 
 # A process started in a shell's background ignores SIGINT, and so would all processes that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,7 @@ from projects import write_params
 
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.runtime import environment
-from tapeline.runtime.environment import machine
+from tapeline.runtime.environment import deciding, machine, recordable
 
 XEON = """processor\t: 0
 vendor_id\t: GenuineIntel
@@ -126,3 +126,17 @@ def test_a_record_that_says_nothing_is_none(tmp_path, recorded):
     committed(tmp_path, recorded)
     assert recorded_machine(tmp_path, "long") is None
     assert recorded_machine(tmp_path, "none") is None
+
+
+def test_a_record_with_portable_bits_differs_from_no_machine_that_has_them(machine_of):
+    record = {**machine_of(XEON), "bits": "portable", "threads": 64, "libc": "glibc 2.41"}
+    assert recordable("portable")["bits"] == "portable" and deciding("portable") == {"bits": "portable"}
+    assert not compare(record, machine_of(XEON.replace("143", "85"))).differing
+    assert compare({**record, "bits": "native"}, machine()).differing
+
+
+def test_a_machine_without_avx2_has_no_portable_bits(machine_of):
+    record = {**machine_of(XEON), "bits": "portable"}
+    here = machine_of(XEON.replace("avx2 ", ""))
+    assert "bits" not in recordable("portable") and deciding("portable") == here
+    assert compare(record, here).differing == ("instruction sets: avx2 only there",)

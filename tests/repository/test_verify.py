@@ -1,6 +1,7 @@
 """`tapeline verify` finds what does not repeat, names the file and the bytes, and touches nothing."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -31,9 +32,11 @@ def test_what_repeats(tmp_path):
     before = repository.git("status", "--porcelain")
     same, lines = verified(repository)
     assert same
-    table = {line.split()[0]: line.split()[-1] for line in lines[2:]}
+    table = {line.split()[0]: line.split()[-1] for line in lines[2:-1]}
     assert table == {"data/near": "yes", "runs/one.weights": "yes", "runs/one.json": "yes", "models/one": "yes"}
     assert repository.git("status", "--porcelain") == before
+    assert re.fullmatch("SHA-256 of all outputs: [0-9a-f]{64}", lines[-1])
+    assert verified(repository)[1][-1] == lines[-1]
 
 
 def test_a_file_that_differs_is_named_with_its_bytes(tmp_path):

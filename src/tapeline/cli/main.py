@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tapeline.cli import flows
 from tapeline.cli.terminal import fail
+from tapeline.runtime import caps
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import InputError, Interrupted, TapelineError
 from tapeline.runtime.interpreter import use_tree_code
@@ -20,6 +21,7 @@ from tapeline.runtime.interpreter import use_tree_code
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    caps.apply()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         here = Path.cwd()

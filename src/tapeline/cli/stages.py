@@ -18,9 +18,9 @@ from tapeline.registry.initial_weights import initial_classes, initial_weights
 from tapeline.repository import catalogue, ignored
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
-from tapeline.runtime import files, processes
+from tapeline.runtime import files, interpreter, processes
 from tapeline.runtime.disk_errors import disk_error
-from tapeline.runtime.environment import library_versions, machine
+from tapeline.runtime.environment import library_versions, machine, recordable
 from tapeline.runtime.errors import Interrupted, TapelineError
 from tapeline.runtime.interruption import interruptible
 from tapeline.runtime.progress import Progress, Report, write_outcome
@@ -126,6 +126,8 @@ def _ingest(call: Call, report: Report) -> None:
 
 def _train(call: Call, report: Report) -> None:
     pipeline = call.pipeline()
+    if pipeline.train.bits == "native" and interpreter.is_fork():
+        interpreter.begin_anew()
     from tapeline.dataset.columns import Dataset
     from tapeline.train.job import Job
     from tapeline.train.observers.standard import standard
@@ -161,7 +163,7 @@ def _train(call: Call, report: Report) -> None:
             leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
         )
     )
-    described = {"machine": machine(), "libraries": library_versions()}
+    described = {"machine": recordable(pipeline.train.promised_bits), "libraries": library_versions()}
     files.write_json(call.project.folder / "runs" / call.name / "environment.json", described)
 
 

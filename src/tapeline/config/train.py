@@ -11,6 +11,7 @@ from tapeline.runtime.errors import InputError
 
 Compile = Literal["eager", "graph", "xla"]
 Precision = Literal["float32", "mixed_bfloat16"]
+Bits = Literal["portable", "native"]
 
 
 class Section(BaseModel):
@@ -59,6 +60,9 @@ class TrainSettings(Section):
     """A new permutation of all examples each epoch; `false` keeps the order on disk."""
     compile: Compile = "graph"
     precision: Precision = "float32"
+    bits: Bits = "portable"
+    """`portable`: the same result on each x86-64 CPU with AVX2, with any number of cores; in graph mode and under XLA.
+    `native`: all that this CPU has, and a result that its type alone repeats."""
     data: Literal["auto", "ram", "stream"] = "auto"
     """Whether columns are held in RAM or streamed from disk; the result is the same to the bit."""
     validate_every: PositiveInt = 1
@@ -117,6 +121,11 @@ class TrainSettings(Section):
         if self.best and self.best.patience and self.validate_every > self.epochs:
             raise ValueError("best.patience counts validations, and validate_every is longer than the run")
         return self
+
+    @property
+    def promised_bits(self) -> Bits:
+        """`portable` only where operations are in a graph, in which the approximate ones are replaced."""
+        return "native" if self.compile == "eager" else self.bits
 
     def deciding(self) -> dict[str, object]:
         """Return what determines the result bit for bit: everything but when to save, log, or stop at a limit."""

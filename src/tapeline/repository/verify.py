@@ -4,6 +4,7 @@ Floating-point results depend on the CPU: if the record was made on another mach
 with each other instead.
 """
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +21,7 @@ from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.rebuilding import Cached, Out, dvc, first_difference, locked
 from tapeline.runtime.environment import machine
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.files import canonical_json, sha256_of_tree
 
 Say = Callable[[str], None]
 
@@ -46,7 +48,10 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
         other, unsaid = _other_machines(project.folder, stages)
         if not other:
             files = Cached(project.folder)
-            same = _compared(recorded, locked(first, None, stages), files, first, ("recorded", "rebuilt"), say)
+            rebuilt = locked(first, None, stages)
+            same = _compared(recorded, rebuilt, files, first, ("recorded", "rebuilt"), say)
+            if same:
+                say(f"SHA-256 of all outputs: {_sha256(first, rebuilt)}")
             if unsaid and not same:
                 say(
                     f"{unsaid}: another machine type makes other last bits; a record of this one is `dvc repro --force`"
@@ -132,6 +137,12 @@ def _compared(
     if different:
         say(first_difference(different[0], wanted_file, folder))
     return not different
+
+
+def _sha256(folder: Path, outs: Iterable[str]) -> str:
+    """Return one hash over the paths and the contents of outputs."""
+    each = {path: sha256_of_tree(folder / path) for path in outs}
+    return hashlib.sha256(canonical_json(each).encode()).hexdigest()
 
 
 def _other_machines(folder: Path, stages: set[str]) -> tuple[str, str]:

@@ -37,6 +37,24 @@ def machine() -> dict[str, Any]:
     return {name: value for name, value in told.items() if value not in ("", None)}
 
 
+def has_portable_bits() -> bool:
+    """Return whether this machine computes what `bits: portable` promises: x86-64 with AVX2 and FMA."""
+    instructions = set(_cpu(_first_processor())["instructions"].split())
+    return platform.machine() == "x86_64" and {"avx2", "fma"} <= instructions
+
+
+def deciding(bits: str) -> dict[str, Any]:
+    """Return the properties of this machine that decide a result: none of its own where the bits are portable."""
+    return {"bits": PORTABLE} if bits == PORTABLE and has_portable_bits() else machine()
+
+
+def recordable(bits: str) -> dict[str, Any]:
+    """Return the machine for a result's record, with `bits: portable` where no other need compare itself with it."""
+    return {**machine(), "bits": PORTABLE} if bits == PORTABLE and has_portable_bits() else machine()
+
+
+PORTABLE = "portable"
+"""As `train.bits`."""
 CPUINFO = Path("/proc/cpuinfo")
 
 INSTRUCTIONS = re.compile(r"avx\w*|fma4?|f16c|amx\w*|asimd\w*|fphp|sve\w*|sme(?!p)\w*|bf16|i8mm")

@@ -47,6 +47,16 @@ def tree_code(folder: Path) -> Path | None:
     return None
 
 
+def is_fork() -> bool:
+    """Return whether this process is a fork of one that has imported TensorFlow (`runtime.nursery`)."""
+    return "tapeline.runtime.nursery" in sys.orig_argv
+
+
+def begin_anew() -> None:
+    """Start this command again in an interpreter of its own, which is not a fork."""
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "tapeline", *sys.argv[1:]])
+
+
 def with_this_code() -> dict[str, str]:
     """Return the environment variables that make a Python process import this `tapeline`, whatever is installed."""
     if Path(sysconfig.get_path("purelib")) == SOURCE:

@@ -52,7 +52,7 @@ def main(number: int, modules: Sequence[str]) -> Request | None:
     with imports.lasting(), suppress(ImportError):  # what lacks a package will say so itself
         for module in modules:
             import_module(module)
-    with startup.quietly(), imports.lasting(), startup._rare_modules_later(), suppress(ImportError):
+    with startup.quietly(), imports.lasting(), startup.rare_modules_later(), suppress(ImportError):
         import keras  # noqa: F401
         import tensorflow  # noqa: F401
     while True:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tapeline.runtime import imports
+from tapeline.runtime import caps, imports
 from tapeline.runtime.errors import InputError
 
 _RARE = frozenset(
@@ -155,7 +155,8 @@ class _RareModules:
 
 
 @contextmanager
-def _rare_modules_later() -> Iterator[None]:
+def rare_modules_later() -> Iterator[None]:
+    """Delay the rarely used modules that Keras imports in the block."""
     sys.meta_path.insert(0, _RareModules)
     try:
         yield
@@ -163,26 +164,51 @@ def _rare_modules_later() -> Iterator[None]:
         sys.meta_path.remove(_RareModules)
 
 
-def tensorflow(replicas: int = 1) -> None:
+THREADS = 4
+"""Threads of an operation, on any number of cores: they decide how Eigen cuts a sum, and with it the last bits."""
+_INEXACT = {"arithmetic_optimization": False, "constant_folding": False}
+"""Grappler's optimizers that make a product with an approximate reciprocal of a division."""
+
+
+def tensorflow(replicas: int = 1, *, portable: bool = True) -> None:
     """Import TensorFlow and list its devices, which is when it prints its startup messages.
 
-    replicas: as `train.replicas`; two or more get one core each. Raises `InputError` if TensorFlow has already started
-    with other thread counts, which it cannot change.
+    replicas: as `train.replicas`; two or more get one core each. portable: compute the same bits on any CPU that has
+    AVX2, with any number of cores. Raises `InputError` if TensorFlow has already started with other settings, which it
+    cannot change.
     """
-    with quietly(), imports.lasting(), _rare_modules_later():
+    if not portable and "tapeline.runtime.exact" in sys.modules:
+        raise InputError("train.bits is native: TensorFlow has begun with portable bits, so train in another process")
+    if portable:
+        caps.apply()
+    else:
+        caps.lift()
+    with quietly(), imports.lasting(), rare_modules_later():
         import tensorflow as tf
 
         if replicas > 1:
-            _one_core_an_operation(tf.config.threading, replicas)
+            _set_threads(tf.config.threading, "intra_op", 1, f"train.replicas is {replicas}")
+            _set_threads(tf.config.threading, "inter_op", replicas, f"train.replicas is {replicas}")
+        elif portable:
+            _set_threads(tf.config.threading, "intra_op", THREADS, "bits are portable")
+        if portable:
+            _compute_portably(tf)
         tf.config.list_physical_devices()
         tf.constant(0)
 
 
-def _one_core_an_operation(threading: Any, replicas: int) -> None:
+def _compute_portably(tf: Any) -> None:
+    from tapeline.runtime import eigen_caches, exact
+
+    tf.config.optimizer.set_experimental_options(_INEXACT)
+    exact.replace()
+    eigen_caches.fix(Path(tf.sysconfig.get_lib()) / "libtensorflow_cc.so.2")
+
+
+def _set_threads(threading: Any, which: str, count: int, why: str) -> None:
+    if getattr(threading, f"get_{which}_parallelism_threads")() == count:
+        return
     try:
-        threading.set_intra_op_parallelism_threads(1)
-        threading.set_inter_op_parallelism_threads(replicas)
+        getattr(threading, f"set_{which}_parallelism_threads")(count)
     except RuntimeError:
-        raise InputError(
-            f"train.replicas is {replicas}: TensorFlow has begun with other threads, so train in a process of its own"
-        ) from None
+        raise InputError(f"{why}: TensorFlow has begun with other threads, so use another process") from None

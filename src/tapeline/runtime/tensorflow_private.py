@@ -3,11 +3,14 @@
 `tests/runtime/test_tensorflow_private.py` fails by name when one goes; `pyproject.toml` bounds the version.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.framework import func_graph, op_def_registry
 from tensorflow.python.ops import image_ops_impl, random_crop_ops
 
 _DRAWING = (image_ops_impl, random_crop_ops)
@@ -64,3 +67,95 @@ class _With:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
+
+
+class Replaced(Protocol):
+    """What stands in for an operation: a function of its inputs and attributes, unless its type is one of `but`."""
+
+    @property
+    def outputs(self) -> Sequence[str]:
+        """The operation's outputs by name."""
+
+    @property
+    def body(self) -> Callable[..., Sequence[tf.Tensor]]:
+        """Computes them."""
+
+    @property
+    def but(self) -> Collection[tf.DType]:
+        """Types for which the operation stays."""
+
+
+Bodies = Mapping[str, Replaced]
+"""Operation → what replaces it."""
+_REGISTER = atomic_function.from_func_graph
+
+
+def replace_operations(bodies: Bodies) -> None:
+    """Make each function that is registered from now on call a function of ours in place of some operations.
+
+    Traced graphs keep the operations, so gradients are derived as ever; the definition that the runtime runs, and that
+    a SavedModel holds, has the calls.
+    """
+    ours: dict[str, Any] = {}
+
+    def from_func_graph(name: Any, graph: Any, attrs: Any, *rest: Any, **more: Any) -> Any:
+        found = [one for one in graph.get_operations() if one.type in bodies]
+        found = [one for one in found if one.inputs[0].dtype.base_dtype not in bodies[one.type].but]
+        calls = {one.name: _ours(ours, bodies, one) for one in found}
+        for function in {id(called): called for called in calls.values()}.values():
+            graph._add_function_recursive(function)
+        made = _REGISTER(name, graph, attrs, *rest, **more)
+        if calls:
+            context = made._bound_context
+            definition = context.get_function_def(made.name)
+            _call(definition, calls, bodies)
+            context.remove_function(made.name)
+            context.add_function_def(definition)
+        return made
+
+    atomic_function.from_func_graph = from_func_graph
+
+
+def keep_operations() -> None:
+    """End what `replace_operations` began."""
+    atomic_function.from_func_graph = _REGISTER
+
+
+def _ours(known: dict[str, Any], bodies: Bodies, operation: Any) -> Any:
+    """Return the function for an operation, which depends on its types and attributes; its name says them."""
+    attributes = {attr.name: operation.get_attr(attr.name) for attr in op_def_registry.get(operation.type).attr}
+    types = [each.dtype.base_dtype for each in operation.inputs]
+    told = [operation.type, *(each.name for each in types), *(str(v) for k, v in attributes.items() if k not in "TU")]
+    name = "exact_" + "_".join(re.sub(r"\W+", "_", each) for each in told)
+    if name not in known:
+        body = bodies[operation.type].body
+        specs = [tf.TensorSpec(None, each) for each in types]
+        made = func_graph.func_graph_from_py_func(name, lambda *given: body(*given, **attributes), specs, {})
+        known[name] = _REGISTER(name, made, {})
+    return known[name]
+
+
+def _call(definition: Any, calls: Mapping[str, Any], bodies: Bodies) -> None:
+    """Change nodes of a function's definition into calls, and the names of their outputs with them."""
+    renamed: dict[str, str] = {}
+    for node in definition.node_def:
+        if node.name in calls:
+            for number, output in enumerate(bodies[node.op].outputs):
+                renamed[f"{node.name}:{output}:0"] = f"{node.name}:output:{number}"
+            _become_call(node, calls[node.name])
+    for node in definition.node_def:
+        for number, source in enumerate(node.input):
+            node.input[number] = renamed.get(source, source)
+    for output, source in definition.ret.items():
+        definition.ret[output] = renamed.get(source, source)
+
+
+def _become_call(node: Any, function: Any) -> None:
+    node.op = "PartitionedCall"
+    node.attr.clear()
+    kinds = function.function_type
+    node.attr["Tin"].list.type.extend(each.dtype.as_datatype_enum for each in kinds.flat_inputs)
+    node.attr["Tout"].list.type.extend(each.dtype.as_datatype_enum for each in kinds.flat_outputs)
+    node.attr["f"].func.name = function.name
+    for name in ("config", "config_proto", "executor_type"):
+        node.attr[name].s = b""

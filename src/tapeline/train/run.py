@@ -87,7 +87,11 @@ def _class_rows(job: Job, dataset: Dataset) -> list[class_rows.ClassRows] | None
 def _covered(job: Job, dataset: Dataset, rows: list[class_rows.ClassRows] | None) -> dict[str, Any]:
     """Return all that decides the bits of the result."""
     covered = fingerprint.parts(
-        settings=job.settings.deciding(), params=job.params, data=dataset.fingerprint(), recipe=job.recipe
+        settings=job.settings.deciding(),
+        params=job.params,
+        data=dataset.fingerprint(),
+        recipe=job.recipe,
+        bits=job.settings.promised_bits,
     )
     if job.weights:
         covered["weights"] = initial.content(job.weights)

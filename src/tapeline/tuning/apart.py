@@ -11,15 +11,19 @@ from tapeline.runtime.errors import InputError, RunError
 from tapeline.tuning.choice import Measured
 
 
-def apart(replicas: int, *asked: Any, **effort: Any) -> Measured:
-    """Return the result of `tapeline.tuning.measuring.measure` from a process with TensorFlow set up for `replicas`.
+def apart(replicas: int, *asked: Any, portable: bool = True, **effort: Any) -> Measured:
+    """Return the result of `tapeline.tuning.measuring.measure` from a process with TensorFlow set up for it.
+
+    replicas, portable: as `startup.tensorflow` takes them.
 
     The process ends with this one. Raises `InputError` for a mode that the recipe does not have, `RunError` if the
     process dies.
     """
     spawning = multiprocessing.get_context("spawn")
     answers, theirs = spawning.Pipe(duplex=False)
-    process = spawning.Process(target=_measure, args=(theirs, os.getpid(), replicas, asked, effort), daemon=True)
+    process = spawning.Process(
+        target=_measure, args=(theirs, os.getpid(), (replicas, portable), asked, effort), daemon=True
+    )
     try:
         process.start()
         theirs.close()
@@ -41,14 +45,18 @@ def _told(status: int | None) -> str:
 
 
 def _measure(
-    answers: "Connection[Any, Any]", parent: int, replicas: int, asked: tuple[Any, ...], effort: dict[str, Any]
+    answers: "Connection[Any, Any]",
+    parent: int,
+    started: tuple[int, bool],
+    asked: tuple[Any, ...],
+    effort: dict[str, Any],
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both; the parent ends this process
     processes.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         return
     try:
-        startup.tensorflow(replicas=replicas)
+        startup.tensorflow(replicas=started[0], portable=started[1])
         from tapeline.tuning.measuring import measure
 
         answers.send(measure(*asked, **effort))

@@ -73,7 +73,18 @@ def tune(
             yield f"{_named(more)}  not tried: batches of {settings.batch_size} have no {more.replicas} equal parts"
         else:
             yield from tried(more)
-    yield from _verdict(name, every, settings)
+    best = choice.winner(every)
+    if best is None:
+        raise RunError("no mode trained to a finite loss: lower the learning rate, see `tapeline lr-find`")
+    yield from _verdict(name, best, every[0], settings)
+    if best.mode.compile != "eager":
+        asked = (recipe, params, settings, dataset, best.mode)
+        try:
+            native = apart(best.mode.replicas, *asked, portable=False, steps=effort.steps, seconds=effort.seconds)
+        except (InputError, RunError) as error:
+            yield f"with `bits: native` it was not measured: {error}"
+        else:
+            yield _cost(best, native)
 
 
 HEADER = (
@@ -97,16 +108,20 @@ def _row(one: Measured, reference: Measured, steps: int) -> str:
     return f"{row}{one.loss - reference.loss:+12.2g}{verdict}"
 
 
-def _verdict(name: str, every: list[Measured], settings: TrainSettings) -> Iterator[str]:
-    best = choice.winner(every)
-    if best is None:
-        raise RunError("no mode trained to a finite loss: lower the learning rate, see `tapeline lr-find`")
-    limit = choice.allowed(every[0])
+def _cost(portable: Measured, native: Measured) -> str:
+    """Return what the same bits on every machine cost on this one."""
+    speed = native.examples_per_second
+    gain = speed / portable.examples_per_second
+    return f"with `bits: native`: {speed:,.0f} examples/s here, {gain:.2f} × as many; only this CPU type repeats them"
+
+
+def _verdict(name: str, best: Measured, reference: Measured, settings: TrainSettings) -> Iterator[str]:
+    limit = choice.allowed(reference)
     if math.isfinite(limit):
         share = f"{choice.TOLERANCE:.0%} of that loss or of its fall"
-        yield f"a loss up to {limit:.5g} counts as good as {every[0].mode}'s: within {share}"
-    gain = best.examples_per_second / every[0].examples_per_second
-    yield f"winner: {best.mode}, {gain:.2f} × {every[0].mode}"
+        yield f"a loss up to {limit:.5g} counts as good as {reference.mode}'s: within {share}"
+    gain = best.examples_per_second / reference.examples_per_second
+    yield f"winner: {best.mode}, {gain:.2f} × {reference.mode}"
     chosen = best.mode._asdict()
     if all(getattr(settings, key) == value for key, value in chosen.items()):
         yield f"params.yaml, pipelines.{name}.train, says so already:"

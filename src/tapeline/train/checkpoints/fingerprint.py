@@ -9,15 +9,17 @@ from tapeline.runtime import closure, environment, files
 from tapeline.runtime.code import digest_of_tree
 
 
-def parts(*, settings: Mapping[str, Any], params: Mapping[str, Any], data: str, recipe: Path) -> dict[str, Any]:
-    """Return everything that the fingerprint covers, by name, JSON-compatible."""
+def parts(
+    *, settings: Mapping[str, Any], params: Mapping[str, Any], data: str, recipe: Path, bits: str
+) -> dict[str, Any]:
+    """Return everything that the fingerprint covers, by name, JSON-compatible. bits: as promised."""
     return {
         "settings": settings,
         "params": params,
         "data": data,
         "code": code(recipe),
         "libraries": environment.library_versions(),
-        "machine": environment.machine(),
+        "machine": environment.deciding(bits),
     }
 
 

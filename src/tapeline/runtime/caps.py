@@ -1,0 +1,52 @@
+"""One instruction set for all that computes, AVX2's, so that a result does not depend on the CPU that was at hand.
+
+The libraries read these variables when they are first used, NumPy when it is imported: `apply` comes before that, in
+each process of Tapeline, and what it starts inherits them. What a user has set stays as it is.
+"""
+
+import os
+from importlib import metadata
+
+XLA_FLAGS = "XLA_FLAGS"
+CAPS = {
+    # TensorFlow gives operations to oneDNN where a CPU has AVX-512; Eigen's are the same everywhere.
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+    # Eigen's contractions call oneDNN's matrix product.
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "OPENBLAS_NUM_THREADS": "1",  # NumPy's products, which stages compute few of
+    "ARROW_USER_SIMD_LEVEL": "AVX2",
+}
+"""Variable → value, for all libraries but NumPy and XLA."""
+NUMPY = "NPY_DISABLE_CPU_FEATURES"
+_OF_NUMPY = "X86_V4 AVX512_ICL AVX512_SPR"
+_OF_OLD_NUMPY = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
+"""What NumPy chooses kernels by, from 2.4 on and before; it warns of names that it does not know."""
+XLA_CAPS = (
+    "--xla_cpu_max_isa=AVX2",
+    # Without fusions for YNNPACK, which has kernels of its own for each CPU and knows no cap.
+    "--xla_cpu_experimental_ynn_fusion_type=",
+)
+TENSORFLOW = ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA")
+"""The variables that cap TensorFlow alone: TensorFlow reads them with its first operation."""
+
+
+def apply() -> None:
+    """Cap what is not capped yet."""
+    for name, value in CAPS.items():
+        os.environ.setdefault(name, value)
+    if NUMPY not in os.environ:
+        version = tuple(int(number) for number in metadata.version("numpy").split(".")[:2])
+        os.environ[NUMPY] = _OF_NUMPY if version >= (2, 4) else _OF_OLD_NUMPY
+    given = os.environ.get(XLA_FLAGS, "").split()
+    missing = [flag for flag in XLA_CAPS if not any(one.startswith(flag.partition("=")[0]) for one in given)]
+    if missing:
+        os.environ[XLA_FLAGS] = " ".join([*given, *missing])
+
+
+def lift() -> None:
+    """Let TensorFlow use all that this CPU has, but for what the user has capped in another way."""
+    for name in TENSORFLOW:
+        if os.environ.get(name) == CAPS[name]:
+            del os.environ[name]
+    os.environ[XLA_FLAGS] = " ".join(flag for flag in os.environ.get(XLA_FLAGS, "").split() if flag not in XLA_CAPS)
