@@ -15,9 +15,9 @@ from trainings import Run
 
 from tapeline.config.registry import CheckSettings
 from tapeline.prediction import inputs
-from tapeline.prediction.inputs import Signature
 from tapeline.prediction.lines import Lines
-from tapeline.prediction.run import _Loaded
+from tapeline.prediction.sandboxed import Sandboxed
+from tapeline.prediction.signature import Signature
 from tapeline.registry.gate import probing
 from tapeline.registry.gate.examples import Examples
 
@@ -102,10 +102,11 @@ def test_a_lookup_table_is_exported_and_texts_are_answered(tmp_path, tf, kind):
     assert len(set(recorded["number"][:3].tolist())) == 3
     assert recorded["known"].tolist() == [b"A", b"B", b"ZZ"] * 3, "texts are answers like any other"
 
-    file = io.StringIO()
+    file = io.BytesIO()
     lines = Lines(file, "csv")
-    lines.write(lines.render([piece], _Loaded(chain.model / "saved_model")(piece.inputs)))
-    rows = file.getvalue().splitlines()
+    with Sandboxed(chain.model / "saved_model") as answer:
+        lines.write(lines.render([piece], answer(piece.inputs, answer.outputs)))
+    rows = file.getvalue().decode().splitlines()
     assert rows[0] == "file,row,known,number,y.0" and [row.split(",")[2] for row in rows[1:]] == ["A", "B", "ZZ"]
 
 

@@ -410,7 +410,7 @@ def parquet(folder: Path) -> Parser:
 
 def signatures() -> dict[str, Any]:
     """Return what models may take."""
-    from tapeline.prediction.inputs import Signature
+    from tapeline.prediction.signature import Signature
 
     def of(**specs: Any) -> Any:
         return Signature.of(
@@ -599,7 +599,7 @@ def npz(folder: Path) -> Parser:
 
 def model(folder: Path) -> Parser:
     """`model.json`, and the signature that `tapeline predict` makes of it."""
-    from tapeline.prediction.inputs import Signature
+    from tapeline.prediction.signature import Signature
     from tapeline.registry.model import Model, described
 
     spec = {

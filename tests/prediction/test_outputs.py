@@ -18,10 +18,10 @@ ANSWERS = {"class": np.array([1, 0, 1]), "probabilities": np.array([[0.25, 0.75]
 
 
 def written(answers, form):
-    text = io.StringIO()
+    text = io.BytesIO()
     lines = Lines(text, form)
     lines.write(lines.render([PIECE], answers))
-    return text.getvalue().splitlines()
+    return text.getvalue().decode().splitlines()
 
 
 def test_the_name_of_a_class_is_one_more_column_and_the_others_stay():

@@ -1,21 +1,39 @@
 """The `tapeline predict` command."""
 
 import argparse
+import contextlib
+import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tapeline.cli.prediction_options import OUT, OUTPUTS
+from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS
+from tapeline.cli.terminal import fail
+from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.runtime.interruption import interruptible
+
+if TYPE_CHECKING:
+    from tapeline.prediction.run import Prediction
+    from tapeline.prediction.subject import Subject
+
+NAME = "{name}"
+"""In `--out`, what stands for an input file's name without its ending."""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `predict`."""
     what = "answer files with a registered model: .npy, .npz, CSV, JSON lines, images"
     parser = commands.add_parser("predict", help=what, description=what)
-    parser.add_argument("model", metavar="NAME[@V|#STAGE]", help="such as 'digits#prod' (the highest version)")
+    parser.add_argument(
+        "model", metavar="NAME[@V|#STAGE]",
+        help="such as 'digits#prod' (the highest version); or the folder of an exported model, such as models/digits",
+    )  # fmt: skip
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
     parser.add_argument("--out", type=Path, help=f"{OUT} (the standard output, as CSV)")
     parser.add_argument("--outputs", metavar="NAME,...", help=OUTPUTS)
-    parser.add_argument("--batch-size", type=int, default=256, help="(%(default)d)")
+    parser.add_argument("--batch-size", metavar="N", type=int, help=BATCH_SIZE)
+    parser.add_argument("--fresh", action="store_true", help="drop what a stopped call has left")
     parser.set_defaults(command=_predict)
 
 
@@ -24,35 +42,101 @@ def _note(text: str) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from tapeline.config.project import Project
-    from tapeline.prediction.run import FORMATS, Format, predict
-    from tapeline.registry.registry import Registry
-    from tapeline.registry.tags import names
-    from tapeline.runtime.errors import InputError
+    with interruptible(_leave):
+        return _answer(options)
+
+
+def _leave(interrupted: Interrupted) -> None:
+    """End this process and the model's, from any thread."""
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has already ended
+            child.kill()
+    os._exit(fail(interrupted))
+
+
+def _answer(options: argparse.Namespace) -> int:
+    from tapeline.prediction.run import FORMATS, Format, Prediction, Wish
 
     endings = [f".{form}" for form in FORMATS]
     if options.out and options.out.suffix not in endings:
         raise InputError(
             f"--out is {str(options.out)!r}: its name must end in {', '.join(endings[:-1])} or {endings[-1]}"
         )
-    if options.out and not options.out.resolve().parent.is_dir():
-        raise InputError(f"--out is {str(options.out)!r}: there is no such folder")
-    if options.out and options.out.is_dir():
-        raise InputError(f"--out is {str(options.out)!r}, a folder: give the name of a file")
-    if options.batch_size < 1:
+    if options.batch_size is not None and options.batch_size < 1:
         raise InputError(f"--batch-size is {options.batch_size}: must be at least 1")
+    outs = _outs(options.out, options.files)
     from tqdm import tqdm
 
-    project = Project.find()
-    registry = Registry.for_model(project, options.model)
-    version = registry.version(names.parse(options.model))
+    subject = _subject(options.model)
     form: Format = options.out.suffix[1:] if options.out else "csv"
-    chosen = [] if options.outputs is None else [name.strip() for name in options.outputs.split(",")]
-    with tqdm(unit=" examples", disable=not sys.stderr.isatty() or options.out is None) as bar:
-        count = predict(
-            registry, version, options.files,
-            out=options.out, form=form, batch_size=options.batch_size, chosen=chosen, progress=bar.update, note=_note,
-        )  # fmt: skip
+    chosen = () if options.outputs is None else tuple(name.strip() for name in options.outputs.split(","))
+    wish = Wish(form, chosen, options.batch_size, options.fresh)
+    with (
+        tqdm(unit=" examples", disable=not sys.stderr.isatty() or options.out is None) as bar,
+        Prediction(subject, wish, progress=bar.update, note=_note) as prediction,
+    ):
+        if outs is not None:
+            return _each(prediction, options.files, outs, f"by {subject.name}: {options.out}")
+        count = prediction.write(options.files, options.out)
     if options.out:
-        print(f"{count} examples answered by {version.tag.name}: {options.out}")
+        print(f"{count} examples answered by {subject.name}: {options.out}")
     return 0
+
+
+def _subject(model: str) -> "Subject":
+    """Return a model by its name in the registry, or by the path of its folder."""
+    from tapeline.prediction.subject import Subject
+
+    if os.sep in model:
+        return Subject.at(Path(model))
+    from tapeline.config.project import Project
+    from tapeline.registry.registry import Registry
+    from tapeline.registry.tags import names
+
+    registry = Registry.for_model(Project.find(), model)
+    return Subject.registered(registry, registry.version(names.parse(model)))
+
+
+def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
+    """Return an output for each file; None if there is one for all, or stdout.
+
+    Raises `InputError` for one that cannot be written, that is an input, or that two files have.
+    """
+    if out is None:
+        return None
+    each = NAME in str(out)
+    outs = [Path(str(out).replace(NAME, file.stem)) for file in files] if each else [out]
+    origin: dict[Path, Path] = {}
+    for number, one in enumerate(outs):
+        if not one.resolve().parent.is_dir():
+            raise InputError(f"--out is {str(one)!r}: there is no such folder")
+        if one.is_dir():
+            raise InputError(f"--out is {str(one)!r}, a folder: give the name of a file")
+        if (other := origin.setdefault(one.resolve(), files[number])) is not files[number]:
+            raise InputError(f"--out is {str(one)!r} for {other} and for {files[number]}: give each another name")
+    for file in files:
+        if file.resolve() in origin:
+            raise InputError(f"--out is {str(file)!r}, which is read: give it another name")
+    return outs if each else None
+
+
+def _each(prediction: "Prediction", files: Sequence[Path], outs: Sequence[Path], by: str) -> int:
+    """Answer file by file; one that is bad costs no other its answers. Return the exit status."""
+    count, bad = 0, list[TapelineError]()
+    for file, out in zip(files, outs, strict=True):
+        try:
+            count += prediction.write([file], out)
+        except (InputError, RunError) as error:
+            if prediction.unusable:
+                raise
+            bad.append(error)
+            print(f"tapeline: {error}", file=sys.stderr)
+    if not bad:
+        print(f"{count} examples of {len(files)} files answered {by}")
+        return 0
+    print(f"{count} examples of {len(files) - len(bad)} of {len(files)} files answered {by}")
+    kinds = (RunError, InputError)
+    mistake: Callable[[str], TapelineError] = kinds[all(isinstance(error, InputError) for error in bad)]
+    return fail(mistake(f"{len(bad)} of {len(files)} files were not answered: {bad[0]}"))

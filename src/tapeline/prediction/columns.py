@@ -5,7 +5,7 @@ What is not written yet stays small, however many answers there are.
 
 import io
 import shutil
-import tempfile
+import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,24 +16,36 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from tapeline.prediction.inputs import Piece, shape_text
-from tapeline.prediction.lines import numbers, repeated, texts
+from tapeline.prediction.inputs import Piece
+from tapeline.prediction.lines import continued, kept, numbers, repeated, texts
 from tapeline.prediction.outputs import Answers
+from tapeline.prediction.signature import shape_text
 from tapeline.runtime.errors import InputError
 
 GROUP_ROWS, GROUP_BYTES = 2**16, 2**26
 """A row group of a Parquet file is written once it has so many rows or bytes."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every member of an archive, so that the same answers are the same bytes."""
+KEPT = struct.Struct("<QQ")
+"""Before each part of what is kept: its size when it was written, by which groups are formed, and its bytes here."""
 
 
 class Table:
-    """Writes to a Parquet file: the columns `file`, `row`, and one per output, with lists for axes but the first."""
+    """Writes to a Parquet file: the columns `file`, `row`, and one per output, with lists for axes but the first.
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._waiting = file, list[pa.Table]()
+    A Parquet file that has no end cannot be continued: what it is made of is kept beside it, and written again.
+    """
+
+    def __init__(self, file: IO[bytes], spool: IO[bytes] | None = None, mark: Mapping[str, Any] | None = None) -> None:
+        """Write to a file from its beginning. spool: what is kept. mark: where that was."""
+        self._file, self._spool, self._waiting = file, spool, list[tuple[pa.Table, int]]()
         self._writer: Any = None
         self._schema: pa.Schema | None = None
+        file.truncate(0)
+        if mark is not None and spool is not None:
+            continued(spool, mark["bytes"])
+            spool.seek(0)
+            self._again(spool)
 
     def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> pa.Table:
         """Return a table of the answers. For any thread, in any order."""
@@ -44,22 +56,44 @@ class Table:
         """Write what `render` returned, sooner or later. Raises `InputError` for other types than those before."""
         if self._schema is not None and rendered.schema != self._schema:
             raise InputError("the answers of this model differ in type or number of axes: give --out a .jsonl")
+        if self._spool is not None:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, rendered.schema) as stream:
+                stream.write_table(rendered)
+            content = sink.getvalue()
+            self._spool.write(KEPT.pack(rendered.nbytes, content.size))
+            self._spool.write(content)
+        self._take(rendered, rendered.nbytes)
+
+    def _take(self, rendered: pa.Table, size: int) -> None:
         self._schema = rendered.schema
-        self._waiting.append(rendered)
-        rows, size = (sum(getattr(one, what) for one in self._waiting) for what in ("num_rows", "nbytes"))
-        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
+        self._waiting.append((rendered, size))
+        if sum(len(one) for one, _ in self._waiting) >= GROUP_ROWS or sum(n for _, n in self._waiting) >= GROUP_BYTES:
             self._flush()
+
+    def _again(self, spool: IO[bytes]) -> None:
+        """Write what was kept, in the same groups. Raises `ValueError` for anything else."""
+        while head := spool.read(KEPT.size):
+            size, length = KEPT.unpack(head)
+            with pa.ipc.open_stream(spool.read(length)) as stream:
+                self._take(stream.read_all(), size)
+
+    def mark(self) -> dict[str, Any]:
+        """Return where what is kept is, for a later start."""
+        assert self._spool is not None, "a mark needs what it is a mark of"
+        return {"bytes": kept(self._spool)}
 
     def close(self) -> None:
         """Write what waits, and the end of the file."""
         self._flush()
         if self._writer is not None:
             self._writer.close()
+        self._file.flush()
 
     def _flush(self) -> None:
         if not self._waiting:
             return
-        group = pa.concat_tables(self._waiting)
+        group = pa.concat_tables([one for one, _ in self._waiting])
         if self._writer is None:
             self._writer = parquet.ParquetWriter(self._file, group.schema)
         self._writer.write_table(group, row_group_size=max(1, len(group)))
@@ -69,10 +103,18 @@ class Table:
 class Arrays:
     """Writes to an `.npy` file of one output, or to an `.npz` archive of all of them."""
 
-    def __init__(self, file: IO[bytes], near: Path, *, archive: bool) -> None:
-        """Open nothing yet. near: the folder on whose disk an archive's members wait, in files without a name."""
-        self._file, self._near, self._archive = file, near, archive
+    def __init__(self, file: IO[bytes], folder: Path, *, archive: bool, mark: Mapping[str, Any] | None = None) -> None:
+        """Open nothing yet. folder: where an archive's members wait. mark: where they were."""
+        self._file, self._folder, self._archive = file, folder, archive
         self._columns: dict[str, _Column] = {}
+        for name, column in (mark or {}).items():
+            self._columns[name] = _Column.continued(self._opened(len(self._columns)), name, column)
+
+    def _opened(self, number: int) -> IO[bytes]:
+        if not self._archive:
+            return self._file
+        path = self._folder / f"{number}.npy"
+        return path.open("r+b" if path.exists() else "w+b")
 
     def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> Answers:
         """Return the answers. For any thread, in any order. Raises `InputError` for what an array does not hold."""
@@ -87,21 +129,25 @@ class Arrays:
         """Write what `render` returned. Raises `InputError` for other shapes or dtypes than those before."""
         for name, values in rendered.items():
             if name not in self._columns:
-                file: Any = tempfile.TemporaryFile(dir=self._near) if self._archive else self._file  # noqa: SIM115
-                self._columns[name] = _Column(file, name, values)
+                self._columns[name] = _Column(self._opened(len(self._columns)), name, values)
             self._columns[name].write(values)
+
+    def mark(self) -> dict[str, Any]:
+        """Return where the columns are, for a later start."""
+        return {name: column.mark() for name, column in self._columns.items()}
 
     def close(self) -> None:
         """Write the numbers of examples, and the archive."""
         for column in self._columns.values():
             column.finish()
-        if not self._archive:
-            return
-        with zipfile.ZipFile(self._file, "w") as archive:
-            for name, column in self._columns.items():
-                with archive.open(zipfile.ZipInfo(f"{name}.npy", EPOCH), "w", force_zip64=True) as member:
-                    shutil.copyfileobj(column.file, member, 2**20)
-                column.file.close()
+        if self._archive:
+            self._file.truncate(0)
+            with zipfile.ZipFile(self._file, "w") as archive:
+                for name, column in self._columns.items():
+                    with archive.open(zipfile.ZipInfo(f"{name}.npy", EPOCH), "w", force_zip64=True) as member:
+                        shutil.copyfileobj(column.file, member, 2**20)
+                    column.file.close()
+        self._file.flush()
 
 
 class _Column:
@@ -110,7 +156,18 @@ class _Column:
     def __init__(self, file: IO[bytes], name: str, like: NDArray[Any]) -> None:
         self.file, self._name, self._dtype, self._shape = file, name, like.dtype, like.shape[1:]
         self._count = 0
+        file.truncate(0)
         file.write(self._header())
+
+    @classmethod
+    def continued(cls, file: IO[bytes], name: str, mark: Mapping[str, Any]) -> "_Column":
+        """Return the column that `mark` described. Raises `ValueError` for a file that is shorter."""
+        like = np.empty((0, *mark["shape"]), np.dtype(mark["dtype"]))
+        found = cls.__new__(cls)
+        found.file, found._name, found._dtype, found._shape = file, name, like.dtype, like.shape[1:]
+        found._count = mark["count"]
+        continued(file, mark["bytes"])
+        return found
 
     def write(self, values: NDArray[Any]) -> None:
         if (values.dtype, values.shape[1:]) != (self._dtype, self._shape):
@@ -119,7 +176,11 @@ class _Column:
                 f"{shape_text(self._shape)} for others, which no array holds: give --out a .jsonl or .parquet"
             )
         self._count += len(values)
-        self.file.write(np.ascontiguousarray(values).tobytes())
+        self.file.write(np.ascontiguousarray(values).data.cast("B") if values.size else b"")
+
+    def mark(self) -> dict[str, Any]:
+        described = {"dtype": self._dtype.str, "shape": list(self._shape), "count": self._count}
+        return {**described, "bytes": kept(self.file)}
 
     def finish(self) -> None:
         """Put the number of examples into the header, which has room for it, and go to the start."""

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import IO, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,22 +28,26 @@ CSV_WORDS = {"true": "True", "false": "False", "nan": "nan", "inf": "inf", "-inf
 
 
 class Lines:
-    """Writes to an open text file: one line per example, starting with its file and its index in that file."""
+    """Writes to an open file, in UTF-8: one line per example, starting with its file and its index in that file."""
 
-    def __init__(self, file: TextIO, form: Form) -> None:
-        self._file, self._form, self._header = file, form, ""
+    def __init__(self, file: IO[bytes], form: Form, mark: Mapping[str, Any] | None = None) -> None:
+        """Write to a file from its beginning, or from where `mark` said that it was; what follows that is cut off."""
+        self._file, self._form, self._header = file, form, b""
+        if mark is not None:
+            self._header = str(mark["header"]).encode()
+            continued(file, mark["bytes"])
 
-    def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> tuple[str, str]:
+    def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> tuple[bytes, Any]:
         """Return the header (empty for JSON) and the lines. answers: output → values of shape (examples, ...).
 
         For any thread, in any order.
         """
         if self._form == "jsonl":
-            return "", _text(_json_rows(pieces, answers))
+            return b"", _text(_json_rows(pieces, answers))
         names = ["file", "row", *(name for output, values in answers.items() for name in _columns(output, values))]
-        return ",".join(map(_csv_text, names)) + "\n", _text(_csv_rows(pieces, answers))
+        return (",".join(map(_csv_text, names)) + "\n").encode(), _text(_csv_rows(pieces, answers))
 
-    def write(self, rendered: tuple[str, str]) -> None:
+    def write(self, rendered: tuple[bytes, Any]) -> None:
         """Write what `render` returned. Raises `InputError` for other columns than those before."""
         header, lines = rendered
         if not self._header:
@@ -55,8 +59,28 @@ class Lines:
         self._header = header
         self._file.write(lines)
 
+    def mark(self) -> dict[str, Any]:
+        """Return where the file is, for a later start."""
+        return {"header": self._header.decode(), "bytes": kept(self._file)}
+
     def close(self) -> None:
-        """Do nothing: a text needs no end."""
+        """Do nothing but flush: a text needs no end."""
+        self._file.flush()
+
+
+def kept(file: IO[bytes]) -> int:
+    """Bring what was written to the disk, and return how many bytes it is."""
+    file.flush()
+    os.fsync(file.fileno())
+    return file.tell()
+
+
+def continued(file: IO[bytes], size: int) -> None:
+    """Cut a file off after `size` bytes, and go there. Raises `ValueError` for one that is shorter."""
+    if os.fstat(file.fileno()).st_size < size:
+        raise ValueError(f"fewer than {size} bytes")
+    file.truncate(size)
+    file.seek(size)
 
 
 def texts(values: NDArray[Any]) -> list[str]:
@@ -149,8 +173,9 @@ def _large(text: Any) -> Any:
     return pa.scalar(text, pa.large_string()) if isinstance(text, str) else text
 
 
-def _text(rows: pa.Array) -> str:
-    return _joined(rows, 1, "\n")[0].as_py() + "\n" if len(rows) else ""
+def _text(rows: pa.Array) -> Any:
+    """Return rows as the bytes of lines."""
+    return _joined(_beside(rows, "\n"), 1, "")[0].as_buffer() if len(rows) else b""
 
 
 def _csv_text(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.prediction.inputs import few
+from tapeline.prediction.signature import few
 from tapeline.runtime.errors import InputError
 
 CLASS, CLASS_NAME = "class", "class_name"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from tapeline.runtime.errors import Interrupted
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -60,17 +62,30 @@ def ahead(items: Iterator[T], depth: int) -> Generator[T, None, None]:
         reader.join()
 
 
-def in_order(items: Iterator[T], work: Callable[[T], R], *, workers: int) -> Generator[R, None, None]:
-    """Yield `work(item)` for each item in order; `workers` threads compute, one more result may wait."""
+def in_order(
+    items: Iterator[T],
+    work: Callable[[T], R],
+    *,
+    workers: int,
+    ahead: int = 1,
+    abandon: Callable[[], object] = lambda: None,
+) -> Generator[R, None, None]:
+    """Yield `work(item)` for each item in order; `workers` threads compute, `ahead` more results may wait.
+
+    abandon: called if a signal ends it, so that the work in hand need not be waited for.
+    """
     waiting: deque[Future[R]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         try:
             for item in items:
                 waiting.append(pool.submit(work, item))
-                if len(waiting) > workers + 1:
+                if len(waiting) > workers + ahead:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except (KeyboardInterrupt, Interrupted):
+            abandon()
+            raise
         finally:
             for future in waiting:
                 future.cancel()

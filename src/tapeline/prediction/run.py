@@ -1,105 +1,189 @@
-"""Load a version's SavedModel, whose bytes were checked, and predict for files.
+"""Predict for files with a model whose bytes were checked, in a process that can reach nothing else.
 
-Reading, predicting and writing overlap; what is in memory at once is a few batches.
+Reading, predicting and writing overlap; what is in memory at once is a few batches. Answers that go to a file are saved
+as they come, and a call that was ended continues there.
 """
 
 import contextlib
+import hashlib
+import itertools
+import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import IO, Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from tapeline.prediction import inputs, outputs
-from tapeline.prediction.inputs import Batch, Piece, Signature, few, shape_text
+from tapeline.prediction.half import ANSWERS, Half
+from tapeline.prediction.inputs import Batch, Piece
+from tapeline.prediction.lines import Lines
 from tapeline.prediction.outputs import CLASS, Answers
 from tapeline.prediction.overlap import ahead, in_order
-from tapeline.registry.model import SAVED_MODEL, Model
-from tapeline.registry.registry import Registry
-from tapeline.registry.tags.state import Version
-from tapeline.runtime import files as writing
-from tapeline.runtime import startup
-from tapeline.runtime.errors import InputError, RunError, graph_reason
+from tapeline.prediction.sandboxed import WORKERS, Sandboxed
+from tapeline.prediction.signature import few, shape_text
+from tapeline.prediction.subject import Subject
+from tapeline.runtime import sandbox
+from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 
 Format = Literal["csv", "jsonl", "parquet", "npy", "npz"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-DEFAULT = "serving_default"
 READ_AHEAD = 4
 """Batches that wait for the model."""
-WORKERS = 2
-"""Batches that are answered and formatted at once: a small model leaves cores idle between its operations."""
-PLACE = ("file", "row")
-"""The columns that say which example is answered."""
+THREADS = WORKERS + 1
+"""Batches in hand: the model answers some while another is formatted."""
+SAVED_EVERY = 5.0
+"""Seconds between two moments at which a later call could continue."""
+DECIDING = ("tapeline", "tensorflow", "numpy", "pyarrow")
+"""Libraries that decide the bytes."""
 
 
-def predict(
-    registry: Registry,
-    version: Version,
-    files: Sequence[Path],
-    *,
-    out: Path | None,
-    form: Format,
-    batch_size: int = 256,
-    chosen: Sequence[str] = (),
-    progress: Callable[[int], object] = lambda count: None,
-    note: Callable[[str], object] = lambda text: None,
-) -> int:
-    """Predict for the examples in `files`, and return how many there were.
+@dataclass(frozen=True)
+class Wish:
+    """How the answers are to be."""
 
-    out: the file to write; None for stdout, as text. chosen: names of outputs, or their beginnings; empty for the
-    default. note: called at the end if some examples or answers are not finite.
-    Raises `InputError` for a file that is missing or does not fit the model; `out` is then left unchanged.
-    """
-    inputs.check(files)
-    model = Model.of(registry, version)
-    described = _described(model, version.tag.name)
-    signature = Signature.of(described["inputs"], _columns(registry, version, model))
-    _selected({name: spec["dtype"] for name, spec in described["outputs"].items()}, model.classes, chosen, form)
-    found = registry.contents(version)
-    kept = registry.work / "models" / found.md5.removesuffix(".dir")
-    folder = registry.store.kept(found.md5, kept, sums=found.sums)
-    _check_first(files, signature)  # before TensorFlow is imported, which takes seconds
-    answer = _Loaded(folder / SAVED_MODEL)
-    wanted = _selected(answer.outputs, model.classes, chosen, form)
-    count, odd = 0, _NotFinite()
-    with _opened(out, form) as writer:
-        work = _Work(answer, writer, model.classes, wanted)
-        for done in _answered(inputs.batches(inputs.pieces(files, signature, batch_size), batch_size), work):
+    form: Format
+    chosen: tuple[str, ...] = ()
+    """Names of outputs, or their beginnings; empty for the default."""
+    batch_size: int | None = None
+    """None for one that suits the size of an example."""
+    fresh: bool = False
+    """Whether what a stopped call has left is dropped."""
+
+
+class Prediction:
+    """A model, loaded when it is first needed, and what it is asked. Its process ends with the block."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        wish: Wish,
+        *,
+        progress: Callable[[int], object] = lambda count: None,
+        note: Callable[[str], object] = lambda text: None,
+    ) -> None:
+        self._subject, self._wish, self._progress, self._note = subject, wish, progress, note
+        self._size = wish.batch_size or subject.signature.batch_size()
+        self._model: Sandboxed | None = None
+        self._stack = contextlib.ExitStack()
+        self.unusable: TapelineError | None = None
+        """Why the model cannot be loaded, once that is known: no file is answered."""
+
+    def __enter__(self) -> "Prediction":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def write(self, files: Sequence[Path], out: Path | None) -> int:
+        """Write the answers to the examples in files, and return how many there are.
+
+        out: the file to write; None for stdout, as text. Notes at the end if some examples or answers are not finite.
+        Raises `InputError` for a file that is missing or does not fit the model; `out` is then left unchanged.
+        """
+        inputs.check(files)
+        wanted = self._subject.selected(self._wish.chosen, self._wish.form)
+        self._check_first(files)  # before TensorFlow is started, which takes seconds
+        if out is None:
+            return self._answered(files, Lines(sys.stdout.buffer, "csv"), None, _Odd())
+        with Half.opened(out, self._call(files, wanted), fresh=self._wish.fresh, note=self._note) as half:
+            writer, odd = self._continued(half)
+            count = self._answered(files, writer, half, odd)
+            half.finish()
+        return count
+
+    def _check_first(self, files: Sequence[Path]) -> None:
+        """Raise `InputError` if there is no example, or if the first one does not fit."""
+        if next(inputs.pieces(files, self._subject.signature, 1), None) is None:
+            raise InputError(f"{few([str(file) for file in files])}: no example in there")
+
+    def _loaded(self) -> Sandboxed:
+        if self._model is None or not self._model.lives:
+            self._stack.close()
+            try:
+                self._model = self._stack.enter_context(Sandboxed(self._subject.folder))
+                self._subject.selected(self._wish.chosen, self._wish.form, self._model.outputs)
+            except TapelineError as error:
+                self.unusable = error
+                raise
+            if self._model.lacks:
+                self._note(self._model.lacks)
+        return self._model
+
+    def _call(self, files: Sequence[Path], wanted: Sequence[str]) -> dict[str, Any]:
+        """Return all that decides the bytes of an output, by the names that a note has for it."""
+        return {
+            "model": self._subject.bytes,
+            "outputs": [*wanted],
+            "kind of file": self._wish.form,
+            "batch size": self._size,
+            "input files": hashlib.sha256("".join(map(_identity, files)).encode()).hexdigest(),
+            "libraries": {name: metadata.version(name) for name in DECIDING},
+            "environment": {name: os.environ[name] for name in sorted(sandbox.KEPT & os.environ.keys()) if "_" in name},
+        }
+
+    def _continued(self, half: Half) -> tuple["Writer", "_Odd"]:
+        """Return the writer of what is there; that of nothing if it was altered."""
+        if half.saved is not None:
+            try:
+                writer = _writer(half, self._wish.form, half.saved["writer"])
+                self._note(f"continues {half.out} after {half.saved['examples']:,} examples")
+                return writer, _Odd(half.saved["odd"])
+            except (ValueError, KeyError, TypeError, OSError):
+                self._note(f"half of {half.out} is there and damaged: begun anew")
+                half.begin()
+        return _writer(half, self._wish.form, None), _Odd()
+
+    def _answered(self, files: Sequence[Path], writer: "Writer", half: Half | None, odd: "_Odd") -> int:
+        saved = half.saved if half else None
+        count, pieces = (saved["examples"], saved["pieces"]) if saved else (0, 0)
+        self._progress(count)
+        model = self._loaded()
+        wanted = self._subject.selected(self._wish.chosen, self._wish.form, model.outputs)
+        found = inputs.pieces(files, self._subject.signature, self._size)
+        batches = inputs.batches(itertools.islice(found, pieces, None), self._size)
+        last = time.monotonic()
+        for done in _overlapping(batches, _Work(model, writer, self._subject.classes, wanted), writer, model.kill):
             odd.add(done)
-            count += done.count
-            progress(done.count)
+            count, pieces = count + done.count, pieces + done.pieces
+            self._progress(done.count)
+            if half and time.monotonic() - last >= SAVED_EVERY:
+                position = {"examples": count, "pieces": pieces, "odd": odd.found}
+                half.save({**position, "writer": writer.mark()})
+                last = time.monotonic()
         writer.close()
-    for line in odd.lines(count):
-        note(line)
-    return count
+        for line in odd.lines(count):
+            self._note(line)
+        return int(count)
 
 
-def _described(model: Model, name: str) -> Mapping[str, Any]:
-    if DEFAULT not in model.signatures:
-        raise InputError(f"{name} has no signature {DEFAULT}: it has {', '.join(model.signatures)}")
-    described: Mapping[str, Any] = model.signatures[DEFAULT]
-    return described
+def _identity(file: Path) -> str:
+    """Return what changes when a file does: its inode says of which file, its ctime cannot be set back."""
+    found = file.stat()
+    return f"{str(file)!r} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}\n"
 
 
-def _check_first(files: Sequence[Path], signature: Signature) -> None:
-    """Raise `InputError` if there is no example, or if the first one does not fit."""
-    if next(inputs.pieces(files, signature, 1), None) is None:
-        raise InputError(f"{few([str(file) for file in files])}: no example in there")
-
-
-def _answered(batches: Iterator[Batch], work: "_Work") -> Iterator["_Done"]:
+def _overlapping(
+    batches: Iterator[Batch], work: "_Work", writer: "Writer", abandon: Callable[[], object]
+) -> Iterator["_Done"]:
     """Yield what was written."""
     with (
         contextlib.closing(ahead(batches, READ_AHEAD)) as read,
-        contextlib.closing(in_order(read, work, workers=WORKERS)) as answered,
+        contextlib.closing(in_order(read, work, workers=THREADS, abandon=abandon)) as answered,
     ):
-        for done in answered:
-            work.writer.write(done.rendered)
-            yield done
+        try:
+            for done in answered:
+                writer.write(done.rendered)
+                yield done
+        except (KeyboardInterrupt, Interrupted):
+            abandon()
+            raise
 
 
-class _Writer(Protocol):
+class Writer(Protocol):
     """What writes one kind of file."""
 
     def render(self, pieces: Sequence[Piece], answers: Mapping[str, Any], /) -> Any:
@@ -108,8 +192,21 @@ class _Writer(Protocol):
     def write(self, rendered: Any, /) -> None:
         """Write what `render` returned, in order."""
 
+    def mark(self) -> dict[str, Any]:
+        """Bring to the disk what was written, and return where it ends, as JSON."""
+
     def close(self) -> None:
         """Write the end."""
+
+
+def _writer(half: Half, form: Format, mark: Mapping[str, Any] | None) -> Writer:
+    if form == "csv" or form == "jsonl":
+        return Lines(half.file(ANSWERS), form, mark)
+    from tapeline.prediction.columns import Arrays, Table
+
+    if form == "parquet":
+        return Table(half.file(ANSWERS), half.file("spool"), mark)
+    return Arrays(half.file(ANSWERS), half.folder, archive=form == "npz", mark=mark)
 
 
 @dataclass(frozen=True)
@@ -117,6 +214,7 @@ class _Done:
     """One batch, answered. odd: what → the number of examples with a value that is not finite, and the first."""
 
     count: int
+    pieces: int
     rendered: Any
     odd: dict[str, tuple[int, str]]
 
@@ -125,8 +223,8 @@ class _Done:
 class _Work:
     """Answers a batch; for several threads."""
 
-    model: "_Loaded"
-    writer: _Writer
+    model: Callable[[Mapping[str, Any], set[str]], Answers]
+    writer: Writer
     classes: Sequence[str]
     wanted: Sequence[str]
 
@@ -138,12 +236,15 @@ class _Work:
                     f"the output {name} has shape {shape_text(values.shape)} for {len(batch)} examples, so it is not "
                     "one answer for each: choose others by --outputs"
                 )
-        answers = {name: one for name, one in outputs.named(answers, self.classes).items() if name in self.wanted}
+        named = outputs.named(answers, self.classes)
+        if missing := [name for name in self.wanted if name not in named]:
+            raise RunError(f"the model's process does not answer {few(missing)}")
+        answers = {name: one for name, one in named.items() if name in self.wanted}
         odd = {}
         for what, columns in (("examples", batch.inputs), ("answers", answers)):
             if rows := outputs.not_finite(columns):
                 odd[what] = len(rows), _place(batch, rows[0])
-        return _Done(len(batch), self.writer.render(batch.pieces, answers), odd)
+        return _Done(len(batch), len(batch.pieces), self.writer.render(batch.pieces, answers), odd)
 
 
 def _place(batch: Batch, row: int) -> str:
@@ -154,96 +255,17 @@ def _place(batch: Batch, row: int) -> str:
     raise IndexError(row)
 
 
-class _NotFinite:
+class _Odd:
     """Counts the examples and the answers with a NaN or infinity, and remembers the first of each."""
 
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[int, str]] = {}
+    def __init__(self, found: Mapping[str, tuple[int, str]] = {}) -> None:  # it is copied
+        self.found = {what: (count, place) for what, (count, place) in found.items()}
 
     def add(self, done: _Done) -> None:
         for what, (count, place) in done.odd.items():
-            before, first = self._found.get(what, (0, place))
-            self._found[what] = (before + count, first)
+            before, first = self.found.get(what, (0, place))
+            self.found[what] = (before + count, first)
 
     def lines(self, count: int) -> Iterator[str]:
-        for what, (wrong, place) in self._found.items():
+        for what, (wrong, place) in self.found.items():
             yield f"{wrong:,} of {count:,} {what} have values that are not finite; the first is number {place}"
-
-
-class _Loaded:
-    """A loaded SavedModel; holds the whole model, because TensorFlow frees the variables together with it."""
-
-    def __init__(self, folder: Path) -> None:
-        startup.tensorflow()
-        import tensorflow as tf
-
-        self._tf = tf
-        self._model = tf.saved_model.load(str(folder))
-        self._function = self._model.signatures[DEFAULT]
-        specs = self._function.structured_outputs
-        self.outputs: dict[str, str] = {name: spec.dtype.name for name, spec in specs.items()}
-        """Output → dtype."""
-
-    def __call__(self, batch: Mapping[str, Any], wanted: Sequence[str] | set[str] = ()) -> Answers:
-        """Return the outputs for a batch, by name: those in `wanted`, or all."""
-        given = {name: self._tf.constant(values) for name, values in batch.items()}
-        try:
-            found = self._function(**given)
-        except self._tf.errors.OpError as error:
-            raise RunError(f"the model fails on this batch: {graph_reason(error.message)}") from None
-        return {name: self._array(value) for name, value in sorted(found.items()) if not wanted or name in wanted}
-
-    def _array(self, value: Any) -> Any:
-        """Return values as NumPy's own types, which hold those of bfloat16 exactly."""
-        array = value.numpy()
-        return array.astype("float32") if array.dtype.kind == "V" else array
-
-
-def _selected(described: Mapping[str, str], classes: Sequence[str], chosen: Sequence[str], form: Format) -> list[str]:
-    """Return the names of what is written. Raises `InputError` for what a file of this form does not hold."""
-    wanted = outputs.chosen(outputs.available(described, classes), chosen)
-    if form == "npy" and len(wanted) > 1:
-        raise InputError(
-            f"an .npy file holds one output, and these are {few(wanted)}: choose by --outputs, or give .npz"
-        )
-    if form not in ("npy", "npz") and (taken := [name for name in PLACE if name in wanted]):
-        raise InputError(
-            f"the output {taken[0]} has the name of the column that says which example is answered: choose others by "
-            "--outputs, or give --out a .npz"
-        )
-    return wanted
-
-
-def _columns(registry: Registry, version: Version, model: Model) -> dict[str, Any]:
-    """Return the table columns that the model's dataset was made from; empty for another kind of source."""
-    parameters = registry.recorded(version).parameters()
-    settings = parameters.get(f"datasets.{model.dataset}")
-    found: dict[str, Any] = settings.get("features", {}) if isinstance(settings, Mapping) else {}
-    return found if isinstance(found, dict) else {}
-
-
-@contextlib.contextmanager
-def _opened(out: Path | None, form: Format) -> Iterator[_Writer]:
-    """Yield a writer to stdout, or to a temporary file that replaces `out` once everything is written."""
-    if out is None:
-        yield _writer(sys.stdout, Path(), form)
-        return
-    partial = out.with_name(f".{out.name}{writing.PARTIAL}")
-    text: dict[str, Any] = {"mode": "w", "encoding": "utf-8", "newline": ""}
-    try:
-        with partial.open(**(text if form in ("csv", "jsonl") else {"mode": "wb"})) as file:
-            yield _writer(file, out.parent, form)
-        partial.replace(out)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def _writer(file: IO[Any], near: Path, form: Format) -> _Writer:
-    if form == "csv" or form == "jsonl":
-        from tapeline.prediction.lines import Lines
-
-        return Lines(cast(Any, file), form)
-    from tapeline.prediction.columns import Arrays, Table
-
-    return Table(file) if form == "parquet" else Arrays(file, near, archive=form == "npz")

@@ -1,0 +1,147 @@
+"""A half-written output: kept in a hidden folder beside it, so that the same call continues where it was stopped.
+
+with Half.opened(out, call, note=print) as half:
+    file = half.file("answers")
+    half.save({...})
+    half.finish()
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from tapeline.parsing import json_text
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+STATE, ANSWERS, LOCK = "state.json", "answers", "lock"
+
+
+class Half:
+    """The folder of one output; this process has it alone."""
+
+    def __init__(self, out: Path, folder: Path, call: Mapping[str, Any], saved: Mapping[str, Any] | None) -> None:
+        self.out, self.folder, self._call, self.saved = out, folder, json.loads(json.dumps(call)), saved
+        """saved: what the last `save` of the same call said; None at a beginning."""
+        self._files: list[IO[bytes]] = []
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(
+        cls, out: Path, call: Mapping[str, Any], *, fresh: bool, note: Callable[[str], object]
+    ) -> Iterator["Half"]:
+        """Yield the half of an output: that of the same call, or a new one.
+
+        call: all that decides the bytes. What was saved outlives any end but an `InputError`; what was not, none.
+        Raises `InputError` if another process writes it, or if the folder is somebody else's.
+        """
+        folder = out.with_name(f".{out.name}{files.PARTIAL}")
+        with _alone(out, folder):
+            half = cls(out, folder, call, None)
+            half._find(fresh=fresh, note=note)
+            try:
+                yield half
+            except BaseException as error:
+                half._close()
+                if half.saved is None or isinstance(error, InputError):
+                    shutil.rmtree(folder, ignore_errors=True)
+                else:
+                    note(
+                        f"{half.saved['examples']:,} answers are kept: the same command continues, --fresh begins anew"
+                    )
+                raise
+            half._close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _find(self, *, fresh: bool, note: Callable[[str], object]) -> None:
+        try:
+            content = json_text.mapping(files.read_bytes(self.folder / STATE))
+            before, saved = content["call"], content["saved"]
+        except (FileNotFoundError, json_text.NotJson, KeyError):
+            self.begin()
+            return
+        if fresh:
+            self.begin()
+        elif other := [name for name in {**self._call, **before} if before.get(name) != self._call.get(name)]:
+            note(f"half of {self.out} is there, of another call ({', '.join(other)}): begun anew")
+            self.begin()
+        else:
+            self.saved = saved
+
+    def begin(self) -> None:
+        """Forget what is there."""
+        self._close()
+        self.saved = None
+        for path in self.folder.iterdir():
+            if path.name != LOCK:
+                path.unlink()
+
+    def file(self, name: str) -> IO[bytes]:
+        """Open a file for reading and writing; its content stays if the half is continued."""
+        path = self.folder / name
+        self._files.append(path.open("r+b" if path.exists() else "w+b"))
+        return self._files[-1]
+
+    def save(self, saved: Mapping[str, Any]) -> None:
+        """Remember how far it is; the files are on the disk."""
+        files.write_json(self.folder / STATE, {"call": self._call, "saved": saved})
+        self.saved = saved
+
+    def finish(self) -> None:
+        """Have the answers replace the output."""
+        self._close()
+        (self.folder / ANSWERS).replace(self.out)
+
+    def _close(self) -> None:
+        for file in self._files:
+            with contextlib.suppress(OSError, ValueError):
+                file.close()
+        self._files = []
+
+
+@contextlib.contextmanager
+def _alone(out: Path, folder: Path) -> Iterator[None]:
+    """Hold the lock of the folder, which is made if it is not there."""
+    while True:
+        _make(folder)
+        try:
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:  # its process has just finished
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_still(folder / LOCK, descriptor):
+                yield
+                return
+        except BlockingIOError:
+            raise InputError(f"{out} is being written by another process: wait for it, or give another --out") from None
+        finally:
+            os.close(descriptor)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder for this user alone. Raises `InputError` if there is something else of that name."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():  # of an older Tapeline
+        folder.unlink(missing_ok=True)
+        folder.mkdir(mode=0o700)
+    elif not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise InputError(f"{folder} is no folder of yours, and half-written answers go there: remove it")
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,198 @@
+"""A SavedModel in a process of its own, in a sandbox: the model may be anybody's.
+
+with Sandboxed(folder) as answer:
+    answers = answer({"image": images}, {"class"})
+"""
+
+import contextlib
+import fcntl
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+from tapeline.prediction import answering
+from tapeline.prediction.answering import Channel, Closed
+from tapeline.prediction.outputs import Answers
+from tapeline.runtime import processes, sandbox
+from tapeline.runtime.errors import InputError, RunError, graph_reason
+
+PACKAGE = Path(answering.__file__).parents[1]
+WORKERS = 2
+"""Batches that are answered at once: a small model leaves cores idle between its operations."""
+FILE_BYTES = 2**26
+"""The size of a file that the process may write."""
+MOST_ANSWER = 2**33
+"""Bytes of the answers to one batch."""
+LAST = 2**15
+"""Bytes that are kept of what the process prints."""
+MEANS = ("network namespace", "Landlock", "seccomp")
+"""What a sandbox may consist of, as `runtime/sandbox.py` names it."""
+FIRST = 1000
+"""What the kernel is told of the process: when memory runs out, it is the first to go."""
+PATIENCE = 5.0
+"""Seconds that a process which says no more has to end."""
+ADD_SEALS, SEAL_SEAL, SEAL_SHRINK = 1033, 1, 2
+
+
+class Sandboxed:
+    """A loaded model; for several threads. Ends with the block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+        self.outputs: dict[str, str] = {}
+        """Output → dtype."""
+        self.lacks = ""
+        """What the kernel has not of a sandbox, in one line; empty if nothing."""
+
+    def __enter__(self) -> "Sandboxed":
+        """Start the process, and wait until the model is loaded. Raises `InputError` for one that may not be."""
+        with ExitStack() as stack:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tapeline-predict-")))
+            self._start(scratch, stack)
+            try:
+                said = self._channels[0].hear()
+            except Closed:
+                raise self._ended() from None
+            if "refused" in said:
+                raise InputError(f"the model {said['refused']}")
+            if "error" in said:
+                raise RunError(f"the model does not load: {graph_reason(str(said['error']))}")
+            self.outputs = {str(name): str(dtype) for name, dtype in dict(said["outputs"]).items()}
+            self.lacks = _lacking(str(said["sandbox"]))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def lives(self) -> bool:
+        """Whether the process can answer."""
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """End the process at once; whoever waits for an answer is told so."""
+        self._process.kill()
+
+    def __call__(self, batch: Mapping[str, Any], wanted: Collection[str]) -> Answers:
+        """Return the wanted outputs for a batch, by name."""
+        channel = self._free.get()
+        try:
+            entries, parts, size = answering.planned(batch)
+            channel.given.grow(size)
+            answering.put(channel.given.bytes, parts)
+            channel.say({"arrays": entries, "wanted": sorted(wanted)})
+            said = channel.hear()
+            if "need" in said:
+                _give(channel, said["need"])
+                said = channel.hear()
+            if "error" in said:
+                raise RunError(f"the model fails on this batch: {graph_reason(str(said['error']))}")
+            return answering.taken(channel.found.bytes, said["arrays"], copied=True)
+        except Closed:
+            raise self._ended() from None
+        except (KeyError, ValueError) as error:
+            raise RunError(f"the model's process answers nonsense: {error}") from None
+        finally:
+            self._free.put(channel)
+
+    def _start(self, scratch: Path, stack: ExitStack) -> None:
+        ends: list[tuple[int, int, int, int]] = []
+        self._channels, self._free = list[Channel](), queue.SimpleQueue[Channel]()
+        for _ in range(WORKERS):
+            (asks, ask), (hear, says) = os.pipe(), os.pipe()
+            given, found = _memory(), _memory()
+            for mine in (ask, hear, given, found):
+                stack.callback(os.close, mine)
+            ends.append((asks, says, given, found))
+            self._channels.append(Channel(hear, ask, given, found))
+            self._free.put(self._channels[-1])
+        try:
+            self._process = stack.enter_context(_started(self._folder, scratch, ends))
+        finally:
+            for asks, says, *_ in ends:
+                os.close(asks)
+                os.close(says)
+        self._said = deque[bytes](maxlen=LAST // 2**10)
+        assert self._process.stdout, "it was asked for"
+        self._listener = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
+        self._listener.start()
+        stack.callback(self._end)
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{self._process.pid}/oom_score_adj").write_text(str(FIRST), encoding="utf-8")
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._listener.join(PATIENCE)
+
+    def _listen(self, printed: IO[bytes]) -> None:
+        with contextlib.suppress(ValueError, OSError):  # closed at the end
+            while part := os.read(printed.fileno(), 2**10):
+                self._said.append(part)
+
+    def _ended(self) -> RunError:
+        """Return why the process is gone."""
+        try:
+            status = self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return RunError("the model's process answers nonsense")
+        self._listener.join(1)
+        lines = b"".join(self._said).decode("utf-8", errors="replace").strip().splitlines()
+        if status == -signal.SIGKILL:
+            return RunError(
+                "the model's process was killed (SIGKILL), by somebody or for want of memory: give a smaller "
+                "--batch-size, or free some memory"
+            )
+        if status < 0:
+            return RunError(f"the model's process was ended by {signal.Signals(-status).name}")
+        return RunError(f"the model does not load or answer: {lines[-1] if lines else f'status {status}'}")
+
+
+def _give(channel: Channel, size: Any) -> None:
+    """Make room for an answer. Raises `ValueError` for one that is too large."""
+    if not (type(size) is int and 0 <= size <= MOST_ANSWER):
+        raise ValueError(f"{size} bytes for one batch, more than {MOST_ANSWER:,}")
+    channel.found.grow(size)
+    channel.say({})
+
+
+def _memory() -> int:
+    """Return a descriptor of shared memory that cannot shrink: to read what was cut off would end this process."""
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryFile() as file:
+            return os.dup(file.fileno())
+    descriptor = os.memfd_create("batch", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(descriptor, ADD_SEALS, SEAL_SHRINK | SEAL_SEAL)
+    return descriptor
+
+
+def _started(folder: Path, scratch: Path, ends: list[tuple[int, int, int, int]]) -> "subprocess.Popen[bytes]":
+    read = (str(PACKAGE), str(folder))
+    rules = sandbox.Rules(read=read, folder=str(scratch), file_bytes=FILE_BYTES)
+    leash = [sys.executable, "-I", processes.__file__, str(int(signal.SIGKILL)), str(os.getpid())]
+    program = [sys.executable, "-I", answering.__file__, str(folder)]
+    return subprocess.Popen(
+        [*leash, *sandbox.command(rules), *program, *(",".join(map(str, four)) for four in ends)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=sandbox.environment(scratch, TF_CPP_MIN_LOG_LEVEL="2"),
+        pass_fds=[descriptor for four in ends for descriptor in four],
+        process_group=0,  # a Ctrl-C is for this process, which then ends that one
+    )
+
+
+def _lacking(used: str) -> str:
+    """Return what the kernel has not of a sandbox; empty if nothing is lacking."""
+    lacks = [name for name in MEANS if name not in used.split(", ")]
+    return f"the model ran in a sandbox without {', '.join(lacks)}: this kernel has none" if lacks else ""

@@ -1,0 +1,134 @@
+"""A model's inputs: their shapes, dtypes and columns, and values that fit them.
+
+Nothing is guessed: values that do not fit the signature's shape and dtype are refused, naming their position.
+"""
+
+import contextlib
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapeline.runtime.errors import InputError
+
+MOST_COLUMNS = 100_000
+"""Maximum number of columns of a table."""
+SHOWN = 8
+"""Maximum number of names in a message."""
+LEAST, MOST, VALUES = 256, 4096, 2**18
+"""A batch of examples of fixed length has so many values, and at least and at most so many examples."""
+
+Inputs = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A model's inputs: their shapes (of one example; None for any length) and dtypes."""
+
+    shapes: dict[str, tuple[int | None, ...]]
+    dtypes: dict[str, str]
+    columns: dict[str, list[str]]
+    """Input → its columns in a table."""
+
+    @classmethod
+    def of(cls, inputs: Mapping[str, Any], tables: Mapping[str, str | Sequence[str]]) -> "Signature":
+        """Return a signature of `model.json`. tables: the columns from which each feature of a table was made.
+
+        Raises `InputError` for a signature without a batch dimension.
+        """
+        if any((spec["shape"] or [])[:1] != [None] for spec in inputs.values()):
+            raise InputError("this model takes one fixed number of examples: call its SavedModel yourself")
+        shapes = {name: tuple(spec["shape"][1:]) for name, spec in inputs.items()}
+        columns = {}
+        for name, shape in shapes.items():
+            made_of = tables.get(name)
+            width = math.prod(size or 1 for size in shape)
+            plain = [name] if width == 1 else [f"{name}.{number}" for number in range(min(width, MOST_COLUMNS + 1))]
+            columns[name] = plain if made_of is None else [made_of] if isinstance(made_of, str) else list(made_of)
+        return cls(shapes, {name: spec["dtype"] for name, spec in inputs.items()}, columns)
+
+    def batch_size(self) -> int:
+        """Return the number of examples in a batch: large where they are small, so that calls cost little."""
+        if any(None in shape for shape in self.shapes.values()):
+            return LEAST
+        return max(LEAST, min(MOST, VALUES // max(1, sum(map(math.prod, self.shapes.values())))))  # type: ignore[arg-type]
+
+    def only(self, file: Path) -> str:
+        """Return the only input. Raises `InputError` if there are several."""
+        if len(self.shapes) != 1:
+            raise InputError(
+                f"{file} holds one input and the model takes {', '.join(self.shapes)}: give .npz, CSV or JSON lines"
+            )
+        return next(iter(self.shapes))
+
+    def fitted(self, name: str, values: Any, where: str) -> NDArray[Any]:
+        """Return values as an input, shape (examples, ...). Raises `InputError` for values that do not fit."""
+        wanted = self.shapes[name]
+        try:
+            array = np.asarray(values)
+            if not _is_convertible(array, self.dtypes[name]):
+                raise ValueError(name)
+            with np.errstate(over="ignore", invalid="ignore"):  # the results are checked below
+                cast = array.astype(object if self.dtypes[name] == "string" else self.dtypes[name])
+        except (ValueError, TypeError, OverflowError):
+            rule = "text" if self.dtypes[name] == "string" else f"{self.dtypes[name]} values"
+            rule += f" of shape {shape_text(wanted)}" if wanted else ""
+            raise InputError(f"{where}: {name} is {_shown(values)}; the model takes {rule}") from None
+        if array.ndim != len(wanted) + 1 or any(
+            w not in (None, s) for s, w in zip(array.shape[1:], wanted, strict=True)
+        ):
+            raise InputError(
+                f"{where}: {name} has shape {shape_text(array.shape[1:])}, the model takes {shape_text(wanted)}"
+            )
+        if array.dtype == cast.dtype:
+            return cast
+        if np.issubdtype(cast.dtype, np.integer) and not np.array_equal(cast, array):
+            least, most = np.iinfo(cast.dtype).min, np.iinfo(cast.dtype).max
+            raise InputError(f"{where}: {name} has values that are not whole numbers from {least} to {most}")
+        if np.issubdtype(cast.dtype, np.floating) and (np.isinf(cast) & np.isfinite(array.astype(np.float64))).any():
+            raise InputError(f"{where}: {name} has values that are too large for {self.dtypes[name]}")
+        return cast
+
+
+def _is_convertible(array: NDArray[Any], dtype: str) -> bool:
+    """Return whether values convert to a dtype without guessing. Raises `ValueError` for text invalid in UTF-8."""
+    text = array.dtype.kind in "SU" or (
+        array.dtype == object and all(isinstance(one, str | bytes) for one in array.flat)
+    )
+    if dtype != "string":
+        return not text and (array.dtype.kind != "c" or "complex" in dtype) and (dtype != "bool" or array.dtype == bool)
+    if array.dtype.kind == "U":
+        codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
+        return not ((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes < 0xE000))).any()
+    for one in array.flat if text else ():
+        if isinstance(one, str):
+            one.encode()
+    return text or not array.size
+
+
+def few(names: Sequence[str]) -> str:
+    """Return names as a list, shortened: an image has thousands of columns."""
+    return (
+        ", ".join(names) or "nothing"
+        if len(names) <= SHOWN
+        else f"{', '.join(names[:SHOWN])}, ... ({len(names):,} in all)"
+    )
+
+
+def _shown(values: Any) -> str:
+    """Return a single value, or the dtype and shape of several."""
+    array = np.asarray(values)
+    with contextlib.suppress(ValueError, SystemError):  # text with invalid code points
+        if array.size == 1:
+            return f"{array.item()!r:.60}"
+    return f"{array.dtype} of shape {shape_text(array.shape[1:])}"
+
+
+def shape_text(shape: Sequence[int | None]) -> str:
+    """Return a shape as messages have it."""
+    return "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
