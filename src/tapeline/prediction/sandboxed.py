@@ -25,7 +25,7 @@ from tapeline.prediction.outputs import Answers
 from tapeline.runtime import processes, sandbox
 from tapeline.runtime.errors import InputError, RunError, graph_reason
 
-PACKAGE = Path(answering.__file__).parents[1]
+PROGRAM = Path(answering.__file__)
 WORKERS = 2
 """Batches that are answered at once: a small model leaves cores idle between its operations."""
 FILE_BYTES = 2**26
@@ -177,10 +177,10 @@ def _memory() -> int:
 
 
 def _started(folder: Path, scratch: Path, ends: list[tuple[int, int, int, int]]) -> "subprocess.Popen[bytes]":
-    read = (str(PACKAGE), str(folder))
+    read = (str(PROGRAM.parents[1]), str(folder))
     rules = sandbox.Rules(read=read, folder=str(scratch), file_bytes=FILE_BYTES)
     leash = [sys.executable, "-I", processes.__file__, str(int(signal.SIGKILL)), str(os.getpid())]
-    program = [sys.executable, "-I", answering.__file__, str(folder)]
+    program = [sys.executable, "-I", str(PROGRAM), str(folder)]
     return subprocess.Popen(
         [*leash, *sandbox.command(rules), *program, *(",".join(map(str, four)) for four in ends)],
         stdin=subprocess.DEVNULL,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tapeline.cli.flows.terminal import status
-from tapeline.cli.prediction_options import OUT, OUTPUTS
+from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
 from tapeline.prediction import inputs
@@ -29,7 +29,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help="such as 'digits#prod'")
     parser.add_argument("--out", metavar="FILE", required=True, help=OUT)
     parser.add_argument("--outputs", metavar="NAME,...", help=OUTPUTS)
-    parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="(%(default)d)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help=BATCH_SIZE)
     parser.add_argument("files", metavar="FILE", nargs="+")
     return parser
 

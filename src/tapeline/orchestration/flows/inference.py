@@ -14,10 +14,10 @@ begin()
 
 
 @flow(name="inference")
-def inference(model: str, files: list[str], out: str, batch_size: int = 256, outputs: str | None = None) -> str:
+def inference(model: str, files: list[str], out: str, batch_size: int | None = None, outputs: str | None = None) -> str:
     """Write the answers of a model such as `digits#prod` to a file, and return what was done.
 
-    out, outputs: as `--out` and `--outputs` of `tapeline predict`.
+    out, batch_size, outputs: as `--out`, `--batch-size` and `--outputs` of `tapeline predict`.
     A run that is repeated answers with the version that is live then. Raises `InputError` for what does not fit the
     model, `RunError` for what fails on the way; `out` is then left as it was.
     """
@@ -26,7 +26,7 @@ def inference(model: str, files: list[str], out: str, batch_size: int = 256, out
 
 
 @task(cache_policy=NO_CACHE)
-def answered(model: str, files: list[str], out: str, batch_size: int, outputs: str | None) -> str:
+def answered(model: str, files: list[str], out: str, batch_size: int | None, outputs: str | None) -> str:
     """Run `tapeline predict`, which dies with this process."""
     monitor = PrefectMonitor()
     said = answer(model, files, out, batch_size, monitor, outputs)

@@ -12,16 +12,18 @@ from tapeline.runtime.interpreter import with_this_code
 
 
 def answer(
-    model: str, files: list[str], out: str, batch_size: int, monitor: Monitor, outputs: str | None = None
+    model: str, files: list[str], out: str, batch_size: int | None, monitor: Monitor, outputs: str | None = None
 ) -> str:
     """Run `tapeline predict`, which dies with this process, and return what was done.
 
-    outputs: as its `--outputs`.
+    batch_size, outputs: as its `--batch-size` and `--outputs`.
     Raises `InputError` for what does not fit the model, `RunError` for what fails on the way; `out` is then left as it
     was.
     """
     leash = [sys.executable, "-I", str(Path(processes.__file__)), "9", str(os.getpid())]
-    command = [sys.executable, "-P", "-m", "tapeline", "predict", f"--batch-size={batch_size}", f"--out={out}"]
+    command = [sys.executable, "-P", "-m", "tapeline", "predict", f"--out={out}"]
+    if batch_size is not None:
+        command.append(f"--batch-size={batch_size}")
     if outputs is not None:
         command.append(f"--outputs={outputs}")
     environment = {**os.environ, **with_this_code()}

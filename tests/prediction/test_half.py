@@ -1,0 +1,137 @@
+"""A half-written output belongs to one call, one user and one process."""
+
+import multiprocessing
+import os
+
+import pytest
+
+from tapeline.prediction.half import Half
+from tapeline.runtime.errors import InputError, Interrupted, RunError
+
+CALL = {"model": "a", "outputs": ["y"]}
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def opened(out, call=CALL, *, fresh=False, note=print):
+    return Half.opened(out, call, fresh=fresh, note=note)
+
+
+def stopped(out, error=None, saved=True):
+    """Write something, and be stopped."""
+    with pytest.raises(type(error or RunError())):
+        with opened(out) as half:
+            half.file("answers").write(b"half")
+            if saved:
+                half.save({"examples": 1234})
+            raise error or RunError("gone")
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "y.csv"
+
+
+def test_what_is_finished_replaces_the_output_and_leaves_nothing(out):
+    out.write_text("old")
+    with opened(out) as half:
+        assert half.saved is None and half.folder.stat().st_mode & 0o777 == 0o700
+        half.file("answers").write(b"new")
+        half.save({"examples": 1})
+        assert out.read_text() == "old"
+        half.finish()
+    assert out.read_text() == "new" and names(out.parent) == ["y.csv"]
+
+
+@pytest.mark.parametrize("error", [RunError("gone"), OSError(28, "full"), Interrupted("stopped", signum=2)])
+def test_the_same_call_continues_after_any_end(out, error):
+    said = []
+    with pytest.raises(type(error)):
+        with opened(out, note=said.append) as half:
+            half.file("answers").write(b"half")
+            half.save({"examples": 1234})
+            raise error
+    assert said == ["1,234 answers are kept: the same command continues, --fresh begins anew"]
+    with opened(out, note=said.append) as half:
+        assert half.saved == {"examples": 1234} and half.file("answers").read() == b"half"
+        half.finish()
+    assert len(said) == 1 and out.read_text() == "half"
+
+
+def test_nothing_stays_of_what_was_not_saved_or_of_a_mistake(out):
+    stopped(out, saved=False)
+    assert names(out.parent) == []
+    stopped(out, InputError("bad"))
+    assert names(out.parent) == []
+
+
+def test_another_call_begins_anew_and_says_so(out):
+    stopped(out)
+    said = []
+    with opened(out, {"model": "b", "outputs": ["y"], "batch size": 7}, note=said.append) as half:
+        assert half.saved is None and half.file("answers").read() == b""
+        half.file("answers").close()
+        half.file("answers").write(b"new")
+        half.finish()
+    assert said == [f"half of {out} is there, of another call (model, batch size): begun anew"]
+    stopped(out)
+    with opened(out, fresh=True, note=said.append) as half:
+        assert half.saved is None and names(half.folder) == ["lock"]
+        half.file("answers")
+        half.finish()
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"call": 1}', b"\xff", b"[" * 10_000])
+def test_a_state_of_nonsense_is_a_beginning(out, content):
+    stopped(out)
+    (out.parent / ".y.csv.partial/state.json").write_bytes(content)
+    with opened(out) as half:
+        assert half.saved is None
+        half.file("answers")
+        half.finish()
+
+
+def hold(out, ready, end):
+    with opened(out) as half:
+        ready.set()
+        end.wait(30)
+        half.file("answers").write(b"theirs")
+        half.finish()
+
+
+def test_two_processes_do_not_write_the_same_output(out):
+    context = multiprocessing.get_context("spawn")
+    ready, end = context.Event(), context.Event()
+    other = context.Process(target=hold, args=(out, ready, end))
+    other.start()
+    assert ready.wait(30)
+    with pytest.raises(InputError, match="y.csv is being written by another process: wait for it, or give another"):
+        with opened(out):
+            pass
+    end.set()
+    other.join(30)
+    assert out.read_text() == "theirs"
+
+
+def test_what_somebody_else_has_put_there(out, tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (out.parent / ".y.csv.partial").symlink_to(victim)
+    with pytest.raises(InputError, match="y.csv.partial is no folder of yours"):
+        with opened(out):
+            pass
+    (out.parent / ".y.csv.partial").unlink()
+    (out.parent / ".y.csv.partial").write_text("of an older version")
+    with opened(out) as half:
+        half.file("answers")
+        half.finish()
+    if os.getuid() == 0:
+        (out.parent / ".y.csv.partial").mkdir()
+        os.chown(out.parent / ".y.csv.partial", 65534, 65534)
+        with pytest.raises(InputError, match="y.csv.partial is no folder of yours"):
+            with opened(out):
+                pass
+    assert names(victim) == []
