@@ -84,7 +84,19 @@ def test_another_call_begins_anew_and_says_so(out):
     assert len(said) == 1
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"call": 1}', b"\xff", b"[" * 10_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"call": 1}',
+        b'{"call": 1, "saved": {}}',
+        b'{"call": {}, "saved": 1}',
+        b"\xff",
+        b"[" * 10_000,
+    ],
+)
 def test_a_state_of_nonsense_is_a_beginning(out, content):
     stopped(out)
     (out.parent / ".y.csv.partial/state.json").write_bytes(content)

@@ -168,6 +168,35 @@ def test_a_process_that_was_taken_over(tmp_path, monkeypatch, program, said):
             pass
 
 
+ANSWERS = {
+    "more than there may be": {"need": 2**60},
+    "room for less than nothing": {"need": -1},
+    "an array that is not there": {"arrays": {"y": {"shape": [1], "at": 0, "dtype": "<f4"}}},
+    "no arrays": {"arrays": 5},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_that_lies_ends_the_process(tmp_path, monkeypatch, answer):
+    monkeypatch.setattr(sandboxed, "PROGRAM", tmp_path / "a/b/program.py")
+    (tmp_path / "a/b").mkdir(parents=True)
+    sandboxed.PROGRAM.write_text(
+        "import json, os, sys, time\n"
+        "channels = [list(map(int, one.split(','))) for one in sys.argv[2:]]\n"
+        "def say(w, what):\n"
+        "    text = json.dumps(what).encode()\n"
+        "    os.write(w, len(text).to_bytes(8, 'little') + text)\n"
+        "say(channels[0][1], {'outputs': {'y': 'float32'}, 'sandbox': ''})\n"
+        f"for _, w, *_ in channels: say(w, {answer!r})\n"
+        "time.sleep(60)\n"
+    )
+    with Sandboxed(tmp_path) as asked:
+        with pytest.raises(RunError, match="^the model's process answers nonsense: "):
+            asked({"x": ONE}, {"y"})
+        until(lambda: not asked.lives, limit=10)
+
+
 def test_memory_that_the_other_end_cannot_take_away():
     descriptor = sandboxed._memory()
     os.ftruncate(descriptor, 4096)

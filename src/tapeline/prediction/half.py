@@ -62,8 +62,8 @@ class Half:
     def _find(self, *, fresh: bool, note: Callable[[str], object]) -> None:
         try:
             content = json_text.mapping(files.read_bytes(self.folder / STATE))
-            before, saved = content["call"], content["saved"]
-        except (FileNotFoundError, json_text.NotJson, KeyError):
+            before, saved = dict(content["call"]), dict(content["saved"])
+        except (FileNotFoundError, json_text.NotJson, KeyError, TypeError, ValueError):
             self.begin()
             return
         if fresh:
@@ -96,6 +96,7 @@ class Half:
     def finish(self) -> None:
         """Have the answers replace the output."""
         self._close()
+        (self.folder / STATE).unlink(missing_ok=True)  # it would be a half without its answers
         (self.folder / ANSWERS).replace(self.out)
 
     def _close(self) -> None:

@@ -25,7 +25,7 @@ from tapeline.prediction.overlap import ahead, in_order
 from tapeline.prediction.sandboxed import WORKERS, Sandboxed
 from tapeline.prediction.signature import few, shape_text
 from tapeline.prediction.subject import Subject
-from tapeline.runtime import sandbox
+from tapeline.runtime import environment, sandbox
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 
 Format = Literal["csv", "jsonl", "parquet", "npy", "npz"]
@@ -121,6 +121,7 @@ class Prediction:
             "kind of file": self._wish.form,
             "batch size": self._size,
             "input files": hashlib.sha256("".join(map(_identity, files)).encode()).hexdigest(),
+            "machine": environment.machine(),
             "libraries": {name: metadata.version(name) for name in DECIDING},
             "environment": {name: os.environ[name] for name in sorted(sandbox.KEPT & os.environ.keys()) if "_" in name},
         }

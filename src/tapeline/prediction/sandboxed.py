@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tapeline.prediction import answering
-from tapeline.prediction.answering import Channel, Closed
+from tapeline.prediction.answering import Channel, Closed, Memory
 from tapeline.prediction.outputs import Answers
 from tapeline.runtime import processes, sandbox
 from tapeline.runtime.errors import InputError, RunError, graph_reason
@@ -97,10 +97,12 @@ class Sandboxed:
                 said = channel.hear()
             if "error" in said:
                 raise RunError(f"the model fails on this batch: {graph_reason(str(said['error']))}")
-            return answering.taken(channel.found.bytes, said["arrays"], copied=True)
+            asked = {name: entry for name, entry in dict(said["arrays"]).items() if name in wanted}
+            return answering.taken(channel.found.bytes, asked, copied=True)
         except Closed:
             raise self._ended() from None
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
+            self.kill()  # what it says next could be taken for the answer to something else
             raise RunError(f"the model's process answers nonsense: {error}") from None
         finally:
             self._free.put(channel)
@@ -133,6 +135,8 @@ class Sandboxed:
     def _end(self) -> None:
         self._process.kill()
         self._listener.join(PATIENCE)
+        for channel in self._channels:
+            channel.given, channel.found = Memory(-1), Memory(-1)  # a mapping keeps its file open
 
     def _listen(self, printed: IO[bytes]) -> None:
         with contextlib.suppress(ValueError, OSError):  # closed at the end
