@@ -66,13 +66,15 @@ class _Csv:
         self._places = {name: [place[one] for one in columns] for name, columns in signature.columns.items()}
         kinds = {name: _arrow_type(dtype) for name, dtype in signature.dtypes.items()}
         self._types = {str(at): kinds[name] for name, places in self._places.items() for at in places}
-        self._whole = pa.int64() in kinds.values()
+        self._whole = any(kind in INTEGERS.values() for kind in kinds.values())
         # A column that two inputs share would be read as one type only.
         self._plain = None not in kinds.values() and len(self._types) == sum(map(len, self._places.values()))
 
     def fast(self, block: bytes) -> Inputs | None:
         """Return all rows of a block; None if there is anything to look at closely."""
-        if not self._plain or not _is_plain(block) or b'"' in block or (self._whole and b"0x" in block.lower()):
+        if not self._plain or not _is_plain(block) or b'"' in block:
+            return None
+        if self._whole and (b"0x" in block or b"0X" in block):  # Arrow reads hexadecimal digits
             return None
         if b"(" in block and b"nan(" in block.lower():  # Arrow takes it for a number
             return None
@@ -124,13 +126,17 @@ class _Csv:
             )
 
 
+INTEGERS = {f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)}
+
+
 def _arrow_type(dtype: str) -> Any:
-    """Return the type as which a cell is read; None for one that no cell becomes."""
-    return pa.string() if dtype == "string" else pa.int64() if "int" in dtype else _float_type(dtype)
+    """Return the type as which a cell is read; None for one that Arrow does not read as Python does.
 
-
-def _float_type(dtype: str) -> Any:
-    return pa.float64() if "float" in dtype else None
+    A float is rounded twice, as Python's is.
+    """
+    if dtype == "string":
+        return pa.string()
+    return pa.float64() if dtype in ("float16", "float32", "float64") else INTEGERS.get(dtype)
 
 
 def _is_plain(block: bytes) -> bool:
