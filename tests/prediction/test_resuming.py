@@ -116,14 +116,15 @@ def test_killed_again_and_again_at_random_it_finishes_with_the_same_bytes(folder
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_both_and_keeps_what_is_saved(folder, how):
-    given = ["./model", "x.npy", "--batch-size", 16]
-    status, said = killed(folder, "signal.csv", *given, "--out", "signal.csv", after=0, how=how)
+    given, out = ["./model", "x.npy", "--batch-size", 16], f"{how.name}.csv"
+    before = names(folder / "tmp") if (folder / "tmp").exists() else []
+    status, said = killed(folder, out, *given, "--out", out, after=0, how=how)
     assert status == 128 + how
     lines = said.splitlines()
     assert lines[-1] == f"tapeline: stopped by {how.name}" and "answers are kept: the same command" in lines[-2]
-    assert names(folder / "tmp") == []
-    at = saved(folder, "signal.csv")
-    assert f"continues signal.csv after {at:,} examples" in ran(folder, *given, "--out", "signal.csv")[1]
+    assert names(folder / "tmp") == before
+    at = saved(folder, out)
+    assert f"continues {out} after {at:,} examples" in ran(folder, *given, "--out", out)[1]
 
 
 CHANGES = {
