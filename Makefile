@@ -12,7 +12,7 @@ LOCKED := --quiet --no-deps --require-hashes
 BENCH := benchmarks/.venv
 MUTATION := tests/mutants/.packages
 
-.PHONY: run test test-all mutants gallery serve deploy verify bench check format lock lock-bench
+.PHONY: run test test-all mutants gallery serve deploy verify bench check format release audit lock lock-bench lock-audit
 
 # Real handwritten digits through ingest, train, validate and export.
 run: $(READY)
@@ -69,6 +69,19 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Wheel, source distribution and bill of materials (CycloneDX), the same bytes on every machine.
+release: $(READY)
+	rm -rf dist
+	$(BIN)/python -P -m hatchling build -d dist
+	for wheel in dist/*.whl; do $(BIN)/python -m release.sbom "$$wheel" > "$${wheel%-py3-none-any.whl}.cdx.json"; done
+	cd dist && sha256sum * > SHA256SUMS
+
+# What is locked against the known advisories. The program ends with 1 where there are some, and with 3 where not all
+# could be asked for; make ends with 2 of either. `make audit AUDIT="--vulnerability-service osv"` asks elsewhere.
+AUDIT ?=
+audit: $(READY)
+	@$(BIN)/python -m release.audit $(AUDIT)
+
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13) and "tapeline needs Python 3.11, 3.12 or 3.13; %s is %s: make PYTHON=python3.12 ..." % (sys.executable, sys.version.split()[0]))'
 	$(PYTHON) -m venv .venv
@@ -96,7 +109,8 @@ $(MUTATION)/ready: $(READY) tests/mutants/requirements.lock
 	$(INSTALL) $(LOCKED) --target $(MUTATION) -r tests/mutants/requirements.lock
 	@touch $@
 
-# Resolve the newest versions that pyproject.toml allows, with hashes and without an index address.
+# Resolve the newest versions that pyproject.toml allows, with hashes and without an index address. Then look at what
+# `python -m release.licences` says of the licences.
 lock: $(READY)
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --upgrade --output-file requirements.lock
@@ -108,3 +122,8 @@ lock-bench: $(READY)
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade \
 	  --output-file benchmarks/requirements.lock
 	sed -i -E 's/^(torch==.*\+cpu [^\]*[^\ ])$$/\1 \\\n    --hash=sha256:$(TORCH_CPU)/' benchmarks/requirements.lock
+
+# pip-audit, which `make audit` installs beside the project.
+lock-audit: $(READY)
+	echo pip-audit | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --output-file release/audit.lock

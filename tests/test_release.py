@@ -7,18 +7,30 @@ import sys
 import tarfile
 import time
 import zipfile
+from hashlib import sha256
 
 import pytest
 
 BESIDE = ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE")
 SECRETS = (
     ".dvc/config.local",
+    ".dvc/config.local.toml",
+    ".git/config",
+    ".netrc",
+    ".pypirc",
+    ".tapeline/prefect/auth",
+    ".tapeline/prefect/prefect.db",
+    "serving/digits/1/saved_model/saved_model.pb",
     ".env",
     "data/raw/customers.csv",
     "notes.txt",
+    "src/.env",
+    "src/other/config.local",
+    "src/tapeline/.dvc/config.local",
     "src/tapeline/.env",
     "src/tapeline/id_rsa",
     "src/tapeline/recipes/customers.csv",
+    "src/tapeline/scaffold/.pypirc",
     "tests/token.json",
 )
 
@@ -36,10 +48,10 @@ def checkout(root, tmp_path_factory):
     return folder
 
 
-def built(checkout, kind, out):
+def built(checkout, kind, out, *, umask=-1, **more):
     command = [sys.executable, "-P", "-m", "hatchling", "build", "-t", kind, "-d", str(out)]
     environment = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    subprocess.run(command, cwd=checkout, check=True, capture_output=True, env=environment)
+    subprocess.run(command, cwd=checkout, check=True, capture_output=True, env={**environment, **more}, umask=umask)
     [archive] = out.iterdir()
     return archive
 
@@ -66,10 +78,25 @@ def test_the_wheel_holds_the_package_and_nothing_else(checkout, package, tmp_pat
     assert "tapeline/py.typed" in names
 
 
+@pytest.fixture(scope="module")
+def clone(checkout, tmp_path_factory):
+    """The same in a clone by somebody who lets nobody read, made later."""
+    folder = tmp_path_factory.mktemp("elsewhere") / "a clone"
+    origin = tmp_path_factory.mktemp("origin") / "repository"
+    shutil.copytree(checkout, origin, ignore=shutil.ignore_patterns(".git"))
+    who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "core.hooksPath=/dev/null")
+    for command in (["init", "--quiet"], ["add", "--force", "--all"], [*who, "commit", "--quiet", "-m", "x"]):
+        subprocess.run(["git", *command], cwd=origin, check=True, capture_output=True)
+    subprocess.run(["git", "clone", "--quiet", str(origin), str(folder)], check=True, capture_output=True, umask=0o077)
+    for path in folder.rglob("*"):
+        os.utime(path, (time.time(), 1e9), follow_symlinks=False)
+    return folder
+
+
 @pytest.mark.parametrize("kind", ["sdist", "wheel"])
-def test_a_release_is_built_to_the_same_bytes_again(checkout, kind, tmp_path):
-    first = built(checkout, kind, tmp_path / "first").read_bytes()
-    again = tmp_path / "a checkout elsewhere"
-    shutil.copytree(checkout, again, copy_function=shutil.copy)  # with other times
-    os.utime(again / "pyproject.toml", (time.time(), 0))
-    assert built(again, kind, tmp_path / "second").read_bytes() == first
+def test_a_release_is_built_to_the_same_bytes_elsewhere(checkout, clone, kind, tmp_path):
+    first = built(checkout, kind, tmp_path / "first", umask=0o022, TZ="UTC", LC_ALL="C.UTF-8", PYTHONHASHSEED="1")
+    other = {"TZ": "Pacific/Auckland", "LC_ALL": "POSIX", "PYTHONHASHSEED": "2", "HOME": str(tmp_path)}
+    second = built(clone, kind, tmp_path / "second", umask=0o077, **other)
+    assert first.name == second.name
+    assert sha256(first.read_bytes()).hexdigest() == sha256(second.read_bytes()).hexdigest()

@@ -1,0 +1,1 @@
+"""What a release is made and checked with; no part of it."""
