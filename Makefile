@@ -35,7 +35,7 @@ mutants: $(MUTATION)/ready
 # Every pipeline of the gallery that needs no network, and its page.
 gallery: $(READY)
 	cd gallery && ../$(BIN)/tapeline repair
-	cd gallery && ../$(BIN)/dvc --wait-for-lock repro $$(../$(BIN)/tapeline list --offline --targets)
+	cd gallery && targets=$$(../$(BIN)/tapeline list --offline --targets) && ../$(BIN)/dvc --wait-for-lock repro $$targets
 	$(BIN)/python gallery/page.py
 
 # What prefect.yaml schedules, on this machine: a server on http://127.0.0.1:4200 if none is running, until Ctrl-C.

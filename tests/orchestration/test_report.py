@@ -59,6 +59,25 @@ def test_a_missed_bound_is_marked(report):
     assert (failure.value.stage, failure.value.status, failure.value.outcome) == ("export@tiny", 1, "verdict")
 
 
+def test_nothing_that_others_named_is_markup(report):
+    """A branch, a split, a metric and an override are anybody's words."""
+    branch = "runs/a`<img/src=x>`$(touch-pwned)"
+    verdict = report.project.run("tiny", "validate") / "verdict.json"
+    content = json.loads(verdict.read_text())
+    verdict.write_text(json.dumps({**content, "split": "te|st\n# <b>"}))
+    report.stages["validate@tiny"] = RAN
+    report.branch, report.compared = branch, {f"last run ({branch})": {"loss": 0.5}}
+    page = markdown(report)
+    assert f"\nBranch: `` {branch} ``\n" in page and f"\n- last run: `` {branch} ``\n" in page
+    assert f"\n$ git merge '{branch}' && dvc checkout\n" in page
+    assert "| metric | te\\|st \\# \\<b\\> | bound |" in page
+    report.branch = None
+    value = "a\n```\n<script>"
+    report.request = Request.of(pipeline="tiny", isolated=True, overrides={"params.a": value, "params.`b": 1})
+    block = markdown(report).partition("```console\n")[2]
+    assert block.count("```") == 2 and block.endswith("\n```\n"), "one within a line, one at the end"
+
+
 LONG = "top_5_accuracy_of_the_validation_split_without_augmentation"
 
 

@@ -38,6 +38,24 @@ def bits(values):
     return np.where(np.isnan(values), np.array(np.nan, values.dtype), values).view(f"u{values.itemsize}").tolist()
 
 
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "=", "-inf", "＝1"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_spreadsheet_computes_no_text(text):
+    """A class's name, a text or a file's name may be anybody's; a formula in it would run where the CSV is opened."""
+    answers = {"class": np.array([text]), text: np.array([[1, 2]])}
+    [found] = rows("csv", answers, files=(text,))
+    assert found == {"file": f"'{text}", "row": "0", "class": f"'{text}", f"'{text}.0": "1", f"'{text}.1": "2"}
+    [found] = rows("jsonl", answers, files=(text,))
+    assert (found["file"], found["class"], found[text]) == (text, text, [1, 2])
+
+
+@pytest.mark.parametrize("text", ["-1", "+1", "-1.5e3", "a=1", "'=1", "1-2"])
+def test_what_is_no_formula_stays(text):
+    assert rows("csv", {"class": np.array([text])})[0]["class"] == text
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_floats_of_all_kinds(form, dtype):

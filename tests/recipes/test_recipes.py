@@ -6,6 +6,7 @@ import pytest
 from pipelines import PIPELINES, stand_in, without_models
 
 from tapeline.dataset.columns import Dataset
+from tapeline.runtime.errors import InputError
 
 
 @pytest.fixture
@@ -59,6 +60,31 @@ def test_a_judge_sees_which_classes_are_made(built, tf, tmp_path):
     measured = recipe.evaluate(data.columns("test"))
     assert measured["rarest_class"] == 0.0  # of ten classes two are made
     assert measured["frechet_ratio"] == 1.0  # the generator is untrained yet
+
+
+def test_a_judge_that_does_more_than_compute_is_refused(built, tf, tmp_path):
+    """A judge may be anybody's model, and this one would write a file with the rights of who trains."""
+    written = tmp_path / "written"
+
+    class Judge(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((None, 8, 8, 1), tf.uint8, name="image")])
+        def __call__(self, image):
+            tf.io.write_file(str(written), "pwned")
+            pixels = tf.reshape(tf.cast(image, tf.float32), [-1, 64])
+            return {"class": tf.cast(pixels[:, 0] > 8, tf.int64), "features": pixels[:, :5]}
+
+    judge = Judge()
+    tf.saved_model.save(judge, str(tmp_path / "judge"), signatures=judge.__call__)
+    written.unlink(missing_ok=True)
+    recipe, data = built("digits-gan", judge=str(tmp_path / "judge"))
+    with pytest.raises(InputError, match="the model in .*judge has the operation 'WriteFile' in the function .*"):
+        recipe.evaluate(data.columns("test"))
+    assert not written.exists()
+    tf.saved_model.load(str(tmp_path / "judge")).signatures["serving_default"](image=tf.zeros((1, 8, 8, 1), tf.uint8))
+    assert written.exists(), "it would have"
+    recipe, _ = built("digits-gan", judge=str(tmp_path / "none"))
+    with pytest.raises(InputError, match="none is no folder with a SavedModel"):
+        recipe.evaluate(data.columns("test"))
 
 
 def test_the_carts_dynamics_are_gymnasiums(built, tf):

@@ -6,7 +6,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from tapeline.registry.gate import graph, operations
+from tapeline.runtime.saved_models import graph, operations
 from tapeline.runtime.untuned import untuned
 
 

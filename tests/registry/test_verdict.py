@@ -35,6 +35,11 @@ def test_it_holds_when_every_check_does_and_says_which_does_not(checks, reason):
     assert found.record()["verdict"] == ("no" if reason else "yes")
 
 
+def test_a_model_s_own_words_do_nothing_to_a_terminal():
+    table = verdict({"kind": "infra", "said": "does not load: \x1b[2J\nyes  all", "holds": False}).table()
+    assert table.splitlines()[1:] == ["  NO   infra         does not load: \\x1b[2J yes  all"]
+
+
 def test_the_table():
     assert verdict(BOUND, CHANGE).table().splitlines() == [
         "one@v1.0.1 for prod against v1.0.0: no",

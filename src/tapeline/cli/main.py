@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from tapeline.cli import flows
-from tapeline.cli.terminal import fail
+from tapeline.cli.terminal import Terminal, fail
 from tapeline.runtime import caps
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import InputError, Interrupted, TapelineError
@@ -28,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FileNotFoundError:
         return fail(InputError("the working directory is gone: `cd` into a folder that exists"))
     if argv is None:
+        Terminal.where_there_is_one()
         use_tree_code(here, having="upgrade" if arguments[:1] == ["upgrade"] else "")
     if arguments[:1] and arguments[0] in flows.COMMANDS:
         return flows.call(arguments[0], arguments[1:])

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from tapeline.runtime.errors import plain
+
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add them."""
@@ -66,7 +68,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
     found = list(examine(Path.cwd()))
     for finding in found:
-        print(f"{finding.state:8} {finding.what}" + (f": {finding.remedy}" if finding.remedy else ""))
+        print(plain(f"{finding.state:8} {finding.what}" + (f": {finding.remedy}" if finding.remedy else "")))
     return int(any(finding.state == MISSING for finding in found))
 
 
@@ -84,9 +86,9 @@ def _init(options: argparse.Namespace) -> int:
     from tapeline.scaffold.init import init
 
     folder = options.folder.resolve()
-    new = init(options.folder, data=options.data, flows=options.flows)
+    new = init(options.folder, data=options.data, flows=options.flows, say=lambda line: print(plain(line)))
     for path in new:
-        print(f"new: {path.relative_to(folder)}")
+        print(plain(f"new: {path.relative_to(folder)}"))
     if new:
         needed = (dataset.needs for dataset in Params.load(folder).datasets.values())
         pictures = "".join(f"`dvc add {path}`, " for path in needed if options.data and (folder / path).is_dir())

@@ -1,6 +1,8 @@
-"""What commands print to stderr besides their results: errors, and what they wait for."""
+"""What commands print to stderr besides their results, and what of their results may reach a terminal."""
 
+import re
 import sys
+from typing import Any, TextIO
 
 from tapeline.runtime.errors import Interrupted, TapelineError
 
@@ -14,3 +16,30 @@ def fail(error: TapelineError | Interrupted) -> int:
 def wait(text: str) -> None:
     """Print what a command waits for."""
     print(text, file=sys.stderr, flush=True)
+
+
+class Terminal:
+    """A terminal that gets no control characters but line ends and tabs: names, notes and cells may be anybody's.
+
+    A file or a pipe gets a result as it is.
+    """
+
+    CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+    """Also those that turn the direction of a text."""
+
+    def __init__(self, to: TextIO) -> None:
+        self._to = to
+
+    @classmethod
+    def where_there_is_one(cls) -> None:
+        """Make stdout one, if it is a terminal."""
+        if sys.stdout.isatty():
+            sys.stdout = cls(sys.stdout)  # type: ignore[assignment]  # it has all that a stream has
+
+    def write(self, text: str) -> int:
+        """Write a text with its control characters escaped."""
+        self._to.write(self.CONTROL.sub(lambda found: ascii(found[0])[1:-1], text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._to, name)

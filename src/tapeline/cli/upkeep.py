@@ -59,12 +59,13 @@ def _list(options: argparse.Namespace) -> int:
     params, mistakes = Params.sound(project.folder)
     chosen = [entry for entry in entries(project, params) if not (options.offline and entry.network)]
     if options.targets:
-        print(*(f"export@{entry.name}" for entry in chosen), sep="\n")
+        for entry in chosen:
+            print(f"export@{entry.name}")
         for mistake in dict.fromkeys(mistakes.values()):
             print(f"tapeline: left out: {mistake}", file=sys.stderr)
         return InputError.status if mistakes else 0
     rows = [("pipeline", "data", "network", "state", "teaches")]
-    rows += [(e.name, e.dataset, "needed" if e.network else "no", e.state, e.idea) for e in chosen]
+    rows += [(e.name, e.dataset, "needed" if e.network else "no", e.state, plain(e.idea)) for e in chosen]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -25,6 +25,8 @@ EXPONENT = 1e10
 JSON_WORDS = {"true": "true", "false": "false", "nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 CSV_WORDS = {"true": "True", "false": "False", "nan": "nan", "inf": "inf", "-inf": "-inf"}
 """As Python's writers spell them."""
+FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""What a formula begins with in a spreadsheet. Class names, texts and file names may be anybody's."""
 
 
 class Lines:
@@ -179,7 +181,17 @@ def _text(rows: pa.Array) -> Any:
 
 
 def _csv_text(text: str) -> str:
+    """Return a text as a cell. One that a spreadsheet would compute gets an apostrophe before it, as its users write."""
+    if text.lstrip(" ")[:1] in FORMULA and not _is_number(text):
+        text = f"'{text}"
     return '"' + text.replace('"', '""') + '"' if any(one in text for one in '",\r\n') else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _columns(output: str, values: NDArray[Any]) -> Iterator[str]:

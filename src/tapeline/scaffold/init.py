@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 
 from tapeline.config import engine_lock, schema
-from tapeline.config.params import Params
+from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.repository import catalogue as catalogue_file
 from tapeline.runtime import files
@@ -92,9 +92,12 @@ def _is_project(folder: Path) -> bool:
         raise InputError(f"{folder} has a {STAGES} of its own: {ELSEWHERE}")
     if (folder / PARAMS).exists():
         try:
-            Params.sound(folder)
+            _, mistakes = Params.sound(folder)
         except InputError as error:
             raise InputError(f"{folder} has a {PARAMS} of another kind ({error}): {ELSEWHERE}") from None
+        for key, mistake in mistakes.items():
+            if not NAME.fullmatch(key.partition(".")[2]):
+                raise InputError(f"{mistake}; `dvc repro` would give it to a shell as it is")
     if (folder / STAGES).exists() != (folder / PARAMS).exists():
         here, lacking = (STAGES, PARAMS) if (folder / STAGES).exists() else (PARAMS, STAGES)
         raise InputError(f"{folder} has a {here} and no {lacking}: restore it, or move {here} away")
@@ -103,9 +106,14 @@ def _is_project(folder: Path) -> bool:
 
 def _placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
     """Return where the data will be, and the source and target if it must be copied."""
-    data = data.resolve()
-    if not data.exists():
+    try:
+        data = data.resolve()
+        there = data.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a name that is too long, a null byte
+        raise InputError(f"{data} is not a file's name: {getattr(error, 'strerror', None) or error}") from None
+    if not there:
         raise InputError(f"{data} does not exist")
+    files.check_tree(data)
     if data.is_relative_to(folder):
         return data, None
     place = folder / "data" / "raw" / data.name

@@ -16,6 +16,7 @@ from tapeline.orchestration.reports.page import markdown
 from tapeline.orchestration.reports.progress_artifact import ProgressArtifact
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
+from tapeline.runtime.errors import plain
 
 if TYPE_CHECKING:  # Optuna takes a second
     from tapeline.orchestration.sweeps.request import SweepRequest
@@ -32,11 +33,11 @@ class PrefectMonitor:
 
     def say(self, line: str) -> None:
         """Log a line of the flow, or of the stage that runs."""
-        get_run_logger().info(line)
+        get_run_logger().info(plain(line))
 
     def warn(self, line: str) -> None:
         """Log a warning."""
-        get_run_logger().warning(line)
+        get_run_logger().warning(plain(line))
 
     def bar(self, stage: str) -> ProgressArtifact:
         """Return the stage's bar in the UI."""

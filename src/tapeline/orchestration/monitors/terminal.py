@@ -16,6 +16,7 @@ from tapeline.orchestration.monitors.monitor import RETRY_DELAY
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
 from tapeline.runtime import files
+from tapeline.runtime.errors import plain
 
 if TYPE_CHECKING:  # Optuna takes a second
     from tapeline.orchestration.sweeps.request import SweepRequest
@@ -54,7 +55,7 @@ class Terminal:
 
     def say(self, line: str) -> None:
         """Print a line with the time and the stage to stderr. A terminal that is gone ends no training."""
-        parts = [time.strftime("%H:%M:%S"), self._stage, line]
+        parts = [time.strftime("%H:%M:%S"), self._stage, plain(line)]
         with suppress(BrokenPipeError):
             print(*filter(None, parts), sep="  ", file=sys.stderr, flush=True)
 

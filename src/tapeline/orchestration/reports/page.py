@@ -1,6 +1,7 @@
 """A flow run's report as a page for Prefect's user interfaces, with pictures."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from tapeline.orchestration.reports.pictures import Picture, confusion_matrix, learning_curves, scatter
@@ -19,6 +20,12 @@ def markdown(report: Report) -> str:
 def escaped(text: str) -> str:
     """Return a text escaped for Markdown, in one line: nothing in it is markup, HTML or the end of a table cell."""
     return re.sub(r"([\\`*_\[\]<>|~&#!$])", r"\\\1", " ".join(text.split()))
+
+
+def code(text: str) -> str:
+    """Return a text as code within a line. Git takes backticks and `<` in the name of a branch."""
+    fence = "`" * max([0, *map(len, re.findall("`+", text))])
+    return f"{fence}` {text} `{fence}" if fence else f"`{text}`"
 
 
 def broken(name: str) -> str:
@@ -47,11 +54,11 @@ def _page(report: Report) -> Iterator[str]:
     if verdict := report.verdict():
         yield from ("", f"Verdict: **{escaped(verdict)}**")
     if report.branch:
-        yield from ("", f"Branch: `{report.branch}`")
+        yield from ("", f"Branch: {code(report.branch)}")
     if report.version:
-        yield from ("", f"Version: `{report.version}`")
+        yield from ("", f"Version: {code(report.version)}")
     if model := report.model():
-        yield from ("", f"Model: `{model}`")
+        yield from ("", f"Model: {code(model)}")
     yield from _stages(report)
     yield from _metrics(report)
     yield from _compared(report)
@@ -81,7 +88,7 @@ def _metrics(report: Report) -> Iterator[str]:
         asked = [f"{figure.bound}{'' if figure.holds else ' **missed**'}" for _ in bound]
         rows.append([broken(figure.name), *values, *asked])
     yield from ("", "## Metrics")
-    yield from table(["metric", *splits, *bound], rows, numbers=range(1, len(splits) + 1))
+    yield from table(["metric", *map(broken, splits), *bound], rows, numbers=range(1, len(splits) + 1))
 
 
 def _compared(report: Report) -> Iterator[str]:
@@ -96,7 +103,7 @@ def _compared(report: Report) -> Iterator[str]:
         others = [_against(tested, metrics.get(figure.name)) for metrics in report.compared.values()]
         rows.append([broken(figure.name), f"{tested:.4g}", *others])
     yield from ("", "## Compared with other runs", "")
-    yield from (f"- {title}: `{where}`" for title, where in titles)
+    yield from (f"- {title}: {code(where)}" for title, where in titles)
     yield from table(["metric", "this run", *(title for title, _ in titles)], rows, numbers=range(1, len(titles) + 2))
 
 
@@ -121,10 +128,11 @@ def _next(report: Report) -> Iterator[str]:
     request = report.request or Request(pipeline=report.pipeline)
     commands = {request.command(): "continues where this run ended"}
     if report.branch:
+        branch = shlex.quote(report.branch)
         commands = {
-            f"git diff HEAD {report.branch} -- params.yaml": "which parameters differ",
-            f"dvc get . models/{report.pipeline} --rev {report.branch}": "the model alone",
-            f"git merge {report.branch} && dvc checkout": "take it over",
+            f"git diff HEAD {branch} -- params.yaml": "which parameters differ",
+            f"dvc get . models/{report.pipeline} --rev {branch}": "the model alone",
+            f"git merge {branch} && dvc checkout": "take it over",
         }
     elif report.model() and not request.isolated:
         commands = {
@@ -133,6 +141,6 @@ def _next(report: Report) -> Iterator[str]:
             "git add params.yaml dvc.lock && git commit": "keep it",
         }
     yield from ("", "## What next", "", "```console")
-    for command, what in commands.items():
+    for command, what in commands.items():  # each is one line, so that none ends the block
         yield from (f"# {what}", f"$ {command}")
     yield "```"

@@ -1,6 +1,7 @@
 """A sweep's results, as a table, as a page with pictures and as a summary."""
 
 import itertools
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
     yield from ("", f"The winner again{', or its branch as it is' if mergeable else ''}:", "")
     yield from ("```console", f"$ {command(request, ranked)}")
     if mergeable:
-        yield f"$ git merge {best.branch} && dvc checkout"
+        yield f"$ git merge {shlex.quote(best.branch)} && dvc checkout"
     yield "```"
     ranges = [key for key, over in request.over.items() if isinstance(over, Range)]
     drawings = {f"{request.metric} over trials": _over_trials(request, ranked)}

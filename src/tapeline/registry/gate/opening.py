@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-GATE = Path(__file__).parent
+PACKAGE = Path(__file__).parents[2]
 UNNEEDED = ("matplotlib", "sklearn")
 """Keras imports them where they are installed, and does without; they read and write files at home."""
 
@@ -18,12 +18,13 @@ def tensorflow() -> Any:
     """Import TensorFlow alone."""
     for name in UNNEEDED:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # this makes an import fail
-    return loaded(GATE.parents[1] / "export" / "check.py").tensorflow()
+    return loaded(PACKAGE / "export" / "check.py").tensorflow()
 
 
 def opened(tf: Any, folder: str) -> Any:
     """Return the loaded model. Raises `Refused` before anything of it has run."""
-    graph, operations = loaded(GATE / "graph.py"), loaded(GATE / "operations.py")
+    judging = PACKAGE / "runtime" / "saved_models"
+    graph, operations = loaded(judging / "graph.py"), loaded(judging / "operations.py")
     if said := graph.refused(Path(folder), operations.ALLOWED):
         raise Refused(said)
     return tf.saved_model.load(folder)

@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 
 from tapeline.config.registry import CheckSettings
 from tapeline.export import prediction_log
-from tapeline.parsing import arrays
+from tapeline.parsing import arrays, json_text
 from tapeline.runtime import processes, sandbox
+from tapeline.runtime.errors import InputError, plain
 
 PROBE = Path(__file__).with_name("probe.py")
 """Not imported: this process stays without TensorFlow."""
 PACKAGE = PROBE.parents[2]
 POLL = 0.05
 """Seconds between two checks of the process's memory."""
+MOST_PRINTED = 2**20
+"""Bytes of what the process prints that are read."""
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,13 @@ def run(
         failure, output = _limited(json.dumps(asked), Path(made), given, settings)
         if failure:
             return Answer((failure,), {}, {})
-        figures = json.loads(output.strip().splitlines()[-1])
-        failures = tuple(figures.pop("failures"))
-        predictions = {}
-        if answers.is_file():
-            try:
-                predictions = arrays.unpacked(answers)
-            except arrays.NotArrays as error:
-                return Answer((f"answers what is no array: {error}",), {}, {})
+        try:
+            figures = json_text.mapping(output.strip().rpartition("\n")[2], finite=False)
+            failures = tuple(map(str, figures.pop("failures")))
+            linked = answers.is_symlink()  # to a file that the process itself could not have read
+            predictions = arrays.unpacked(answers) if answers.exists() and not linked else {}
+        except (json_text.NotJson, arrays.NotArrays, InputError, LookupError, TypeError) as error:
+            return Answer((f"answers what is no array, or no record: {plain(str(error))[:200]}",), {}, {})
     return Answer(failures, figures, predictions)
 
 
@@ -104,10 +106,17 @@ def _limited(asked: str, folder: Path, given: Sequence[Path], settings: CheckSet
     ):
         failure = _watched(child, deadline, settings)
     if not failure and child.returncode:
-        lines = (folder / "err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = _end(folder / "err").strip().splitlines()
         killed = f"was killed by signal {-child.returncode}" if child.returncode < 0 else ""
         failure = killed or f"does not load or answer: {lines[-1] if lines else 'it printed nothing'}"
-    return failure, (folder / "out").read_text(encoding="utf-8", errors="replace")
+    return failure, _end(folder / "out")
+
+
+def _end(path: Path) -> str:
+    """Return the last part of what the process printed, which may be as much as it may write."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - MOST_PRINTED))
+        return file.read().decode("utf-8", errors="replace")
 
 
 def _watched(child: "subprocess.Popen[bytes]", deadline: float, settings: CheckSettings) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tapeline.registry.sentences import sentence
 from tapeline.runtime import files
+from tapeline.runtime.errors import plain
 from tapeline.validate import finite
 
 
@@ -60,4 +61,4 @@ class Verdict:
         against = f" against {self.champion}" if self.champion else ", no champion"
         lines = [f"{self.name}@{self.version} for {self.stage}{against}: {'yes' if self.holds else 'no'}"]
         lines += [f"  {'yes' if c['holds'] else 'NO '}  {c['kind']:<12}  {sentence(c)}" for c in self.checks]
-        return "\n".join(lines)
+        return "\n".join(map(plain, lines))

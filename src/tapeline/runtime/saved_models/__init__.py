@@ -1,0 +1,1 @@
+"""SavedModels that may be anybody's: what their graphs may do, decided before they are loaded."""

@@ -1,0 +1,150 @@
+"""Traps laid in a project's files, and what the real commands do with them: one line, soon, and nothing of them runs."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.fuzz.test_command_line import call, fifo, project, refused, repository  # noqa: F401  # fixtures
+
+SHELL = ["x;touch pwned", "$(touch pwned)", "`touch pwned`", "a|touch pwned", "a\ntouch pwned", "a b", "../a", "-h", "a&", ""]
+DVC_YAML = (Path(__file__).parents[2] / "dvc.yaml").read_text().partition("\nartifacts:")[0]
+
+
+def named(folder, name, kind):
+    """Give the dataset or the pipeline another name."""
+    path = folder / "params.yaml"
+    content = yaml.safe_load(path.read_text())
+    [entry] = content[kind].values()
+    content[kind] = {name: entry}
+    if kind == "datasets":
+        content["pipelines"]["long"]["dataset"] = name
+    path.write_text(yaml.safe_dump(content))
+
+
+@pytest.mark.parametrize("kind", ["datasets", "pipelines"])
+@pytest.mark.parametrize("name", SHELL, ids=ascii)
+def test_a_name_for_a_shell_is_no_name(project, kind, name):  # noqa: F811
+    from tapeline.config.params import Params
+    from tapeline.runtime.errors import InputError
+
+    named(project, name, kind)
+    with pytest.raises(InputError, match="is not a name: lower-case letters, digits and inner hyphens") as raised:
+        Params.load(project)
+    assert str(raised.value).isprintable()
+    assert not Params.sound(project)[0].pipelines, "no command may hand it to DVC"
+
+
+@pytest.mark.parametrize("command", [("init",), ("run", "--pipeline", "long"), ("list", "--targets")], ids=" ".join)
+def test_a_name_for_a_shell_reaches_none_by_a_command(repository, root, command):  # noqa: F811
+    (repository / "dvc.yaml").write_text(DVC_YAML + "\n")
+    named(repository, "$(touch pwned)", "pipelines")
+    answer = call(repository, "tapeline", *command, root=root)
+    assert answer.returncode == 2 and not answer.stdout.strip() and "Traceback" not in answer.stderr
+    assert command[0] == "run" or "'$(touch pwned)' is not a name" in answer.stderr
+    assert not (repository / "pwned").exists()
+
+
+def test_bare_dvc_repro_hands_it_to_a_shell(repository):  # noqa: F811
+    """DVC knows no rule for names. Who repeats the stages of others runs their code anyway: their recipes."""
+    (repository / "dvc.yaml").write_text(DVC_YAML + "\n")
+    (repository / "engine.lock").write_text("stages: {ingest: '0'}\nlibraries: {}\n")
+    named(repository, "$(touch pwned)", "datasets")
+    command = [sys.executable, "-m", "dvc", "repro", "ingest@$(touch pwned)"]
+    subprocess.run(command, cwd=repository, check=False, capture_output=True, timeout=60)
+    assert (repository / "pwned").exists()
+
+
+def test_make_stops_where_a_name_is_none(root):
+    """What `make gallery` gives to `dvc repro` without a target would be all of `dvc.yaml`."""
+    text = (root / "Makefile").read_text()
+    assert text.count("dvc --wait-for-lock repro") == 1
+    [line] = [line for line in text.splitlines() if "dvc --wait-for-lock repro" in line]
+    recipe = line.strip().replace("$$", "$").replace("../$(BIN)/tapeline list", "./list").replace("../$(BIN)/dvc", "./dvc")
+    script = recipe.removeprefix("cd gallery && ")
+    for status, ran in ((2, []), (0, ["--wait-for-lock repro export@a export@b"])):
+        shell = f"list() {{ echo export@a; echo export@b; return {status}; }}; dvc() {{ echo \"$*\"; }}\n"
+        answer = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", shell + script.replace("./", "")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (bool(answer.returncode), answer.stdout.splitlines()) == (bool(status), ran)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("fifo", "rows.csv is a FIFO, a socket or a device, and no file: give a file, or remove it"),
+        ("loop", "rows.csv is not a file's name: Too many levels of symbolic links"),
+        ("device", "/dev/zero is a FIFO, a socket or a device, and no file"),
+        ("folder", "rows.csv has no train/<class>/<image>"),
+        ("pictures", "x.png is a FIFO, a socket or a device, and no file"),
+    ],
+)
+def test_data_to_begin_with_that_is_no_file(tmp_path, root, kind, said):
+    rows = tmp_path / "rows.csv"
+    if kind == "fifo":
+        fifo(rows)
+    elif kind == "loop":
+        rows.symlink_to(rows)
+    elif kind == "device":
+        rows.symlink_to("/dev/zero")
+    else:
+        rows.mkdir()
+    if kind == "pictures":
+        (rows / "train/a").mkdir(parents=True)
+        fifo(rows / "train/a/x.png")
+    refused(call(tmp_path, "tapeline", "init", "new", "--data", "rows.csv", root=root), said)
+    assert not (tmp_path / "new").exists()
+
+
+ESCAPE = "\x1b]0;pwned\x07\x1b[2J"
+
+
+def in_a_terminal(folder, *arguments, root):
+    """Return what a command writes to a terminal."""
+    outer, inner = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "TERM": "xterm"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "tapeline", *arguments], cwd=folder, env=environment, stdout=inner, stderr=inner
+    ):
+        os.close(inner)
+        found = b""
+        while True:
+            try:
+                more = os.read(outer, 65536)
+            except OSError:  # the other end is closed
+                break
+            found += more
+    os.close(outer)
+    return found.decode()
+
+
+@pytest.mark.parametrize("command", [("list",), ("metrics",), ("ingest", "points"), ("init",), ("doctor",)], ids=" ".join)
+def test_a_terminal_is_told_nothing_by_a_file(project, root, command):  # noqa: F811
+    (project / "recipe.py").write_text(f'"""Learns {ESCAPE}."""\n')
+    (project / "runs/long/validate").mkdir(parents=True)
+    (project / "runs/long/validate/metrics.json").write_text('{"\\u001b]0;pwned\\u0007": 0.5}')
+    header = f"x1,x2,y{ESCAPE}\n"
+    (project / "points.csv").write_text(header + "".join(f"{n},1,{'ab'[n % 2]}{ESCAPE}\n" for n in range(9)))
+    content = yaml.safe_load((project / "params.yaml").read_text())
+    content["datasets"]["points"] |= {"features": {"x": ["x1", "x2"], "y": f"y{ESCAPE}"}, "label": f"y{ESCAPE}"}
+    (project / "params.yaml").write_text(yaml.safe_dump(content))
+    said = in_a_terminal(project, *command, root=root)
+    assert said.strip() and not re.search(r"[^\x20-\x7e\xa0-\uffff\r\n]", said), ascii(said)
+
+
+@pytest.mark.parametrize("name", ["dvc.lock", "dvc.yaml", "engine.lock", "points.csv", "prefect.yaml"])
+@pytest.mark.parametrize("command", [("list",), ("doctor",), ("repair",), ("lock", "--check")], ids=" ".join)
+def test_no_command_waits_for_a_fifo(repository, root, name, command):  # noqa: F811
+    (repository / "dvc.yaml").write_text(DVC_YAML + "\n")
+    fifo(repository / name)
+    answer = call(repository, "tapeline", *command, root=root, timeout=30)
+    assert "Traceback" not in answer.stderr, answer.stderr
