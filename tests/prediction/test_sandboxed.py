@@ -94,7 +94,7 @@ def lenient(tmp_path, monkeypatch):
         target = tmp_path / "package" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (package / name).is_dir() else shutil.copy)(package / name, target)
-    known = tmp_path / "package/registry/gate/operations.py"
+    known = tmp_path / "package/runtime/saved_models/operations.py"
     known.write_text(known.read_text() + "\nALLOWED |= {'ReadFile', 'WriteFile'}\n")
     assert "ReadFile" not in operations.ALLOWED
     monkeypatch.setattr(sandboxed, "PROGRAM", tmp_path / "package/prediction/answering.py")

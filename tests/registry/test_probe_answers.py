@@ -47,7 +47,9 @@ def test_nonsense_is_a_failure_of_the_model(monkeypatch, tmp_path, program, said
 def test_a_link_to_answers_elsewhere_is_not_followed(monkeypatch, tmp_path):
     """The process could not read them; who follows its link could."""
     np.savez(tmp_path / "recorded.npz", y=np.arange(3))
-    answer = run(monkeypatch, tmp_path, RECORD + f"os.symlink({str(tmp_path / 'recorded.npz')!r}, asked['answers'])\n" + FINE)
+    answer = run(
+        monkeypatch, tmp_path, RECORD + f"os.symlink({str(tmp_path / 'recorded.npz')!r}, asked['answers'])\n" + FINE
+    )
     assert not answer.predictions
 
 

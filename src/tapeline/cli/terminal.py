@@ -34,7 +34,7 @@ class Terminal:
     def where_there_is_one(cls) -> None:
         """Make stdout one, if it is a terminal."""
         if sys.stdout.isatty():
-            sys.stdout = cls(sys.stdout)  # type: ignore[assignment]  # it has all that a stream has
+            sys.stdout = cls(sys.stdout)
 
     def write(self, text: str) -> int:
         """Write a text with its control characters escaped."""

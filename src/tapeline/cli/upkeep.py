@@ -9,7 +9,7 @@ from tapeline.cli.terminal import wait
 from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import Project
-from tapeline.runtime.errors import InputError, Interrupted
+from tapeline.runtime.errors import InputError, Interrupted, plain
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -181,7 +181,7 @@ def _text(rows: pa.Array) -> Any:
 
 
 def _csv_text(text: str) -> str:
-    """Return a text as a cell. One that a spreadsheet would compute gets an apostrophe before it, as its users write."""
+    """Return a text as a cell. What a spreadsheet would compute gets an apostrophe before it, as its users write."""
     if text.lstrip(" ")[:1] in FORMULA and not _is_number(text):
         text = f"'{text}"
     return '"' + text.replace('"', '""') + '"' if any(one in text for one in '",\r\n') else text

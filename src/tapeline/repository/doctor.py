@@ -14,6 +14,7 @@ from tapeline.config.project import PARAMS, Project
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import outputs, tracked
 from tapeline.repository.repair import is_whole
+from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
 from tapeline.runtime.errors import InputError
 
@@ -129,7 +130,7 @@ def _dvc(project: Project) -> Iterator[Finding]:
     if not (project.folder / "dvc.yaml").is_file():
         yield Finding(MISSING, "no dvc.yaml", "restore it; `tapeline init` writes it for a new project")
     lock = project.folder / "dvc.lock"
-    if lock.exists() and not is_whole(lock.read_bytes()):
+    if lock.exists() and not is_whole(files.read_bytes(lock)):
         yield Finding(MISSING, "dvc.lock was truncated while it was written", "`tapeline repair`")
     yield from _in_git(project)
     ignored = (top / ".dvcignore").read_text(encoding="utf-8").splitlines() if (top / ".dvcignore").exists() else []

@@ -13,8 +13,8 @@ import numpy as np
 
 from tapeline.parsing import json_text
 from tapeline.repository.dvc_errors import in_one_line
-from tapeline.repository.dvc_lock import LOCK, Lock
-from tapeline.runtime import processes
+from tapeline.repository.dvc_lock import LOCK, MD5, Lock
+from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import with_this_code
 
@@ -29,7 +29,7 @@ class Out:
 
 def locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
     """Return the stages' recorded outputs by path, from a lock's `text`, or from `folder/dvc.lock` if it is None."""
-    lock = Lock.read(text if text is not None else (folder / LOCK).read_text(encoding="utf-8"))
+    lock = Lock.read(text if text is not None else files.read_bytes(folder / LOCK))
     outs = (out for name, stage in lock.stages.items() if name in stages for out in stage.outs)
     return {out.path: Out(out.path, str(out.md5)) for out in outs}
 
@@ -49,14 +49,16 @@ class Cached:
         return path if path.exists() else None
 
     def place(self, md5: str) -> Path:
-        """Return where the cache has, or would have, a file."""
+        """Return where the cache has, or would have, a file. Raises `InputError` for what would lead elsewhere."""
+        if not MD5.fullmatch(md5):
+            raise InputError(f"{md5!r} is not an MD5: {LOCK}, or a folder's list in the cache, was altered")
         return self._cache / md5[:2] / md5[2:]
 
     def listed(self, out: Out) -> dict[str, Path]:
         """Return a folder's cached files by relative path."""
         listing = self(out)
         try:
-            entries = json_text.parsed(listing.read_bytes()) if listing else []
+            entries = json_text.parsed(files.read_bytes(listing)) if listing else []
             return {str(entry["relpath"]): self.place(str(entry["md5"])) for entry in entries}
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{listing} is not a list of a folder's files: delete it and run `dvc fetch`") from None
