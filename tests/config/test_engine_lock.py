@@ -1,11 +1,13 @@
 """`engine.lock`: written, compared, and refused by a stage whose code is another."""
 
 import re
+import shutil
 from importlib import metadata
 
 import pytest
 
 from tapeline.config import engine_lock
+from tapeline.runtime import closure
 from tapeline.runtime.errors import InputError
 
 
@@ -60,3 +62,28 @@ def test_another_form_is_one_line_and_is_written_anew(tmp_path, text):
         engine_lock.check(tmp_path, "train")
     assert "\n" not in str(refused.value)
     assert engine_lock.write(tmp_path) == [*engine_lock.STAGES]
+
+
+def test_the_hash_is_remembered_for_the_same_files_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    package = tmp_path / "tapeline"
+    shutil.copytree(closure.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    first = engine_lock._content(package)
+    assert first == engine_lock._content(closure.PACKAGE)
+    (package / "train" / "__pycache__").mkdir()
+    (package / "train" / "__pycache__" / "stage.py").write_text("")
+    assert engine_lock._content(package) == first
+    path = package / "runtime" / "code.py"
+    path.write_text(path.read_text() + "# another byte\n")
+    assert (second := engine_lock._content(package)) != first
+    (package / "numpy.py").write_text("")
+    assert engine_lock._content(package) not in (first, second)
+    (package / "linked").symlink_to(tmp_path)
+    assert engine_lock._content(package) is None
+    engine_lock.current.cache_clear()
+    computed = engine_lock.current("ingest")
+    monkeypatch.setattr(engine_lock, "_computed", lambda stage: "computed again")
+    engine_lock.current.cache_clear()
+    assert engine_lock.current("ingest") == computed
+    assert engine_lock.current("train") == "computed again"
+    engine_lock.current.cache_clear()

@@ -10,14 +10,17 @@ with, and a stage with other code or libraries refuses to run.
 """
 
 import json
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import yaml_text
-from tapeline.runtime import closure, code, files
+from tapeline.runtime import closure, code, files, user_cache
 from tapeline.runtime.environment import library_versions
 from tapeline.runtime.errors import InputError
 
@@ -50,7 +53,32 @@ class Engine:
 
 @cache
 def current(stage: str) -> str:
-    """Return the hash of the code that this process would run for a stage, 16 hexadecimal digits."""
+    """Return the hash of the code that this process would run for a stage, 16 hexadecimal digits.
+
+    Computed once for each content of the package: it takes some tenths of a second, and every run and stage asks.
+    """
+    if (content := _content(closure.PACKAGE)) is None:
+        return _computed(stage)
+    python = ".".join(map(str, sys.version_info[:2]))
+    return user_cache.remembered("code", f"{stage}-{python}-{content}", lambda: _computed(stage))
+
+
+def _content(package: Path) -> str | None:
+    """Return a hash of all source files of the package, on which `_computed` depends alone.
+
+    None if a link leads to another folder, whose files are not looked at.
+    """
+    found: dict[str, str] = {}
+    for folder, inner, names in os.walk(package):
+        inner[:] = [name for name in inner if name != "__pycache__"]
+        if any(Path(folder, name).is_symlink() for name in inner):
+            return None
+        for path in (Path(folder, name) for name in names if name.endswith(".py")):
+            found[path.relative_to(package).as_posix()] = sha256(path.read_bytes()).hexdigest()
+    return sha256("\n".join(f"{found[name]} {name}" for name in sorted(found)).encode()).hexdigest()
+
+
+def _computed(stage: str) -> str:
     return code.digest_of_modules(closure.of_module(f"tapeline.{stage}.stage"), closure.PACKAGE)[:16]
 
 
