@@ -1,8 +1,9 @@
 """SIGKILL of any process at any moment of the flow or of `dvc repro`: running again just finishes, with the same lock.
 
     TAPELINE_KILLS=50 pytest -s -m slow tests/e2e/test_kills.py
+    TAPELINE_KILLS=100 TAPELINE_KILLED=flow pytest -s -m slow tests/e2e/test_kills.py    # the flow alone, with its forks
 
-prints what was killed at which stage.
+prints what was killed at which stage, and how long the last process of a killed run was left.
 """
 
 import itertools
@@ -22,6 +23,7 @@ from surroundings import ORPHANS, below, locks_are_free, running_stage, wait_for
 
 KILLS = int(os.environ.get("TAPELINE_KILLS", "6"))
 PIPELINE = os.environ.get("TAPELINE_KILLED_PIPELINE", "linear-regression")
+WHICH = os.environ.get("TAPELINE_KILLED", "flow dvc").split()
 IN_A_ROW = 3
 """So many kills before a build is left to finish."""
 
@@ -35,6 +37,8 @@ def role(process):
     except psutil.Error:
         return "gone"
     roles = {
+        "runtime.nursery": "nursery",
+        "repository.reproduction": "dvc",
         "uvicorn": "server",
         "server": "server",
         "flows": "flow",
@@ -72,12 +76,12 @@ def test_any_process_at_any_moment(reference, tmp_path):
     undisturbed, seconds = reference
     lock, made = (undisturbed / "dvc.lock").read_bytes(), sums(undisturbed)
     chance = random.Random(int(os.environ.get("TAPELINE_KILLS_SEED", "1")))
-    killed, number = Counter(), 0
+    killed, number, longest = Counter(), 0, 0.0
     for build in itertools.count():
         if number == KILLS:
             break
         folder = cloned(ROOT, tmp_path / str(build) / "tapeline")
-        command = BARE if build % 2 else FLOW
+        command = {"flow": FLOW, "dvc": BARE}[WHICH[build % len(WHICH)]]
         for _ in range(min(IN_A_ROW, KILLS - number)):
             running = started(command, folder)
             time.sleep(chance.uniform(0.3, seconds * (1.6 if command is FLOW else 1.0)))
@@ -95,7 +99,7 @@ def test_any_process_at_any_moment(reference, tmp_path):
                 except psutil.NoSuchProcess:
                     continue
             running.wait(240)  # what is not killed itself lives on, to whatever end: the flow tries a stage again
-            wait_for_none(folder)
+            longest = max(longest, wait_for_none(folder))
         if command is BARE:
             call(folder, sys.executable, "-m", "tapeline", "repair")
         call(folder, *command)
@@ -105,4 +109,4 @@ def test_any_process_at_any_moment(reference, tmp_path):
         assert locks_are_free(folder)
         assert not list((folder / ".tapeline" / "checkpoints").rglob("step-*"))
         shutil.rmtree(folder)
-    print(f"{number} kills: {dict(sorted(killed.items()))}")
+    print(f"{number} kills, the last process gone after {longest:.1f} s at most: {dict(sorted(killed.items()))}")

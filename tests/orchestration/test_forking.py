@@ -31,6 +31,14 @@ if what == "pass":
     os.write(int(sys.argv[2]), b"answer")
 elif what == "wait":
     time.sleep(600)
+elif what == "flow":
+    from pathlib import Path
+    from tapeline.orchestration.stages.child import Child
+    with Child.of_module("program", sys.argv[2:], cwd=Path(), env=os.environ) as child:
+        for line in child.lines():
+            if line:
+                print(line, flush=True)
+    print(type(child._process).__name__, child.session, child.returncode, flush=True)
 else:
     sys.exit(int(what))
 """
@@ -55,11 +63,11 @@ def another(nursery):
     made.close()
 
 
-def run(nursery, folder, *arguments, pass_fds=()):
+def run(nursery, folder, *arguments, **more):
     """Start the program; return the process and the file with its output."""
     made, env = nursery
     reader, writer = os.pipe()
-    process = made.started("program", arguments, cwd=folder, env=env, output=writer, pass_fds=pass_fds)
+    process = made.started("program", arguments, cwd=folder, env=env, output=writer, **more)
     os.close(writer)
     return process, os.fdopen(reader)
 
@@ -111,6 +119,40 @@ def test_another_environment_is_not_served(nursery, tmp_path):
     again, nothing = run((nursery[0], other), tmp_path, "7")
     nothing.close()
     assert again is None
+
+
+def test_a_fork_that_is_a_flow_forks_in_turn(nursery, tmp_path):
+    process, output = run(nursery, tmp_path, "flow", "7", nursery=True)
+    with output:
+        own, ids, inner, inner_ids, ended = output.read().splitlines()
+    assert own == inner == f"True False {tmp_path}"
+    assert ids.split() == [str(process.pid), str(os.getpid())]
+    session, parent = inner_ids.split()
+    assert parent == str(process.pid)
+    assert ended.split() == ["Forked", session, "7"]
+    assert process.wait() == 0
+
+
+@pytest.mark.timeout(60)
+def test_nothing_outlives_a_killed_fork_that_is_a_flow(nursery, tmp_path):
+    process, output = run(nursery, tmp_path, "flow", "wait", nursery=True)
+    with output:
+        for _ in range(4):
+            output.readline()
+        below = psutil.Process(process.pid).children(recursive=True)
+        assert len(below) == 2  # its own process that is forked, and what was forked
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    _gone, alive = psutil.wait_procs(below, timeout=10)
+    assert not alive
+
+
+def test_code_that_comes_first(nursery, tmp_path):
+    (tmp_path / "program.py").write_text("import os\nprint('another', os.environ['PYTHONPATH'].split(os.pathsep)[0])\n")
+    process, output = run(nursery, tmp_path, code=str(tmp_path))
+    with output:
+        assert output.read() == f"another {tmp_path}\n"
+    assert process.wait() == 0
 
 
 FLOW = """

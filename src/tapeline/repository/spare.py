@@ -55,6 +55,7 @@ class Order:
         os.environ["PATH"] = path
         _use_tree_code(Path.cwd())
         forks.become([sys.executable, str(program), *asked.groups()])
+        os.environ[forks.FRESH] = str(os.getpid())
         sys.argv[:] = [str(program), *asked.groups()]
         sys.path.insert(0, str(program.parent))
         runpy.run_module("tapeline", run_name="__main__", alter_sys=True)

@@ -7,11 +7,22 @@ import ctypes
 import gc
 import os
 import random
+import re
+import runpy
+import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
+
+NURSERY = "TAPELINE_NURSERY"
+"""The environment variable with the number of a socket to `runtime.nursery`, and the process that it is for."""
+
+FRESH = "TAPELINE_FRESH"
+"""The environment variable with the id of a process that has imported TensorFlow in this way and run no operation."""
 
 PADDING = " " * 1024
 """An argument of the process that is forked: room for the name of what becomes of the child."""
@@ -24,6 +35,19 @@ def fork() -> int:
         return os.fork()
 
 
+def first_environment() -> dict[str, str]:
+    """Return the environment that this process was started with, or the process that it is a fork of."""
+    content = os.fsdecode(Path("/proc/self/environ").read_bytes())
+    pairs = (entry.partition("=") for entry in content.split("\0") if "=" in entry)
+    return {name: value for name, _, value in pairs}
+
+
+def filled(arguments: Sequence[str], descriptors: Sequence[int]) -> list[str]:
+    """Return the arguments with the number of a descriptor for each that is `{0}`, `{1}` and so on."""
+    places = [re.fullmatch(r"\{(\d)\}", argument) for argument in arguments]
+    return [str(descriptors[int(m[1])]) if m else argument for m, argument in zip(places, arguments, strict=True)]
+
+
 def become(command: Sequence[str]) -> None:
     """Forget Tapeline's modules, draw other random numbers, and call this process by another name, which `ps` shows."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "tapeline"]:
@@ -33,6 +57,45 @@ def become(command: Sequence[str]) -> None:
         numpy.random.seed()
     _rename(" ".join(command))
     gc.enable()
+
+
+def alone(file: Path) -> NoReturn:
+    """Run a file in this process as `python -I FILE` would: no module of Tapeline's or of the project's can be found.
+
+    Ends the process, with what the caller has open or would still do left alone: call it in a fork.
+    """
+    status: object = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        become([sys.executable, "-I", str(file)])
+        _hide_project()
+        sys.argv[:] = [str(file)]
+        runpy.run_path(str(file), run_name="__main__")
+        status = 0
+    except SystemExit as end:
+        status = 0 if end.code is None else end.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status if isinstance(status, int) else 1)
+
+
+def _hide_project() -> None:
+    """Forget the folders of PYTHONPATH, of the program and of the caller, and the modules that came from there."""
+    given = {"", str(Path.cwd()), str(Path(sys.argv[0]).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    sys.path[:] = [path for path in sys.path if path not in given]
+    folders = tuple(os.path.join(path, "") for path in given if path)  # noqa: PTH118 - with a slash at its end
+    libraries = tuple(os.path.join(path, "") for path in sys.path)  # noqa: PTH118
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if file.startswith(folders) and not file.startswith(libraries):
+            del sys.modules[name]
+    sys.modules["tapeline"] = None  # type: ignore[assignment]  # importing it fails, although it is installed
 
 
 def _rename(name: str) -> None:

@@ -61,7 +61,10 @@ def with_this_code() -> dict[str, str]:
     """Return the environment variables that make a Python process import this `tapeline`, whatever is installed."""
     if Path(sysconfig.get_path("purelib")) == SOURCE:
         return {}  # this code is the installed one
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))}
+    path = os.environ.get("PYTHONPATH", "")
+    if path.split(os.pathsep)[0] == str(SOURCE):
+        return {"PYTHONPATH": path}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), path]))}
 
 
 def _refuse(message: str) -> int:

@@ -1,11 +1,15 @@
 """A program: import TensorFlow and other modules once, then fork a process for each request, which starts after that.
 
-    python -P -m tapeline.runtime.nursery DESCRIPTOR MODULE... PADDING
+    python -P -m tapeline.runtime.nursery DESCRIPTOR MODULE... -- MODULE... PADDING
 
 A request is one message on the socket DESCRIPTOR with a module to run as a program, its arguments, its folder and the
 files that it gets. What is forked imports Tapeline and the project's code itself, and becomes a child of the nearest
 ancestor that is a subreaper, the flow: exit status, signals and death are as if the flow had started it. No operation
-of TensorFlow runs in here, so no thread is lost. The program ends when the socket is closed.
+of TensorFlow runs in here, so no thread is lost. Modules behind `--` are imported when it has served one request and
+the next one has not come. The program ends when the socket is closed.
+
+A fork that is a flow itself, a trial of a sweep, gets such a process of its own: another fork, made before it runs
+anything, whose socket is in the environment variable `forks.NURSERY`.
 
 `orchestration.stages.forking` is the other side.
 """
@@ -13,6 +17,7 @@ of TensorFlow runs in here, so no thread is lost. The program ends when the sock
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import sys
@@ -36,25 +41,37 @@ class Request:
 
     descriptors: the files that it gets: standard output and error, one that has a byte once it may start, and those
     whose numbers stand in the arguments as `{0}`, `{1}`. parent: the process whose child it will be.
+    code: a folder in which it looks for modules first. nursery: whether it will start programs in the same way.
     """
 
     module: str
     arguments: list[str]
     folder: str
     parent: int
+    code: str
+    nursery: bool
     descriptors: list[int]
 
 
-def main(number: int, modules: Sequence[str]) -> Request | None:
+def main(number: int, modules: Sequence[str], later: Sequence[str]) -> Request | None:
     """Serve requests until the socket is closed. Returns one in each forked process, and None in the first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; who asked ends what it asked for
     asked = socket.socket(fileno=number)
-    with imports.lasting(), suppress(ImportError):  # what lacks a package will say so itself
-        for module in modules:
-            import_module(module)
+    for module in modules:
+        _import(module)
     with startup.quietly(), imports.lasting(), startup.rare_modules_later(), suppress(ImportError):
         import keras  # noqa: F401
         import tensorflow  # noqa: F401
+    return serve(asked, later)
+
+
+def _import(module: str) -> None:
+    with imports.lasting(), suppress(ImportError):  # what lacks a package will say so itself
+        import_module(module)
+
+
+def serve(asked: socket.socket, later: Sequence[str] = ()) -> Request | None:
+    """Fork a process for each request until the socket is closed. Returns one in each of these, and None in this."""
     while True:
         content, descriptors, *_ = socket.recv_fds(asked, LIMIT, DESCRIPTORS)
         if not content:
@@ -66,6 +83,9 @@ def main(number: int, modules: Sequence[str]) -> Request | None:
         for descriptor in descriptors:
             os.close(descriptor)
         asked.send(str(pid).encode())
+        while later and not select.select([asked], [], [], 0)[0]:
+            first, *later = later
+            _import(first)
 
 
 def _forked_apart() -> int:
@@ -88,7 +108,16 @@ def _forked_apart() -> int:
 
 def begin(request: Request) -> None:
     """Become what the request asks for, and run it. Ends this process if the parent has gone meanwhile."""
-    output, start, *passed = request.descriptors
+    _become_child(request)
+    while request.nursery and (inner := _nursery()):
+        request = inner
+        _become_child(request)
+    run(request)
+
+
+def _become_child(request: Request) -> None:
+    """Lead a session as the child of the process that asks, with its output, in its folder."""
+    output, start, *_ = request.descriptors
     if not os.read(start, 1):
         os._exit(0)
     os.close(start)
@@ -99,18 +128,48 @@ def begin(request: Request) -> None:
     if os.getppid() != request.parent:
         os._exit(0)
     os.environ[processes.GUARDIAN] = str(os.getpid())
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    nothing = os.open(os.devnull, os.O_RDWR)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
     os.close(nothing)
     os.close(output)
     os.chdir(request.folder)
-    arguments = [argument.format(*passed) for argument in request.arguments]
-    forks.become([sys.executable, "-P", "-m", request.module, *arguments])
+
+
+def _nursery() -> Request | None:
+    """Fork a process that serves this one. Returns None in this process, and a request in each that it forks."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if forks.fork():
+        theirs.close()
+        for name in os.environ.keys() - forks.first_environment().keys() - {processes.GUARDIAN}:
+            del os.environ[name]  # an import has set it, and what this program starts may be without that import
+        os.environ[forks.NURSERY] = f"{ours.detach()} {os.getpid()}"
+        return None
+    ours.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for descriptor in (1, 2):  # the output of the program ends with it
+        os.dup2(0, descriptor)
+    if request := serve(theirs):
+        return request
+    os._exit(0)
+
+
+def run(request: Request) -> None:
+    """Run the program in this process."""
+    arguments = forks.filled(request.arguments, request.descriptors[2:])
+    is_file = request.module.endswith(".py")
+    forks.become([sys.executable, "-P", *([] if is_file else ["-m"]), request.module, *arguments])
     sys.argv[1:] = arguments
-    runpy.run_module(request.module, run_name="__main__", alter_sys=True)
+    if request.code:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [request.code, os.environ.get("PYTHONPATH")]))
+        sys.path.insert(0, request.code)
+    if is_file:
+        runpy.run_path(request.module, run_name="__main__")
+    else:
+        runpy.run_module(request.module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    if asked_for := main(int(sys.argv[1]), sys.argv[2:-1]):
+    now = sys.argv.index("--")
+    if asked_for := main(int(sys.argv[1]), sys.argv[2:now], sys.argv[now + 1 : -1]):
         begin(asked_for)

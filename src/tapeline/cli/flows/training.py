@@ -44,6 +44,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="another value, such as train.epochs=3"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the result here, as JSON")
+    parser.add_argument("--no-page", action="store_true", help="write no page with pictures in .tapeline/reports")
     parser.add_argument("--tag", action="append", default=[], metavar="NAME", help="a tag of the flow run")
     parser.add_argument("--register", action="store_true", help="register an isolated run's model as the next version")
     parser.add_argument("--push", action="store_true", help="push an isolated run where remotes are set")
@@ -95,7 +96,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.tag and not url:
             teller("training")("note: --tag is of no effect: there is no Prefect server")
         flow = partial(_on_server, project, url, request, options.tag)
-        return _shown(options, flow if url else partial(_here, request, project))
+        return _shown(options, flow if url else partial(_here, request, project, page=not options.no_page))
 
 
 def _on_server(project: Project, url: str, request: Request, names: Iterable[str]) -> Report:
@@ -107,13 +108,13 @@ def _on_server(project: Project, url: str, request: Request, names: Iterable[str
         return tagged(request, names)
 
 
-def _here(request: Request, project: Project) -> Report:
+def _here(request: Request, project: Project, *, page: bool) -> Report:
     """Do what the flow does, without Prefect."""
     with imports.lasting():
         from tapeline.orchestration.monitors.terminal import Terminal
         from tapeline.orchestration.runs.training import train
 
-    return train(request, project, Terminal(project))
+    return train(request, project, Terminal(project, page=page))
 
 
 def _shown(options: argparse.Namespace, run: Callable[[], Report]) -> int:

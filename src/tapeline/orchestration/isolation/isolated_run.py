@@ -30,6 +30,7 @@ from tapeline.orchestration.isolation.run_commit import commit_run
 from tapeline.orchestration.isolation.worktree import Worktree, worktree
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages import pipeline as pipeline_check
+from tapeline.orchestration.stages.child import Child
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import environment
 from tapeline.repository.dvc_errors import error_line
@@ -132,17 +133,12 @@ def check(project: Project, pipeline: str) -> None:
     if code is None:
         pipeline_check.checked(pipeline, start=project.folder)
         return
-    command = [sys.executable, "-P", pipeline_check.__file__, pipeline]
-    answer = subprocess.run(
-        command,
-        cwd=project.folder,
-        env={**environment(), "PYTHONPATH": str(code)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with Child.of_module(
+        pipeline_check.__file__, [pipeline], cwd=project.folder, env=environment(), code=code
+    ) as answer:
+        said = [line for line in answer.lines() if line and line.strip()]
     if answer.returncode:
-        raise InputError((answer.stderr.strip().splitlines() or [f"the check of {pipeline} failed"])[-1])
+        raise InputError(said[-1] if said else f"the check of {pipeline} failed")
 
 
 def code_of(project: Project) -> Path | None:

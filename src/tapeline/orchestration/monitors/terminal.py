@@ -42,7 +42,9 @@ class NoBar:
 class Terminal:
     """One run, seen in the terminal."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: Project, *, page: bool = True) -> None:
+        """`page`: whether a run's report is written."""
+        self._page = page
         self._folder = project.shared / REPORTS
         self._stage = ""
 
@@ -79,8 +81,8 @@ class Terminal:
         self._stage = ""
 
     def publish(self, report: Report) -> None:
-        """Write the report as a page, unless nothing ran: the page is then the last run's."""
-        if all(result.outcome.word == "unchanged" for result in report.stages.values()):
+        """Write the report as a page, if one is wanted and something ran: else the page is the last run's."""
+        if not self._page or all(result.outcome.word == "unchanged" for result in report.stages.values()):
             return
         from tapeline.orchestration.reports.page import markdown
 

@@ -27,8 +27,9 @@ from tapeline.orchestration.sweeps.study import Study, Tried, study
 from tapeline.orchestration.sweeps.trial import Trial, check_metric, start, value
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.interpreter import with_this_code
 
-POLL = 0.5
+POLL = 0.05
 """Seconds between two looks at the trials that run."""
 
 IN_VAIN = 3
@@ -37,6 +38,7 @@ IN_VAIN = 3
 
 def search(request: SweepRequest, project: Project, monitor: Monitor) -> list[Tried]:
     """Go through the trials that are missing, and return all, the best first."""
+    os.environ.update(with_this_code())  # the environment of trials is that of the stages before: one import for all
     git = Git(project.folder)
     commit = git.commit_of(request.ref or git.main_branch())
     with study(project, request, commit, say=monitor.say) as found:

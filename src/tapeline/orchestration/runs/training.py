@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import closing
 
 from tapeline.config.project import Project
-from tapeline.orchestration.isolation.isolated_run import isolated
 from tapeline.orchestration.monitors.monitor import Monitor
 from tapeline.orchestration.reports.comparison import compared
 from tapeline.orchestration.reports.summary import Report, StageResult
@@ -22,6 +21,7 @@ from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
 from tapeline.orchestration.stages.outcome import Outcome
 from tapeline.orchestration.stages.pipeline import checked
 from tapeline.repository.repair import repair
+from tapeline.runtime import imports
 from tapeline.runtime.errors import RunError
 
 
@@ -44,6 +44,8 @@ def _train_in_place(request: Request, monitor: Monitor) -> Report:
 
 def _train_isolated(request: Request, project: Project, monitor: Monitor) -> Report:
     """Train a ref in a worktree and commit the result, unless a finished run has made the same."""
+    from tapeline.orchestration.isolation.isolated_run import isolated  # the registry, with NumPy
+
     with isolated(request, project, flow_run=monitor.run, say=monitor.say) as run:
         report = Report(request.pipeline, run.project, request, finished=run.finished)
         if run.finished:
@@ -66,19 +68,21 @@ def _train_isolated(request: Request, project: Project, monitor: Monitor) -> Rep
 def _run_stages(request: Request, report: Report, monitor: Monitor) -> None:
     """Bring the report's project up to date stage by stage, until one fails."""
     _repair(report.project, monitor)
+    is_whole = False
     try:
         with closing(DvcProject(report.project.folder)) as dvc:
-            for stage in when_free(lambda: dvc.upstream(f"export@{request.pipeline}"), say=monitor.say):
+            with imports.lasting():  # DVC imports a part of itself when it reads its files
+                stages = when_free(lambda: dvc.upstream(f"export@{request.pipeline}"), say=monitor.say)
+            for stage in stages:
                 attempt = _attempt(stage, dvc, request, report, monitor)
                 monitor.run_stage(stage.name, attempt, retries=request.retries)
                 if not report.stages[stage.name].outcome.ok:
                     break
+            is_whole = report.ok
             report.compared = compared(report.project, request.pipeline, dvc.cache)
-    finally:  # a DVC that was ended while it wrote: one by hand must find everything whole
-        try:
-            _repair(report.project, monitor)
-        except RunError as error:
-            monitor.warn(f"not checked for damage: {error}")
+    finally:
+        if not is_whole:
+            _repair_again(report.project, monitor)
 
 
 def _attempt(
@@ -112,6 +116,14 @@ def _repair(project: Project, monitor: Monitor) -> None:
     """Repair what a killed DVC left, and say so."""
     for repaired in repair(project):
         monitor.warn(repaired)
+
+
+def _repair_again(project: Project, monitor: Monitor) -> None:
+    """Repair what a DVC left that was ended while it wrote: one by hand must find everything whole."""
+    try:
+        _repair(project, monitor)
+    except RunError as error:
+        monitor.warn(f"not checked for damage: {error}")
 
 
 def _publish(report: Report, monitor: Monitor) -> None:

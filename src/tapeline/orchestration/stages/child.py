@@ -27,7 +27,7 @@ from typing import IO
 import psutil
 
 from tapeline.orchestration.stages import forking
-from tapeline.runtime import processes
+from tapeline.runtime import forks, processes
 
 GRACE = 20.0
 """Seconds from the request to stop until SIGKILL: time for a trainer to write its checkpoint."""
@@ -64,23 +64,30 @@ class Child:
         env: Mapping[str, str],
         pass_fds: Sequence[int] = (),
         last_words: Callable[[str], None] | None = None,
+        code: Path | None = None,
     ) -> "Child":
         """Start `python -P -m MODULE ARGUMENTS`, as a fork with TensorFlow and DVC imported where that is possible.
 
-        arguments: `{0}` stands for the number of the first of `pass_fds`, which is another one in a fork.
+        module: or a `.py` file. arguments: `{0}` stands for the number of the first of `pass_fds`, which is another one
+        in a fork. code: a folder whose modules come before those of PYTHONPATH.
         """
         reader, writer = os.pipe()
         with os.fdopen(writer, "wb") as output, ExitStack() as stack:
             pipe = stack.enter_context(os.fdopen(reader, "rb"))
-            process: subprocess.Popen[bytes] | forking.Forked | None
-            process = forking.started(module, arguments, cwd=cwd, env=env, output=writer, pass_fds=pass_fds)
-            if process is None:
-                # `-P`: a folder of the project must not hide a module that the program imports.
-                command = [sys.executable, "-P", "-m", module, *(one.format(*pass_fds) for one in arguments)]
-                process = _leashed(command, cwd=cwd, env=env, output=output, pass_fds=pass_fds)
+            process = _of_module(module, arguments, cwd=cwd, env=env, output=output, pass_fds=pass_fds, code=code)
             child = cls.__new__(cls)
             child._watch(process, pipe, GRACE, last_words)
             stack.pop_all()
+        return child
+
+    @classmethod
+    def of_flow(
+        cls, module: str, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: IO[bytes]
+    ) -> "Child":
+        """Start a module as `of_module` does, that starts programs in the same way; its output goes to a file."""
+        child = cls.__new__(cls)
+        process = _of_module(module, arguments, cwd=cwd, env=env, output=output, nursery=True)
+        child._watch(process, None, GRACE, None)
         return child
 
     def _watch(
@@ -187,6 +194,37 @@ class Child:
         for line in self._complete(content):
             if self._last_words and line.strip():
                 self._last_words(line)
+
+
+def _of_module(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    output: IO[bytes],
+    pass_fds: Sequence[int] = (),
+    code: Path | None = None,
+    nursery: bool = False,
+) -> "subprocess.Popen[bytes] | forking.Forked":
+    """Start a module as a fork; where that is not possible, in an interpreter of its own."""
+    forked = forking.started(
+        module,
+        arguments,
+        cwd=cwd,
+        env=env,
+        output=output.fileno(),
+        pass_fds=pass_fds,
+        code=str(code or ""),
+        nursery=nursery,
+    )
+    if forked:
+        return forked
+    first = {"PYTHONPATH": os.pathsep.join(filter(None, [str(code), env.get("PYTHONPATH")]))} if code else {}
+    # `-P`: a folder of the project must not hide a module that the program imports.
+    command = [sys.executable, "-P", *([] if module.endswith(".py") else ["-m"]), module]
+    command += forks.filled(arguments, pass_fds)
+    return _leashed(command, cwd=cwd, env={**env, **first}, output=output, pass_fds=pass_fds)
 
 
 def _leashed(

@@ -116,5 +116,7 @@ def _started(stage: DvcStage, say: Say) -> tuple[Child, IO[bytes]]:
 def environment() -> dict[str, str]:
     """Return this process's environment with its interpreter first in PATH: a stage's `python` is this one."""
     binaries = str(Path(sys.executable).parent)
-    path = os.pathsep.join([binaries, os.environ.get("PATH", os.defpath)])
+    path = os.environ.get("PATH", os.defpath)
+    if path.split(os.pathsep)[0] != binaries:  # a trial's is its sweep's
+        path = os.pathsep.join([binaries, path])
     return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}

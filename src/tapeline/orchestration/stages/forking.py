@@ -3,7 +3,8 @@
     process = forking.started(module, arguments, cwd=…, env=…, output=…, pass_fds=…)     # None: start it otherwise
 
 `runtime.nursery` is that process. It is started with the first program, ends with this process, and is not needed:
-whatever it cannot do, or if it has died, the caller starts a program of its own, with the same result.
+whatever it cannot do, or if it has died, the caller starts a program of its own, with the same result. A process that
+was forked with `nursery` has one from its start.
 """
 
 import atexit
@@ -19,11 +20,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tapeline.runtime.forks import PADDING
+from tapeline.runtime import forks
+from tapeline.runtime.processes import GUARDIAN
 
-NURSERY = "tapeline.runtime.nursery"
-IMPORTED = ["tapeline.repository.dvc_internals"]
+PROGRAM = "tapeline.runtime.nursery"
+IMPORTED = [
+    "tapeline.repository.dvc_internals",
+    # What DVC and Tapeline import when they read their files. One that is gone is imported then.
+    *("dvc.cachemgr", "dvc.data_cloud", "dvc.repo.plots", "dvc.scm", "dvc_data.hashfile.status", "networkx"),
+    *("dulwich.index", "pydantic.json_schema", "pyparsing", "ruamel.yaml", "scmrepo.git"),
+]
 """What is imported there besides TensorFlow, for the libraries: Tapeline's own modules are forgotten again."""
+
+LATER = ["sklearn.metrics"]
+"""What is imported there while the first stage runs: validation takes a second for it."""
 
 PR_SET_CHILD_SUBREAPER = 36
 OFF = "TAPELINE_FORK"
@@ -76,13 +86,23 @@ class Nursery:
         cwd: Path,
         env: Mapping[str, str],
         output: int,
-        pass_fds: Sequence[int],
+        pass_fds: Sequence[int] = (),
+        code: str = "",
+        nursery: bool = False,
     ) -> Forked | None:
         """Run a module as a program in a fork that leads its own session; None if it must be started otherwise.
 
-        arguments: `{0}` is the number of the first of `pass_fds`. output: gets standard output and error.
+        module: or a `.py` file. arguments: `{0}` is the number of the first of `pass_fds`. output: gets standard output
+        and error. code: a folder that is put before `env`'s PYTHONPATH. nursery: whether the program starts others so.
         """
-        asked = {"module": module, "arguments": list(arguments), "folder": str(cwd.resolve()), "parent": os.getpid()}
+        asked = {
+            "module": module,
+            "arguments": list(arguments),
+            "folder": str(cwd.resolve()),
+            "parent": os.getpid(),
+            "code": code,
+            "nursery": nursery,
+        }
         reader, writer = os.pipe()
         try:
             with self._lock, suppress(OSError, ValueError):
@@ -113,9 +133,9 @@ class Nursery:
         """Ask for a fork, and return its id; 0 without one."""
         if os.environ.get(OFF) == "0":
             return 0
-        if self._environment is None:
+        if self._environment is None and not self._adopt():
             self._start(env)
-        if self._environment != env or self._socket is None:
+        if self._environment != _read_by_imports(env) or self._socket is None:
             return 0
         try:
             socket.send_fds(self._socket, [content], descriptors)
@@ -128,18 +148,41 @@ class Nursery:
             return 0
         return int(answer)
 
+    def _adopt(self) -> bool:
+        """Use what this process was forked with. Returns whether it was."""
+        number, _, whose = os.environ.pop(forks.NURSERY, "").partition(" ")
+        if whose != str(os.getpid()):  # none, or that of the process which started this one
+            return False
+        with suppress(OSError, ValueError):
+            given = socket.socket(fileno=int(number))
+            if (given.family, given.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET) and _is_subreaper():
+                self._environment = _read_by_imports(forks.first_environment())
+                self._socket = given
+                return True
+        return False
+
     def _start(self, env: dict[str, str]) -> None:
-        self._environment = env
-        if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        self._environment = _read_by_imports(env)
+        if not _is_subreaper():
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         number = theirs.fileno()
-        command = [sys.executable, "-P", "-m", NURSERY, str(number), *IMPORTED, PADDING]
+        command = [sys.executable, "-P", "-m", PROGRAM, str(number), *IMPORTED, "--", *LATER, forks.PADDING]
         with theirs:
             self._process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[number]
             )
         self._socket = ours
+
+
+def _is_subreaper() -> bool:
+    """Become the parent of what descendants leave behind; return whether the kernel can do that."""
+    return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def _read_by_imports(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that imports may have read: these say nothing but which process is whose."""
+    return {name: value for name, value in env.items() if name not in (GUARDIAN, forks.NURSERY)}
 
 
 _nursery = Nursery()

@@ -1,6 +1,5 @@
 """One trial of a sweep: an isolated run of the training flow in its own process, and its result."""
 
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,9 +48,17 @@ class Trial:
 
 
 def command(request: SweepRequest, commit: str, values: Mapping[str, Any], report: Path) -> list[str]:
-    """Return the command of the run that tries these values."""
-    run = [sys.executable, "-m", "tapeline", "run", "--pipeline", request.pipeline, "--isolated", "--ref", commit]
-    return [*run, *settings({**request.overrides, **values}), "--report", str(report), "--tag", request.name]
+    """Return the arguments of `tapeline` for the run that tries these values."""
+    run = ["run", "--pipeline", request.pipeline, "--isolated", "--ref", commit]
+    return [
+        *run,
+        *settings({**request.overrides, **values}),
+        "--report",
+        str(report),
+        "--no-page",
+        "--tag",
+        request.name,
+    ]
 
 
 def start(request: SweepRequest, commit: str, trial: optuna.Trial, *, folder: Path, checkout: Path) -> Trial:
@@ -63,7 +70,7 @@ def start(request: SweepRequest, commit: str, trial: optuna.Trial, *, folder: Pa
 
 
 def _child(arguments: list[str], checkout: Path, output: IO[bytes]) -> Child:
-    return Child(arguments, cwd=checkout, env={**environment(), **with_this_code()}, output=output)
+    return Child.of_flow("tapeline", arguments, cwd=checkout, env={**environment(), **with_this_code()}, output=output)
 
 
 def value(result: Mapping[str, Any], metric: str) -> float:
