@@ -99,7 +99,8 @@ def test_any_process_at_any_moment(reference, tmp_path):
                 except psutil.NoSuchProcess:
                     continue
             running.wait(240)  # what is not killed itself lives on, to whatever end: the flow tries a stage again
-            longest = max(longest, wait_for_none(folder))
+            longest = max(longest, left := wait_for_none(folder))
+            print(f"{number}: {what}, the last process gone after {left:.1f} s", flush=True)
         if command is BARE:
             call(folder, sys.executable, "-m", "tapeline", "repair")
         call(folder, *command)

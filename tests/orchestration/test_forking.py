@@ -63,9 +63,9 @@ def another(nursery):
     made.close()
 
 
-def run(nursery, folder, *arguments, **more):
+def run(started, folder, *arguments, **more):
     """Start the program; return the process and the file with its output."""
-    made, env = nursery
+    made, env = started
     reader, writer = os.pipe()
     process = made.started("program", arguments, cwd=folder, env=env, output=writer, **more)
     os.close(writer)

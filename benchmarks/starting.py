@@ -1,0 +1,139 @@
+"""What a run costs besides its steps, and a sweep besides its trials' steps: with and without forks.
+
+    python -m benchmarks.starting [--repeats 5] [--trials 20]
+
+HEAD is cloned to temporary folders that use this checkout's environment, with page cache and byte code warm after an
+uncounted first run. A run of `digits` with another seed, so that all but ingest is stale, then one with nothing to do;
+a sweep of short trials in a clone of its own, for no trial may find an earlier one's result. All in turn.
+"""
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from benchmarks import machine, result_files
+from benchmarks.make_run import cloned, timed
+from benchmarks.workload import ROOT
+
+TAPELINE = str(ROOT / ".venv" / "bin" / "tapeline")
+RUN = [TAPELINE, "run", "--pipeline", "digits"]
+STAGE = re.compile(r"dvc repro --single-item train@digits")
+LOOP = re.compile(r"each epoch leaves out")
+"""What training says before its first step: 816 examples are no whole number of batches."""
+LAST = re.compile(r"step (\d+)/\1 ")
+
+SWEEP = [
+    *(TAPELINE, "sweep", "--pipeline", "digits", "--max", "accuracy"),
+    *("--over", "params.learning_rate={low: 0.0005, high: 0.01, log: true}", "--set", "train.epochs=2"),
+    *("--set", "validate.thresholds.accuracy={min: 0.0}", "--set", "validate.thresholds.calibration_error={max: 1.0}"),
+]
+TRACING = """
+import sys, time
+from tapeline.runtime import startup
+startup.tensorflow()
+from tapeline.train import run
+assemble = run.assemble_twice
+
+def timed(*arguments, **options):
+    began = time.perf_counter()
+    try:
+        return assemble(*arguments, **options)
+    finally:
+        print("seconds", time.perf_counter() - began, flush=True)
+        sys.exit(1)
+
+run.assemble_twice = timed
+from tapeline.cli.main import main
+main(["train", "digits", "--fresh"])
+"""
+
+
+def main() -> None:
+    """Measure all in turn; print and write the medians."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
+    options = parser.parse_args()
+    rows: dict[str, list[float]] = {}
+    calm = machine.Calm(most=3)
+    with tempfile.TemporaryDirectory() as name:
+        clone = cloned(Path(name) / "run")
+        run(clone, seed=0)
+        for repeat in range(options.repeats):
+            for fork in ("1", "0"):
+                for what, seconds in run(clone, seed=2 * repeat + int(fork) + 1, fork=fork).items():
+                    rows.setdefault(f"{what}{with_or_without(fork)}", []).append(seconds)
+            rows.setdefault("nothing to do", []).append(calm(partial(seconds_of, RUN, clone)))
+            rows.setdefault("the recipe's own tracing", []).append(tracing(clone))
+            for fork in ("1", "0"):
+                own = prepared(Path(name) / f"sweep-{repeat}-{fork}")
+                command = [*SWEEP, "--trials", str(options.trials)]
+                what = f"a sweep of {options.trials} trials{with_or_without(fork)}"
+                rows.setdefault(what, []).append(seconds_of(command, own, fork=fork))
+    for what, values in rows.items():
+        print(f"{what:<48} {statistics.median(values):7.2f} s  ({', '.join(f'{one:.2f}' for one in sorted(values))})")
+    print_ratios({what: statistics.median(values) for what, values in rows.items()}, options.trials)
+    record = {"workload": "starting", "seconds": rows, "stolen": calm.stolen}
+    result_files.write(options.out, record, machine.describe())
+
+
+def print_ratios(median: dict[str, float], trials: int) -> None:
+    """Print what the figures say about the bounds."""
+    besides = median["a run"] - median["a run's steps"]
+    start = median["start of training to its first step"] - median["the recipe's own tracing"]
+    sweep = f"a sweep of {trials} trials"
+    print(f"a run costs {besides:.2f} s besides its steps (bound: 8)")
+    print(f"nothing to do: {median['nothing to do']:.2f} s (bound: 1.2)")
+    print(f"to the first step, besides imports and tracing: {start:.2f} s (bound: 0.5)")
+    print(f"a sweep is {median[f'{sweep}, without forks'] / median[sweep]:.2f} times as fast with forks (bound: 3)")
+
+
+def with_or_without(fork: str) -> str:
+    """Return what is added to the name of a figure."""
+    return "" if fork == "1" else ", without forks"
+
+
+def run(clone: Path, *, seed: int, fork: str = "1") -> dict[str, float]:
+    """Run the pipeline with a seed, and return the seconds of the run, of its steps, and from stage to first step."""
+    path = clone / "params.yaml"
+    text = re.sub(r" +seed: \d+ *# of a benchmark\n", "", path.read_text())
+    epochs = "      epochs: 100\n"
+    path.write_text(text.replace(epochs, f"{epochs}      seed: {seed}  # of a benchmark\n", 1))
+    os.environ["TAPELINE_FORK"] = fork
+    seconds, lines = timed(RUN, clone)
+    began, first, last = (next(now for now, line in lines if mark.search(line)) for mark in (STAGE, LOOP, LAST))
+    return {"a run": seconds, "a run's steps": last - first, "start of training to its first step": first - began}
+
+
+def seconds_of(command: list[str], folder: Path, *, fork: str = "1") -> float:
+    """Return the seconds of a command."""
+    os.environ["TAPELINE_FORK"] = fork
+    return timed(command, folder)[0]
+
+
+def tracing(clone: Path) -> float:
+    """Return the seconds that training takes to trace and check the recipe, twice, with TensorFlow imported."""
+    command = [str(ROOT / ".venv" / "bin" / "python"), "-c", TRACING]
+    env = {**os.environ, "PYTHONPATH": str(clone / "src")}
+    answer = subprocess.run(command, cwd=clone, env=env, capture_output=True, text=True, check=False)
+    found = re.search(r"^seconds (.+)$", answer.stdout, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"the tracing was not measured: {answer.stderr[-300:]}")
+    return float(found[1])
+
+
+def prepared(folder: Path) -> Path:
+    """Clone HEAD, with the dataset in DVC's cache and the byte code compiled."""
+    cloned(folder)
+    timed([str(ROOT / ".venv" / "bin" / "dvc"), "repro", "ingest@digits"], folder)
+    return folder
+
+
+if __name__ == "__main__":
+    main()
