@@ -63,6 +63,7 @@ def current(stage: str) -> str:
     return user_cache.remembered("code", f"{stage}-{python}-{content}", lambda: _computed(stage))
 
 
+@cache
 def _content(package: Path) -> str | None:
     """Return a hash of all source files of the package, on which `_computed` depends alone.
 

@@ -8,6 +8,7 @@ from types import FrameType
 
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import Interrupted, TapelineError
+from tapeline.runtime.interruption import is_echo
 
 READABLE = {
     "PREFECT_LOGGING_FORMATTERS_STANDARD_FLOW_RUN_FMT": "%(asctime)s  %(message)s",
@@ -42,4 +43,7 @@ def teller(program: str) -> Callable[[str], None]:
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:
+    """Raise `Interrupted`, unless the kernel repeats the signal: it tells a parent's death once for each thread."""
+    if is_echo(signum):
+        return
     raise Interrupted(f"stopped by {signal.Signals(signum).name}; run again to resume", signum=signum)

@@ -83,7 +83,8 @@ def use(url: str, auth: str = "") -> None:
     if auth:
         os.environ[credentials.CLIENT] = auth
     for name in ("NO_PROXY", "no_proxy"):
-        os.environ[name] = ",".join(filter(None, [os.environ.get(name), LOOPBACK]))
+        known = os.environ.get(name, "").split(",")
+        os.environ[name] = ",".join(filter(None, known if LOOPBACK in known else [*known, LOOPBACK]))
 
 
 @contextmanager

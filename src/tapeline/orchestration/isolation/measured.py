@@ -1,16 +1,18 @@
 """The names of a pipeline's validation metrics, from a worktree's own code, before anything is trained."""
 
-import subprocess
-import sys
+import tempfile
 from contextlib import closing
+from pathlib import Path
 
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation.isolated_run import Say, bring_raw_data, code_of
+from tapeline.orchestration.stages.child import Child
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import bring_up_to_date, environment, when_free
 from tapeline.runtime.errors import InputError, RunError
 
 TOOL = "tapeline/tuning/metric_names.py"
+PROGRAM = str(Path(__file__).parents[1] / "stages" / "command_output.py")
 
 
 def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
@@ -24,17 +26,20 @@ def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
         return None
     bring_raw_data(project, pipeline, say)
     _make_inputs(project, pipeline, say)
-    answer = subprocess.run(
-        [sys.executable, "-P", "-m", "tapeline", "metric-names", pipeline],
-        cwd=project.folder,
-        env={**environment(), "PYTHONPATH": str(code)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if answer.returncode == 0:
-        return answer.stdout.splitlines()
-    said = (answer.stderr.strip().splitlines() or [f"exit status {answer.returncode}"])[-1].removeprefix("tapeline: ")
+    with tempfile.TemporaryFile() as names:
+        with Child.of_module(
+            PROGRAM,
+            ["{0}", "metric-names", pipeline],
+            cwd=project.folder,
+            env=environment(),
+            pass_fds=[names.fileno()],
+            code=code,
+        ) as answer:
+            lines = [line for line in answer.lines() if line and line.strip()]
+        if answer.returncode == 0:
+            names.seek(0)
+            return names.read().decode().splitlines()
+    said = (lines or [f"exit status {answer.returncode}"])[-1].removeprefix("tapeline: ")
     if answer.returncode == InputError.status:
         raise InputError(said)
     say(f"what {pipeline} measures in validation is not known yet: {said}")

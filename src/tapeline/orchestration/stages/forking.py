@@ -133,7 +133,7 @@ class Nursery:
         """Ask for a fork, and return its id; 0 without one."""
         if os.environ.get(OFF) == "0":
             return 0
-        if self._environment is None and not self._adopt():
+        if self._environment is None and not self._adopt(env):
             self._start(env)
         if self._environment != _read_by_imports(env) or self._socket is None:
             return 0
@@ -148,18 +148,23 @@ class Nursery:
             return 0
         return int(answer)
 
-    def _adopt(self) -> bool:
-        """Use what this process was forked with. Returns whether it was."""
+    def _adopt(self, env: Mapping[str, str]) -> bool:
+        """Use what this process was forked with, if its imports had this environment. Returns whether it does."""
         number, _, whose = os.environ.pop(forks.NURSERY, "").partition(" ")
         if whose != str(os.getpid()):  # none, or that of the process which started this one
             return False
-        with suppress(OSError, ValueError):
+        try:
             given = socket.socket(fileno=int(number))
-            if (given.family, given.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET) and _is_subreaper():
-                self._environment = _read_by_imports(forks.first_environment())
-                self._socket = given
-                return True
-        return False
+        except (OSError, ValueError):  # closed, by the start of another program in this process
+            return False
+        if (given.family, given.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
+            given.detach()  # somebody else's, with the same number
+            return False
+        if _read_by_imports(forks.first_environment()) != _read_by_imports(env) or not _is_subreaper():
+            given.close()
+            return False
+        self._environment, self._socket = _read_by_imports(env), given
+        return True
 
     def _start(self, env: dict[str, str]) -> None:
         self._environment = _read_by_imports(env)
