@@ -147,6 +147,13 @@ def test_nothing_outlives_a_killed_fork_that_is_a_flow(nursery, tmp_path):
     assert not alive
 
 
+def test_what_needs_no_import_begins_none(tmp_path):
+    made = Nursery()
+    process, nothing = run((made, dict(os.environ)), tmp_path, "7", ready=True)
+    nothing.close()
+    assert process is made.pid is None
+
+
 def test_code_that_comes_first(nursery, tmp_path):
     (tmp_path / "program.py").write_text("import os\nprint('another', os.environ['PYTHONPATH'].split(os.pathsep)[0])\n")
     process, output = run(nursery, tmp_path, code=str(tmp_path))

@@ -134,7 +134,7 @@ def check(project: Project, pipeline: str) -> None:
         pipeline_check.checked(pipeline, start=project.folder)
         return
     with Child.of_module(
-        pipeline_check.__file__, [pipeline], cwd=project.folder, env=environment(), code=code
+        pipeline_check.__file__, [pipeline], cwd=project.folder, env=environment(), code=code, ready=True
     ) as answer:
         said = [line for line in answer.lines() if line and line.strip()]
     if answer.returncode:

@@ -84,7 +84,8 @@ def _run_trials(request: SweepRequest, found: Study, project: Project, monitor: 
                 trial = start(request, found.commit, found.ask(), folder=found.folder, checkout=project.folder)
                 running.append(trial)
                 monitor.say(f"trial {trial.trial.number}: {words(trial.trial.params)}")
-            time.sleep(POLL)
+            while running and not any(trial.done for trial in running):
+                time.sleep(POLL)
             for trial in [trial for trial in running if trial.done]:
                 running.remove(trial)
                 failures += not _settled(trial, found, request, monitor)

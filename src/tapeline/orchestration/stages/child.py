@@ -65,16 +65,20 @@ class Child:
         pass_fds: Sequence[int] = (),
         last_words: Callable[[str], None] | None = None,
         code: Path | None = None,
+        ready: bool = False,
     ) -> "Child":
         """Start `python -P -m MODULE ARGUMENTS`, as a fork with TensorFlow and DVC imported where that is possible.
 
         module: or a `.py` file. arguments: `{0}` stands for the number of the first of `pass_fds`, which is another one
-        in a fork. code: a folder whose modules come before those of PYTHONPATH.
+        in a fork. code: a folder whose modules come before those of PYTHONPATH. ready: a fork only where it need not
+        wait for imports, since the program itself needs none of them.
         """
         reader, writer = os.pipe()
         with os.fdopen(writer, "wb") as output, ExitStack() as stack:
             pipe = stack.enter_context(os.fdopen(reader, "rb"))
-            process = _of_module(module, arguments, cwd=cwd, env=env, output=output, pass_fds=pass_fds, code=code)
+            process = _of_module(
+                module, arguments, cwd=cwd, env=env, output=output, pass_fds=pass_fds, code=code, ready=ready
+            )
             child = cls.__new__(cls)
             child._watch(process, pipe, GRACE, last_words)
             stack.pop_all()
@@ -206,6 +210,7 @@ def _of_module(
     pass_fds: Sequence[int] = (),
     code: Path | None = None,
     nursery: bool = False,
+    ready: bool = False,
 ) -> "subprocess.Popen[bytes] | forking.Forked":
     """Start a module as a fork; where that is not possible, in an interpreter of its own."""
     forked = forking.started(
@@ -217,6 +222,7 @@ def _of_module(
         pass_fds=pass_fds,
         code=str(code or ""),
         nursery=nursery,
+        ready=ready,
     )
     if forked:
         return forked

@@ -89,12 +89,16 @@ class Nursery:
         pass_fds: Sequence[int] = (),
         code: str = "",
         nursery: bool = False,
+        ready: bool = False,
     ) -> Forked | None:
         """Run a module as a program in a fork that leads its own session; None if it must be started otherwise.
 
         module: or a `.py` file. arguments: `{0}` is the number of the first of `pass_fds`. output: gets standard output
         and error. code: a folder that is put before `env`'s PYTHONPATH. nursery: whether the program starts others so.
+        ready: it is not worth waiting for the imports, so none are begun for it.
         """
+        if ready and self._environment is None and forks.NURSERY not in os.environ:
+            return None
         asked = {
             "module": module,
             "arguments": list(arguments),
