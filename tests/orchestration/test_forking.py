@@ -133,7 +133,7 @@ def test_a_fork_that_is_a_flow_forks_in_turn(nursery, tmp_path):
     assert process.wait() == 0
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_nothing_outlives_a_killed_fork_that_is_a_flow(nursery, tmp_path):
     process, output = run(nursery, tmp_path, "flow", "wait", nursery=True)
     with output:
@@ -173,7 +173,7 @@ with Child.of_module("program", ["wait"], cwd=Path(), env=os.environ) as child:
 """
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_nothing_outlives_a_killed_flow(nursery, tmp_path):
     flow = subprocess.Popen(
         [sys.executable, "-c", FLOW], cwd=tmp_path, env=nursery[1], stdout=subprocess.PIPE, text=True
@@ -188,7 +188,7 @@ def test_nothing_outlives_a_killed_flow(nursery, tmp_path):
     assert not alive
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", [Forked, subprocess.Popen])
 def test_a_child_is_the_same_either_way(nursery, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(forking, "started", nursery[0].started)
@@ -201,6 +201,20 @@ def test_a_child_is_the_same_either_way(nursery, tmp_path, monkeypatch, kind):
         assert answer.read() == "answer"
     assert child.returncode == 0 and isinstance(child._process, kind)
     assert lines[0][2] == str(tmp_path) and int(lines[1][0]) == child.session
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_flow_takes_along_what_still_imports(nursery, tmp_path):
+    (tmp_path / "dvc").mkdir()
+    (tmp_path / "dvc" / "__init__.py").write_text("import time\ntime.sleep(600)\n")
+    env = {**nursery[1], "PYTHONPATH": os.pathsep.join([str(tmp_path), nursery[1]["PYTHONPATH"]])}
+    flow = subprocess.Popen([sys.executable, "-c", FLOW], cwd=tmp_path, env=env)
+    while not (others := psutil.Process(flow.pid).children()) or forking.PROGRAM not in others[0].cmdline():
+        assert flow.poll() is None
+    flow.kill()
+    flow.wait()
+    _gone, alive = psutil.wait_procs(others, timeout=10)
+    assert not alive
 
 
 @pytest.fixture
@@ -260,7 +274,7 @@ print(reproduction.read(os.fdopen(reader, "rb").read()))
 """
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(300)
 def test_a_stage_starts_no_interpreter(repository, tmp_path):
     """Every interpreter that starts leaves a line; the stage's answer is the same with and without its own."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -1,12 +1,12 @@
 """A program: import TensorFlow and other modules once, then fork a process for each request, which starts after that.
 
-    python -P -m tapeline.runtime.nursery DESCRIPTOR MODULE... -- MODULE... PADDING
+    python -P -m tapeline.runtime.nursery DESCRIPTOR PARENT MODULE... -- MODULE... PADDING
 
 A request is one message on the socket DESCRIPTOR with a module to run as a program, its arguments, its folder and the
 files that it gets. What is forked imports Tapeline and the project's code itself, and becomes a child of the nearest
 ancestor that is a subreaper, the flow: exit status, signals and death are as if the flow had started it. No operation
 of TensorFlow runs in here, so no thread is lost. Modules behind `--` are imported when it has served one request and
-the next one has not come. The program ends when the socket is closed.
+the next one has not come. The program ends when the socket is closed; while it imports, with the process PARENT.
 
 A fork that is a flow itself, a trial of a sweep, gets such a process of its own: another fork, made before it runs
 anything, whose socket is in the environment variable `forks.NURSERY`.
@@ -14,6 +14,7 @@ anything, whose socket is in the environment variable `forks.NURSERY`.
 `orchestration.stages.forking` is the other side.
 """
 
+import ctypes
 import json
 import os
 import runpy
@@ -21,8 +22,8 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -53,16 +54,31 @@ class Request:
     descriptors: list[int]
 
 
-def main(number: int, modules: Sequence[str], later: Sequence[str]) -> Request | None:
+def main(number: int, parent: int, modules: Sequence[str], later: Sequence[str]) -> Request | None:
     """Serve requests until the socket is closed. Returns one in each forked process, and None in the first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; who asked ends what it asked for
     asked = socket.socket(fileno=number)
-    for module in modules:
-        _import(module)
-    with startup.quietly(), imports.lasting(), startup.rare_modules_later(), suppress(ImportError):
-        import keras  # noqa: F401
-        import tensorflow  # noqa: F401
+    with _ending_with(parent):
+        for module in modules:
+            _import(module)
+        with startup.quietly(), imports.lasting(), startup.rare_modules_later(), suppress(ImportError):
+            import keras  # noqa: F401
+            import tensorflow  # noqa: F401
     return serve(asked, later)
+
+
+@contextmanager
+def _ending_with(parent: int) -> Iterator[None]:
+    """End in the block when the thread of `parent` does that has started this process: it waits for the first answer.
+
+    Imports take seconds, in which a closed socket is not seen.
+    """
+    libc = ctypes.CDLL(None)
+    libc.prctl(processes.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+    yield
+    libc.prctl(processes.PR_SET_PDEATHSIG, 0)
 
 
 def _import(module: str) -> None:
@@ -171,5 +187,5 @@ def run(request: Request) -> None:
 
 if __name__ == "__main__":
     now = sys.argv.index("--")
-    if asked_for := main(int(sys.argv[1]), sys.argv[2:now], sys.argv[now + 1 : -1]):
+    if asked_for := main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:now], sys.argv[now + 1 : -1]):
         begin(asked_for)

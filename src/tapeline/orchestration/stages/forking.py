@@ -176,7 +176,8 @@ class Nursery:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         number = theirs.fileno()
-        command = [sys.executable, "-P", "-m", PROGRAM, str(number), *IMPORTED, "--", *LATER, forks.PADDING]
+        first = [sys.executable, "-P", "-m", PROGRAM, str(number), str(os.getpid())]
+        command = [*first, *IMPORTED, "--", *LATER, forks.PADDING]
         with theirs:
             self._process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[number]
