@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tapeline.runtime import eigen_caches
+from tapeline.runtime import arithmetic
 from tapeline.runtime.environment import has_portable_bits
 
 pytestmark = pytest.mark.skipif(not has_portable_bits(), reason="this CPU is not an x86-64 with AVX2 and FMA")
@@ -46,5 +46,4 @@ def test_no_operation_is_left_out(tf):
 
 
 def test_the_caches_that_eigen_knows_are_ours(tf):
-    library = Path(tf.sysconfig.get_lib()) / "libtensorflow_cc.so.2"
-    assert eigen_caches.fix(library), "TensorFlow computes with this CPU's own caches"
+    assert arithmetic.fix(tf), "TensorFlow computes with this CPU's own caches"

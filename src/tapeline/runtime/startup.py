@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tapeline.runtime import caps, imports
+from tapeline.runtime import arithmetic, caps, imports
 from tapeline.runtime.errors import InputError
 
 _RARE = frozenset(
@@ -164,12 +164,6 @@ def rare_modules_later() -> Iterator[None]:
         sys.meta_path.remove(_RareModules)
 
 
-THREADS = 4
-"""Threads of an operation, on any number of cores: they decide how Eigen cuts a sum, and with it the last bits."""
-_INEXACT = {"arithmetic_optimization": False, "constant_folding": False}
-"""Grappler's optimizers that make a product with an approximate reciprocal of a division."""
-
-
 def tensorflow(replicas: int = 1, *, portable: bool = True) -> None:
     """Import TensorFlow and list its devices, which is when it prints its startup messages.
 
@@ -186,29 +180,25 @@ def tensorflow(replicas: int = 1, *, portable: bool = True) -> None:
     with quietly(), imports.lasting(), rare_modules_later():
         import tensorflow as tf
 
-        if replicas > 1:
-            _set_threads(tf.config.threading, "intra_op", 1, f"train.replicas is {replicas}")
-            _set_threads(tf.config.threading, "inter_op", replicas, f"train.replicas is {replicas}")
-        elif portable:
-            _set_threads(tf.config.threading, "intra_op", THREADS, "bits are portable")
-        if portable:
-            _compute_portably(tf)
+        try:
+            if replicas > 1:
+                _one_core_an_operation(tf.config.threading, replicas)
+            if portable:
+                _compute_portably(tf, 1 if replicas > 1 else arithmetic.THREADS)
+        except RuntimeError:
+            why = f"train.replicas is {replicas}" if replicas > 1 else "train.bits is portable"
+            raise InputError(f"{why}: TensorFlow has begun with other threads, so use another process") from None
         tf.config.list_physical_devices()
         tf.constant(0)
 
 
-def _compute_portably(tf: Any) -> None:
-    from tapeline.runtime import eigen_caches, exact
+def _one_core_an_operation(threading: Any, replicas: int) -> None:
+    threading.set_intra_op_parallelism_threads(1)
+    threading.set_inter_op_parallelism_threads(replicas)
 
-    tf.config.optimizer.set_experimental_options(_INEXACT)
+
+def _compute_portably(tf: Any, threads: int) -> None:
+    from tapeline.runtime import exact
+
+    arithmetic.fix(tf, threads)
     exact.replace()
-    eigen_caches.fix(Path(tf.sysconfig.get_lib()) / "libtensorflow_cc.so.2")
-
-
-def _set_threads(threading: Any, which: str, count: int, why: str) -> None:
-    if getattr(threading, f"get_{which}_parallelism_threads")() == count:
-        return
-    try:
-        getattr(threading, f"set_{which}_parallelism_threads")(count)
-    except RuntimeError:
-        raise InputError(f"{why}: TensorFlow has begun with other threads, so use another process") from None

@@ -15,10 +15,12 @@ class Refused(Exception):
 
 
 def tensorflow() -> Any:
-    """Import TensorFlow alone."""
+    """Import TensorFlow alone, which computes as in a stage."""
     for name in UNNEEDED:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # this makes an import fail
-    return loaded(PACKAGE / "export" / "check.py").tensorflow()
+    tf = loaded(PACKAGE / "export" / "check.py").tensorflow()
+    loaded(PACKAGE / "runtime" / "arithmetic.py").fix(tf)
+    return tf
 
 
 def opened(tf: Any, folder: str) -> Any:

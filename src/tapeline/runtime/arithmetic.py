@@ -1,17 +1,23 @@
-"""Eigen, which computes TensorFlow's products and convolutions, is told of the same caches on each CPU.
+"""TensorFlow cuts and rounds its sums in the same way on each CPU, with any number of cores.
 
-It cuts long sums into blocks by the size of the first cache, which has 32 KiB on one CPU and 48 KiB on the next; the
-blocks decide how a sum is rounded. TensorFlow does not offer Eigen's own function for this, so the three sizes are
-written where Eigen keeps them, found by the variable's name in the library's symbols, before Eigen asks the CPU.
+Eigen, which computes products and convolutions, cuts long sums by the number of threads that it may use and by the size of
+the first cache, which has 32 KiB on one CPU and 48 KiB on the next. TensorFlow does not offer Eigen's own function for
+the sizes, so they are written where Eigen keeps them, found by the variable's name in the library's symbols, before Eigen
+asks the CPU.
+
+Standard library only, and nothing of Tapeline: programs without Tapeline's code load this file.
 """
 
 import ctypes
 import mmap
 import struct
 from pathlib import Path
+from typing import Any
 
-from tapeline.runtime.errors import RunError
-
+THREADS = 4
+"""Threads of an operation, however many cores there are."""
+INEXACT = {"arithmetic_optimization": False, "constant_folding": False}
+"""Grappler's optimizers that make a product with an approximate reciprocal of a division."""
 SIZES = (32 << 10, 512 << 10, 8 << 20)
 """Bytes of the first, second and third cache."""
 _NAME = "ZN5Eigen8internal20manage_caching_sizesENS_6ActionEPlS2_S2_E12m_cacheSizes"
@@ -22,8 +28,19 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL_TABLE = 2
 
 
-def fix(library: Path) -> bool:
-    """Set the sizes in a loaded library. Returns False where it has no such variable, or has computed already."""
+def fix(tf: Any, threads: int = THREADS) -> bool:
+    """Set threads, optimizers and cache sizes, and return whether Eigen has these sizes now.
+
+    Raises `RuntimeError` if TensorFlow has begun with another number of threads, which it cannot change.
+    """
+    if tf.config.threading.get_intra_op_parallelism_threads() != threads:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.optimizer.set_experimental_options(INEXACT)
+    return _fix_caches(Path(tf.sysconfig.get_lib()) / "libtensorflow_cc.so.2")
+
+
+def _fix_caches(library: Path) -> bool:
+    """Set the sizes in a loaded library. Returns False where it has no such variable, or has computed with others."""
     offsets = _addresses(library)
     if not offsets:
         return False
@@ -43,7 +60,7 @@ def _base(library: Path) -> int:
         addresses, _, offset, *_, path = line.split(maxsplit=5)
         if int(offset, 16) == 0 and Path(path).name == library.name:
             return int(addresses.partition("-")[0], 16)
-    raise RunError(f"{library} is not loaded")
+    raise LookupError(f"{library} is not loaded")
 
 
 def _addresses(library: Path) -> dict[str, int]:
