@@ -147,7 +147,7 @@ CASES = {
     "a lightweight tag of that name": (
         lambda r: (new_model(r), r.git("tag", "one@v1.0.3")),
         REGISTER,
-        "GTO: tag 'one@v1.0.3' already exists",
+        "the tag one@v1.0.3 already exists, and a tag is never changed",
     ),
     "a dirty tree": (
         lambda r: (new_model(r), edit("make.py", "graph", "grape")(r)),

@@ -87,6 +87,8 @@ def test_what_no_verdict_could_allow(events, stage, approved_by, said):
         state=lambda name: found,
         repository=SimpleNamespace(identity=lambda: "Ann"),
         check_usable=lambda version: None,
+        own=lambda rule, stage: None,
+        authority=None,
     )
 
     def check():

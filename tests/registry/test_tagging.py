@@ -5,9 +5,10 @@ import subprocess
 
 import pytest
 
-from tapeline.registry.repository import Repository
+from tapeline.registry.repository import Repository, Tag
 from tapeline.registry.tags import tagging
 from tapeline.registry.tags.names import Artifact
+from tapeline.registry.tags.state import State, Version
 from tapeline.runtime.errors import InputError
 
 NOW = 1_000_000_000.5
@@ -71,15 +72,25 @@ def test_a_lock_is_waited_for_a_second_and_then_removed(tagged, clock):
 YEAR_11000 = 284_990_000_000
 
 
-def test_a_tag_dated_beyond_the_years_is_no_newest_one_and_git_makes_the_next(tagged, clock):
-    """GTO fails on such a tag of a model before it does anything; another's name is none of its."""
+def test_a_tag_dated_beyond_the_years_is_no_newest_one(tagged, clock):
+    """GTO fails on such a tag of a model before it does anything."""
     repository = tagged(YEAR_11000 - int(NOW))
-    assert not tagging._undatable(repository)
     repository.git("tag", "one@v1.0.8", "x")
-    assert tagging._undatable(repository)
     for key in ("user.name", "user.email"):
         repository.git("config", key, "Ann")
     message = "one v1.0.9\n\n# no comment\n{}\n"
-    tagging.register(repository, Artifact("one", ""), "v1.0.9", repository.head, message)
+    tagging.register(repository, State(Artifact("one", "")), "v1.0.9", repository.head, message)
     (made,) = (tag for tag in repository.tags() if tag.name == "one@v1.0.9")
     assert (made.commit, made.message, clock) == (repository.head, message, [])
+
+
+def test_gto_s_settings_may_allow_few_stages(tagged):
+    repository = tagged(None)
+    version = Version("one", "v1.0.0", Tag("one@v1.0.0", repository.head, 0, "", "", ""), {})
+    (repository.top / ".gto").write_text("stages: [dev, live]\n")
+    with pytest.raises(InputError, match=r"^\.gto allows the stages dev, live: add prod there$"):
+        tagging.assign(repository, version, "prod", "x", "one#prod#1")
+    (repository.top / ".gto").write_text("- dev\n")
+    with pytest.raises(InputError, match="is not a mapping in YAML, and GTO reads it"):
+        tagging.assign(repository, version, "prod", "x", "one#prod#1")
+    assert repository.tag_names() == []

@@ -5,12 +5,14 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tapeline.runtime.errors import plain
 
 if TYPE_CHECKING:
     from tapeline.registry.registry import Registry
+    from tapeline.registry.tags.state import Version
 
 Command = Callable[["Registry", argparse.Namespace], int]
 
@@ -47,6 +49,15 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     revoke = _command(inner, "revoke", _revoke, "say that a version may never be live again; there is no way back")
     revoke.add_argument("model", metavar="NAME@V")
     revoke.add_argument("--because", metavar="WHY", required=True, help="the reason; it goes into the tag")
+
+    approve = _command(inner, "approve", _approve, "sign that a version may go into a stage: the second of two persons")
+    approve.add_argument("model", metavar="NAME@V")
+    approve.add_argument("--stage", metavar="STAGE", required=True, help="a stage of params.yaml")
+    vouch = _command(inner, "vouch", _vouch, "sign for a registered version: of before the policy, or of a key no more")
+    vouch.add_argument("model", metavar="NAME@V")
+
+    audit = _command(inner, "audit", _audit, "check the whole history: signatures, verdicts, bytes, branches, serving/")
+    audit.add_argument("--fetch", action="store_true", help="bring what is only in DVC's remote, and check it too")
 
     show = _command(inner, "show", _show, "the versions, and the stages in which they are live")
     show.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
@@ -130,6 +141,7 @@ def _sync(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.tags import names
     from tapeline.runtime.errors import InputError, TapelineError
 
+    registry = replace(registry, quiet=True)  # an error names what does not count
     wanted = [names.check_name(options.name)] if options.name else sorted(registry.states())
     if options.name:
         registry.version(names.Reference(options.name))
@@ -148,13 +160,8 @@ def _sync(registry: "Registry", options: argparse.Namespace) -> int:
 
 def _revoke(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.revoke import revoke
-    from tapeline.registry.tags import names
-    from tapeline.runtime.errors import InputError
 
-    asked = names.parse(options.model)
-    if asked.version is None:
-        raise InputError(f"{options.model!r} is no version: give NAME@v1.0.0, since a revocation is for ever")
-    version = registry.version(asked)
+    version = _numbered(registry, options.model, "a revocation is for ever")
     revoked, was = revoke(registry, version, options.because)
     print(plain(f"{version.tag.name} is {revoked}{_sharing(registry, revoked.tag.name)}"))
     for stage in was:
@@ -163,6 +170,44 @@ def _revoke(registry: "Registry", options: argparse.Namespace) -> int:
             "until then GTO and DVC, which know no revocation, still find it there"
         )
     return 0
+
+
+def _audit(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.audit import audit
+
+    report = audit(replace(registry, quiet=True), fetch=options.fetch)
+    for line in report.lines():
+        print(plain(line))
+    return 1 if report.wrong else 0
+
+
+def _approve(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.attest import approve
+
+    version = _numbered(registry, options.model, "an approval is of one version")
+    tag = approve(registry, version, options.stage)
+    print(f"{version.tag.name} is approved for {options.stage} ({tag}){_sharing(registry, tag)}")
+    return 0
+
+
+def _vouch(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry.attest import vouch
+
+    version = _numbered(registry, options.model, "one vouches for one version")
+    tag = vouch(registry, version)
+    print(f"{version.tag.name} is vouched for ({tag}){_sharing(registry, tag)}")
+    return 0
+
+
+def _numbered(registry: "Registry", model: str, why: str) -> "Version":
+    """Return the version `NAME@V`. Raises `InputError` for a model without a number."""
+    from tapeline.registry.tags import names
+    from tapeline.runtime.errors import InputError
+
+    asked = names.parse(model)
+    if asked.version is None:
+        raise InputError(f"{model!r} is no version: give NAME@v1.0.0, since {why}")
+    return registry.version(asked)
 
 
 def _tell_unserved(registry: "Registry", name: str) -> None:

@@ -87,6 +87,40 @@ class ModelSettings(_Settings):
     check: CheckSettings = CheckSettings()
 
 
+Person = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\s,\"*?!]+$")]
+"""A name as in the signers file, such as an address; no pattern."""
+People = Annotated[tuple[Person, ...], Field(min_length=1)]
+
+
+class TrustSettings(_Settings):
+    """Who may do what, by their keys. In force as it is at the policy's ref, never as in the working tree."""
+
+    signers: str
+    """The file with each person's keys, in the format of `ssh-keygen`'s allowed signers; committed."""
+    gpg_keys: str | None = None
+    """A file with the public GPG keys, armored; committed."""
+    register_: People = Field(alias="register")
+    """Who may register versions; a run's commit that one of them signed is taken for ours."""
+    promote: dict[str, People] = Field(min_length=1)
+    """Stage → who may put versions into it and take them back out. Nobody may for a stage that is not here."""
+    approve: dict[str, People] = Field(default={})
+    """Stage → of whom one must have approved a version; the promoter's own approval does not count."""
+    revoke: People
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Everybody who is named."""
+        rules = (self.register_, *self.promote.values(), *self.approve.values(), self.revoke)
+        return tuple(dict.fromkeys(person for people in rules for person in people))
+
+    @model_validator(mode="after")
+    def _can_be_kept(self) -> "TrustSettings":
+        for stage, people in self.approve.items():
+            if len({*people, *self.promote.get(stage, ())}) < 2:
+                raise ValueError(f"nobody could approve for {stage}: the one who may is the one who promotes")
+        return self
+
+
 def _stages(stages: dict[str, StageSettings]) -> dict[str, StageSettings]:
     if not stages:
         raise ValueError("there must be a stage, such as prod")
@@ -106,6 +140,15 @@ class RegistrySettings(_Settings):
     stages: Annotated[dict[str, StageSettings], AfterValidator(_stages)] = Field(default_factory=_default_stages)
     models: dict[str, ModelSettings] = Field(default={})
     """Pipeline → its bounds; the others have the defaults."""
+    trust: TrustSettings | None = None
+    """Who may do what; None for a registry whose tags are not verified."""
+
+    @model_validator(mode="after")
+    def _trusts_stages(self) -> "RegistrySettings":
+        for stage in (*self.trust.promote, *self.trust.approve) if self.trust else ():
+            if stage not in self.stages:
+                raise ValueError(f"trust names the stage {stage!r}, and there are {', '.join(self.stages)}")
+        return self
 
     @property
     def served(self) -> str:

@@ -20,6 +20,7 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.tags.state import Version
 from tapeline.runtime.errors import InputError
 from tapeline.validate import finite
+from tapeline.validate.verdict import judge
 
 DEFAULT = "serving_default"
 
@@ -48,6 +49,7 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
                 figures = trial.figures()
             if wanted.gate and not trial.answer.failures:
                 checks += trial.gate()
+                checks += trial.thresholds()
                 data = trial.data()
     number = champion.number if champion else None
     verdict = Verdict(version.name, version.number, stage, number, data, tuple(checks), figures)
@@ -86,7 +88,7 @@ class _Trial:
             model.signatures if tried else {},
             self._inputs or {},
             recorded=recorded,
-            tolerance=self._registry.params.pipeline(version.name).export.tolerance,
+            tolerance=self._registry.deciding.pipeline(version.name).export.tolerance,
             settings=self._check,
         )
 
@@ -112,6 +114,13 @@ class _Trial:
         champion, failures = self._opponent(target)
         features = {asked.feature: np.asarray(self._examples.column(asked.feature)) for asked in self._gate.slices}
         return failures + decision.judge(self._gate, challenger, champion, target, features)
+
+    def thresholds(self) -> list[dict[str, Any]]:
+        """Return the pipeline's thresholds once more, by the trust policy's ref: the model's commit may have others."""
+        if self._registry.authority is None:
+            return []
+        asked = self._registry.deciding.pipeline(self._version.name).validate_.thresholds
+        return [{"kind": "threshold", **check} for check in judge(self._model.metrics, asked)["checks"]]
 
     def _contender(self, version: Version, model: Model, answers: Mapping[str, NDArray[Any]]) -> Contender:
         tested_on = f"{self._registry.recorded(version).data(model.dataset)} {model.split}"
@@ -161,7 +170,7 @@ class _Trial:
         if name is None:
             return None
         actual = np.asarray(self._examples.column(name))
-        bins = self._registry.params.pipeline(self._version.name).validate_.calibration_bins
+        bins = self._registry.deciding.pipeline(self._version.name).validate_.calibration_bins
         target = Target(name, actual, self._examples.classes(name), bins)
         if target.of_target(self.answer.predictions) is None:
             raise InputError(f"gate.target is {name!r}, and the model answers {', '.join(self.answer.predictions)}")

@@ -51,3 +51,11 @@ def sums(version: Version, what: str) -> Mapping[str, str] | None:
 def measured(store: Store, md5: str) -> dict[str, str]:
     """Return the SHA-256 of each file of an output, by relative path, for a tag's record."""
     return {name: files.sha256(store.bring(part)) for name, part in sorted(store.listing(md5).items())}
+
+
+def of_recorded(store: Store, recorded: Recorded) -> dict[str, dict[str, str]]:
+    """Return the SHA-256 of the model's files, and of the weights' where the cache has these."""
+    name = recorded.pipeline
+    found = {MODEL: measured(store, recorded.model)}
+    weights = recorded.out(f"train@{name}", f"runs/{name}/train/weights")
+    return found if store.missing(weights) else {**found, WEIGHTS: measured(store, weights)}

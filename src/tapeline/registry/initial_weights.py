@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tapeline.config.project import Project
@@ -50,21 +51,38 @@ def _registered_sums(
 ) -> Mapping[str, str] | None:
     """Return the SHA-256 of the weights' files, by the tag; None if it has none, or is no annotated tag.
 
-    Raises `InputError` for a revoked version, and for a tag that contradicts its commit.
+    Raises `InputError` for a revoked version, for a tag that contradicts its commit, and for what does not count by the
+    trust policy.
     """
     from tapeline.registry import contents
+    from tapeline.registry.authority import Authority
     from tapeline.registry.repository import Repository
     from tapeline.registry.tags import state
     from tapeline.registry.tags.names import Artifact
+    from tapeline.registry.trust.policy import in_force
+    from tapeline.registry.trust.signed import Untrusted
 
-    found = state.read(Repository(project.folder).tags(), Artifact(name, folder))
+    repository, artifact = Repository(project.folder), Artifact(name, folder)
+    found = state.read(repository.tags(*state.patterns(artifact)), artifact)
+    policy = in_force(repository, "")
+    authority = Authority(repository, policy) if policy else None
+    if authority:
+        authority.sift(found, ())
     number = tag.rpartition("@")[2]
     if revoked := found.revoked.get(number):
         raise InputError(f"it is {revoked}: start from another version")
-    if (version := found.versions.get(number)) is None:
-        return None
-    contents.of_model(version, recorded)
-    return contents.sums(version, contents.WEIGHTS)
+    version = found.versions.get(number)
+    if version and authority:
+        try:
+            version = replace(version, record=dict(authority.version(found, version)))
+        except Untrusted as why:
+            raise InputError(f"it does not count by the policy of {authority.policy.name}: {why}") from None
+    if version:
+        contents.of_model(version, recorded)
+    sums = contents.sums(version, contents.WEIGHTS) if version else None
+    if authority and sums is None:
+        raise InputError("no signed record has the SHA-256 of its weights: `tapeline registry vouch` signs them")
+    return sums
 
 
 def _tagged(project: Project, tag: str, folder: str, name: str) -> Recorded:

@@ -9,7 +9,10 @@ from typing import Any
 from tapeline.registry import rules
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.registry import Registry
+from tapeline.registry.repository import Tag
 from tapeline.registry.tags.state import Assignment, State, Version
+from tapeline.registry.trust.signed import Untrusted
+from tapeline.registry.trust.verify import Signer
 from tapeline.runtime.errors import InputError, RunError, VerdictNo
 
 
@@ -22,10 +25,21 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
     live = found.live(stage)
     if live and live.version == version.number:
         return live
+    promoter = registry.own("promote", stage)
     _check_order(registry, found, version, stage)
-    if asked.approval and not approved_by:
+    if approval(registry, found, version, stage, promoter) is None and asked.approval and not approved_by:
         raise InputError(f"{stage} asks for a person's approval: give --approved-by NAME, or use `tapeline promote`")
     return None
+
+
+def approval(registry: Registry, found: State, version: Version, stage: str, promoter: Signer | None) -> Tag | None:
+    """Return the tag of a signed approval; None where the policy asks for none. Raises `InputError` without one."""
+    if registry.authority is None or promoter is None:
+        return None
+    try:
+        return registry.authority.approval(found, version, stage, promoter)
+    except Untrusted as why:
+        raise InputError(f"{version.tag.name} is not promoted to {stage}: {why}") from None
 
 
 def settle(registry: Registry, version: Version, stage: str) -> None:
@@ -58,9 +72,13 @@ def promote(
             raise RunError(_overtaken(found, version, stage, verdict, live))
         if not verdict.holds:
             raise VerdictNo(f"{version.tag.name} is not promoted to {stage}: {verdict.reason}")
-        decided = rules.record(registry.repository, registry.params, version.name, stage)
+        decided = rules.record(registry, version.name, stage)
         record = {"action": "promote", **verdict.record(), "rules": decided}
         record |= {"approved_by": approved_by, "flow_run": flow_run}
+        signed = approval(registry, found, version, stage, registry.own("promote", stage))
+        if signed and registry.authority:
+            who = registry.authority.signer(signed)
+            record["approval"] = {"by": sorted(who.people), "tag": signed.name, "object": signed.object}
         return registry.assign(version, stage, record)
 
 

@@ -10,6 +10,7 @@ from tapeline.config.project import PARAMS
 from tapeline.parsing import json_text, yaml_text
 from tapeline.registry import contents
 from tapeline.registry.model import Model
+from tapeline.registry.ours import Ours
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names, state, tagging
 from tapeline.registry.tags.state import Version
@@ -38,7 +39,10 @@ def register(
     registry.params.pipeline(name)
     repository = registry.repository
     repository.identity()
+    registry.own("register")
     commit = repository.git.commit_of(revision) if revision else repository.head
+    if revision:
+        _check_ours(registry, name, revision, commit)
     found = registry.state(name)
     wanted = names.check_version(version) if version else names.bumped(found.numbers, bump)
     _check_version(found, wanted, commit)
@@ -54,8 +58,20 @@ def register(
         )
     record = _record(registry, commit, recorded, model, environment, flow_run)
     with registry.alone():
-        tagging.register(repository, found.artifact, wanted, commit, state.message(f"{name} {wanted}", record))
-    return registry.state(name).versions[wanted]
+        _check_version(registry.state(name), wanted, commit)  # another process may have been first
+        text = state.message(f"{name} {wanted}", {**record, "before": registry.latest(name)})
+        signed = registry.authority is not None
+        tagging.register(repository, registry.state(name), wanted, commit, text, signed=signed)
+        registry.tell_unverified()
+        return registry.made(name, f"{found.artifact.tag}@{wanted}").versions[wanted]
+
+
+def _check_ours(registry: Registry, name: str, revision: str, commit: str) -> None:
+    """Check that a commit is ours: a branch of a run may have come with a fetch, and anybody may push one."""
+    ours = Ours(registry.project.folder, name)
+    if not ours.merged(commit) and (why := ours.why_not(commit)):
+        way = "merge it if it is to be yours, or register it where it was built"
+        raise InputError(f"{revision} is not registered: {why}; {way}")
 
 
 def _checked(registry: Registry, commit: str, name: str, *, is_head: bool) -> Recorded:
@@ -200,14 +216,6 @@ def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
     return False
 
 
-def _sums(registry: Registry, recorded: Recorded) -> dict[str, dict[str, str]]:
-    """Return the SHA-256 of the model's files, and of the weights' where the cache has these."""
-    store, name = registry.store, recorded.pipeline
-    found = {contents.MODEL: contents.measured(store, recorded.model)}
-    weights = recorded.out(f"train@{name}", f"runs/{name}/train/weights")
-    return found if store.missing(weights) else {**found, contents.WEIGHTS: contents.measured(store, weights)}
-
-
 def _check_kept(registry: Registry, md5: str) -> None:
     if registry.store.missing(md5):
         raise InputError(f"the cache has lost {md5}: `dvc fetch`, or `dvc repro --force`, brings it back")
@@ -254,7 +262,7 @@ def _record(
     return {
         "commit": commit,
         "model": {"path": f"models/{recorded.pipeline}", "md5": recorded.model},
-        "sha256": _sums(registry, recorded),
+        "sha256": contents.of_recorded(registry.store, recorded),
         "files": model.content["files"],
         "metrics": model.metrics,
         "split": model.split,

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,19 @@ from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.config.registry import RegistrySettings
 from tapeline.registry import contents, judged
+from tapeline.registry.authority import Authority
 from tapeline.registry.contents import Contents
-from tapeline.registry.repository import Repository
+from tapeline.registry.repository import Repository, Tag
 from tapeline.registry.serving import Serving
 from tapeline.registry.store import Store
 from tapeline.registry.tags import names, state, tagging
 from tapeline.registry.tags.names import Artifact, Reference
 from tapeline.registry.tags.state import Assignment, State, Version
+from tapeline.registry.trust import policy
+from tapeline.registry.trust.signed import Untrusted
+from tapeline.registry.trust.verify import Signer
 from tapeline.repository.recorded import Recorded
-from tapeline.runtime import processes
+from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError, TapelineError, plain
 
 
@@ -37,8 +41,14 @@ class Registry:
     params: Params
     repository: Repository
     store: Store
+    authority: Authority | None = None
+    """Whose tags count by the trust policy; None without one."""
+    quiet: bool = False
+    """Whether a caller names the tags that are set aside itself."""
     warned: set[str] = field(default_factory=set)
     """The quarantined tags that were already reported: once per command."""
+    _read: dict[str, tuple[list[Tag], State]] = field(default_factory=dict)
+    """Model → its tags and what they say, as read once: anew whenever the lock is taken."""
 
     @classmethod
     def for_model(cls, project: Project, model: str) -> "Registry":
@@ -46,17 +56,29 @@ class Registry:
 
         Raises `InputError` for errors in `params.yaml` that concern the model's own pipeline.
         """
-        return cls.open(project, Params.load_for(project.folder, pipeline=re.split("[@#]", model)[0]))
+        name = re.split("[@#]", model)[0]
+        return cls.open(project, Params.load_for(project.folder, pipeline=name), pipeline=name)
 
     @classmethod
-    def open(cls, project: Project, params: Params) -> "Registry":
-        """Open the registry of a project. Raises `InputError` outside a Git repository with a commit."""
-        return cls(project, params, Repository(project.folder), Store(project.folder))
+    def open(cls, project: Project, params: Params, *, pipeline: str = "") -> "Registry":
+        """Open the registry of a project.
+
+        Raises `InputError` outside a Git repository with a commit, and for a trust policy that cannot be read.
+        """
+        repository = Repository(project.folder)
+        found = policy.in_force(repository, pipeline)
+        authority = Authority(repository, found) if found else None
+        return cls(project, params, repository, Store(project.folder), authority)
+
+    @property
+    def deciding(self) -> Params:
+        """The settings by which a promotion is decided: those of the trust policy's ref, else the working tree's."""
+        return self.authority.policy.params if self.authority else self.params
 
     @property
     def settings(self) -> RegistrySettings:
         """The stages and the bounds."""
-        return self.params.registry
+        return self.deciding.registry
 
     @property
     def work(self) -> Path:
@@ -68,16 +90,37 @@ class Registry:
         return Artifact(name, self.repository.inside)
 
     def state(self, name: str) -> State:
-        """Return one model's state according to the tags."""
-        found = state.read(self.repository.tags(), self.artifact(name))
+        """Return one model's state according to the tags, as it was when this command, or its lock, first asked."""
+        if name not in self._read:
+            self._take(name, self.repository.tags(*state.patterns(self.artifact(name))))
+        found = self._read[name][1]
         self._warn(found)
         return found
+
+    def _take(self, name: str, tags: list[Tag]) -> None:
+        found = state.read(tags, self.artifact(name))
+        if self.authority:
+            self.authority.sift(found, self.settings.stages)
+        self._read[name] = tags, found
 
     def _warn(self, found: State) -> None:
         for one in found.quarantined:
             if one.tag.name not in self.warned:
                 self.warned.add(one.tag.name)
                 _say(f"the tag {one.tag.name} is ignored: {one.why}; `git tag --delete '{one.tag.name}'` removes it")
+        for tag, why in found.aside.items():
+            if not self.quiet and tag.name not in self.warned:
+                self.warned.add(tag.name)
+                _say(f"the tag {tag.name} does not count: {why}")
+
+    def check_undisputed(self, found: State, stage: str) -> None:
+        """Raise `InputError` if a tag that does not count is later than what is live in a stage: somebody must look."""
+        if disputed := found.disputed.get(stage):
+            tag = disputed[-1]
+            raise InputError(
+                f"the tag {tag.name}, which {tag.author} is said to have made, is not followed: {found.aside[tag]}; "
+                "delete it, or promote a version anew"
+            )
 
     def version_of(self, name: str, commit: str) -> Version | None:
         """Return the version of a commit, else the newest whose model has the same bytes as the commit's."""
@@ -86,14 +129,18 @@ class Registry:
         if of_commit or not versions:
             return of_commit
         model = self.repository.recorded(commit, name).model
-        return next((version for version in versions if self.recorded(version).model == model), None)
+        said = [(version, (version.record.get("model") or {}).get("md5", model)) for version in versions]
+        same = (version for version, md5 in said if md5 == model)  # a commit is read only if its tag may be right
+        return next((version for version in same if self.recorded(version).model == model), None)
 
     def states(self) -> dict[str, State]:
         """Return the states of this project's models according to the tags, by name."""
         inside = self.repository.inside
         found = (s for s in state.read_all(self.repository.tags()).values() if s.artifact.folder == inside)
-        states = {state.artifact.name: state for state in found}
+        states = {one.artifact.name: one for one in found}
         for one in states.values():
+            if self.authority:
+                self.authority.sift(one, self.settings.stages)
             self._warn(one)
         return states
 
@@ -108,16 +155,31 @@ class Registry:
         Raises `InputError` for a revoked version, and if tag and commit contradict each other.
         """
         self.check_usable(version)
-        found = contents.of_model(version, self.recorded(version))
+        found = contents.of_model(self.trusted(version), self.recorded(version))
         if found.sums is None and version.tag.name not in self.warned:
             self.warned.add(version.tag.name)
             _say(f"{version.tag.name} was registered without SHA-256: its bytes are checked by MD5 only")
         return found
 
     def check_usable(self, version: Version) -> None:
-        """Raise `InputError` for a revoked version."""
+        """Raise `InputError` for a version that is revoked, or that nobody signed who may register."""
         if revoked := self.state(version.name).revoked.get(version.number):
             raise InputError(f"{version.tag.name} is {revoked}: use another version, or register a new one")
+        self.trusted(version)
+
+    def trusted(self, version: Version) -> Version:
+        """Return a version with the record that counts by the policy. Raises `InputError` if none does."""
+        if self.authority is None:
+            return version
+        try:
+            record = self.authority.version(self.state(version.name), version)
+        except Untrusted as why:
+            way = f"one who may register can sign for it: `tapeline registry vouch {version.tag.name}`"
+            raise InputError(f"{version.tag.name} is not used: {why}; {way}") from None
+        if not (record.get("sha256") or {}).get(contents.MODEL):
+            name = version.tag.name
+            raise InputError(f"{name} has no SHA-256 of its files: `tapeline registry vouch {name}` signs them")
+        return replace(version, record=dict(record))
 
     def recorded(self, version: Version) -> Recorded:
         """Return what the lock of a version's commit records."""
@@ -138,6 +200,7 @@ class Registry:
                 f"{reference.name} has no version: `tapeline registry register {reference.name}` makes one"
             )
         if reference.stage:
+            self.check_undisputed(found, reference.stage)
             live = found.live(self.stage(reference.stage))
             if live is None:
                 raise InputError(_nothing_live(found, reference.stage))
@@ -156,7 +219,45 @@ class Registry:
     def alone(self) -> Iterator[None]:
         """Hold the registry's lock; wait for another command that holds it, and report once which one."""
         with processes.exclusive(self.work / "lock", waiting=_say):
+            self._read.clear()
             yield
+
+    def made(self, name: str, tag: str) -> State:
+        """Return a model's state with a tag that was made just now; hold the lock (`alone`)."""
+        tags = [*self._read[name][0], *self.repository.tags(f"refs/tags/{tag}")] if name in self._read else []
+        self._read.pop(name, None)
+        if tags:
+            self._take(name, tags)
+        return self.state(name)
+
+    def latest(self, name: str) -> dict[str, str] | None:
+        """Return name and object of a model's latest tag, for the record of the next; None if there is none."""
+        if name not in self._read:
+            self.state(name)
+        tags = self._read[name][0]
+        return {"tag": tags[-1].name, "object": tags[-1].object} if tags else None
+
+    def own(self, rule: str, stage: str = "") -> Signer | None:
+        """Return who this user is by the key; None without a policy.
+
+        rule: `register`, `promote`, `approve` or `revoke`. Raises `InputError` for one who may not.
+        """
+        if self.authority is None:
+            return None
+        trust = self.authority.policy.settings
+        rules = {"register": trust.register_, "revoke": trust.revoke}
+        people = rules[rule] if rule in rules else getattr(trust, rule).get(stage)
+        if people is None:
+            name = self.authority.policy.name
+            raise InputError(f"by the policy of {name}, nobody may {rule} for {stage}: registry.trust.{rule} lacks it")
+        return self.authority.own(people, f"{rule} {f'for {stage}' if stage else 'versions'}")
+
+    def tell_unverified(self) -> None:
+        """Say that nobody verifies the tags, once in a repository."""
+        told = self.work / "unverified"
+        if self.authority is None and not told.exists():
+            _say("tags are not verified here; `registry.trust` in params.yaml would say whose signatures count")
+            files.write_text(told, "It was said that tags are not verified.\n")
 
     def align(self, name: str, *, make: bool = False) -> None:
         """Align the serving folder with the tags: the live version becomes its highest integer.
@@ -215,22 +316,25 @@ class Registry:
     def next_tag(self, name: str, stage: str) -> str:
         """Return the tag of the next assignment; hold the lock (`alone`)."""
         artifact = self.artifact(name)
-        return f"{artifact.tag}#{stage}#{state.counter(self.repository.tag_names(), artifact) + 1}"
+        names = self.repository.tag_names(f"refs/tags/{artifact.tag}#*")
+        return f"{artifact.tag}#{stage}#{state.counter(names, artifact) + 1}"
 
     def assign(self, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
         """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; hold the lock.
 
         Needs only this version's bytes, so that a rollback works even if the current version's bytes are lost.
         """
+        tagging.wait_for_next_second(self.repository)  # first, so that folder and tag change close together
         if stage == self.settings.served:
-            tagging.wait_for_next_second(self.repository)  # here, so that folder and tag change close together
             self._put(self.serving(version.name), version)
+        record = {**record, "version_tag": version.tag.object, "before": self.latest(version.name)}
         text = state.message(f"{record['action']} {version.tag.name} to {stage}", record)
         tag = self.next_tag(version.name, stage)
-        tagging.assign(self.repository, self.artifact(version.name), version, stage, text, tag)
+        tagging.assign(self.repository, version, stage, text, tag, signed=self.authority is not None)
+        live = self.made(version.name, tag).live(stage)
+        self.tell_unverified()
         if stage == self.settings.served:
             self._align_or_say(version.name)
-        live = self.state(version.name).live(stage)
         assert live is not None, "the tag was just made"
         return live
 

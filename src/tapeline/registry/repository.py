@@ -9,12 +9,25 @@ from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime.errors import InputError
 
-FIELDS = ("refname:strip=2", "objecttype", "*objectname", "taggerdate:unix", "taggername", "taggeremail", "contents")
+FIELDS = (
+    "refname:strip=2",
+    "objecttype",
+    "*objectname",
+    "taggerdate:unix",
+    "taggername",
+    "taggeremail",
+    "objectname",
+    "*objecttype",
+    "contents:signature",
+    "contents",
+)
+FEW = 50
+"""How many tags are read by their names, and not all at once."""
 
 
 @dataclass(frozen=True)
 class Tag:
-    """One annotated tag: its commit, who made it when (seconds since 1970), and its message."""
+    """One annotated tag: its commit, who says to have made it when (seconds since 1970), and its message."""
 
     name: str
     commit: str
@@ -22,6 +35,11 @@ class Tag:
     author: str
     email: str
     message: str
+    """Without the signature."""
+    object: str = ""
+    """The id of the tag object, which covers everything in it."""
+    kind: str = "commit"
+    """What the tag is on: a commit, unless somebody tagged a tag, a tree or a file."""
 
 
 class Repository:
@@ -38,6 +56,8 @@ class Repository:
         if head is None:
             raise InputError(f"{self.top} has no commit yet: a version is a tag on one")
         self.head = head
+        self._read: dict[tuple[str, str], Tag | None] = {}
+        """Name and object of a tag → the tag; None for a lightweight one."""
 
     def branch(self) -> str | None:
         """Return the branch that is checked out; None for a detached HEAD."""
@@ -87,18 +107,43 @@ class Repository:
             raise InputError("Git does not know who you are: set `git config user.name` and `user.email`")
         return who.rsplit(" ", 2)[0]
 
-    def tag_names(self) -> list[str]:
-        """Return the names of all tags, lightweight ones included."""
-        return self.git("for-each-ref", "--format=%(refname:strip=2)", "refs/tags").splitlines()
+    def tag_names(self, *patterns: str) -> list[str]:
+        """Return the names of all tags, lightweight ones included. patterns: as of `git for-each-ref`."""
+        return self.git("for-each-ref", "--format=%(refname:strip=2)", *(patterns or ("refs/tags",))).splitlines()
 
-    def tags(self) -> list[Tag]:
-        """Return the annotated tags on commits, oldest first; GTO does not read others."""
+    def tag_times(self) -> list[tuple[str, int]]:
+        """Return name and time of every annotated tag."""
+        rows = self.git("for-each-ref", "--format=%(refname:strip=2) %(taggerdate:unix)", "refs/tags").splitlines()
+        return [(name, int(moment)) for name, _, moment in (row.rpartition(" ") for row in rows) if moment]
+
+    def tag_objects(self, *patterns: str) -> list[tuple[str, str]]:
+        """Return name and object id of every tag, lightweight ones included; reads no object."""
+        rows = self.git("for-each-ref", "--format=%(objectname) %(refname:strip=2)", *(patterns or ("refs/tags",)))
+        return [(name, made) for made, _, name in (row.partition(" ") for row in rows.splitlines())]
+
+    def tags(self, *patterns: str) -> list[Tag]:
+        """Return the annotated tags, oldest first, signatures taken off; GTO reads no lightweight ones.
+
+        Each object is read once. patterns: as of `git for-each-ref`; all tags without one.
+        """
+        if not self._read:
+            found = self._tags(*patterns)
+            self._read |= {(tag.name, tag.object): tag for tag in found}
+            return sorted(found, key=lambda tag: tag.time)
+        wanted = self.tag_objects(*patterns)
+        new = [name for name, made in wanted if (name, made) not in self._read]
+        if new:
+            self._read |= {key: self._read.get(key) for key in wanted}
+            few = [f"refs/tags/{name}" for name in new] if len(new) <= FEW else patterns
+            self._read |= {(tag.name, tag.object): tag for tag in self._tags(*few)}
+        return sorted((tag for key in wanted if (tag := self._read[key])), key=lambda tag: tag.time)
+
+    def _tags(self, *patterns: str) -> list[Tag]:
         form = "%00".join(f"%({field})" for field in FIELDS)
-        text = self.git("for-each-ref", f"--format={form}%00%01", "refs/tags")
+        text = self.git("for-each-ref", f"--format={form}%00%01", *(patterns or ("refs/tags",)))
         rows = [row.lstrip("\n").split("\0") for row in text.split("\0\x01") if row.strip("\n")]
-        found = [
-            Tag(name, commit, int(moment), author, email.strip("<>"), message)
-            for name, kind, commit, moment, author, email, message in rows
-            if kind == "tag" and moment
+        return [
+            Tag(name, commit, int(moment), author, email.strip("<>"), message.removesuffix(signature), made, kind)
+            for name, is_tag, commit, moment, author, email, made, kind, signature, message in rows
+            if is_tag == "tag" and moment
         ]
-        return sorted(found, key=lambda tag: tag.time)

@@ -1,5 +1,7 @@
 """Revoke a version: it may never be live again. There is no way back; a new version takes its place."""
 
+from typing import Any
+
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import state, tagging
 from tapeline.registry.tags.state import Revocation, Version
@@ -14,20 +16,23 @@ def revoke(registry: Registry, version: Version, because: str) -> tuple[Revocati
     if not because.strip():
         raise InputError("--because is empty: say why nobody may use this version again")
     registry.repository.identity()
+    registry.own("revoke")
     with registry.alone():
         found = registry.state(version.name)
         stages = registry.settings.stages
         was = [s for s in stages if (event := found.standing(s)) and event.version == version.number]
         if version.number not in found.revoked:
-            record = {
+            record: dict[str, Any] = {
                 "action": "revoke",
                 "version": version.number,
                 "commit": version.commit,
                 "because": because.strip(),
                 "was_live_in": was,
             }
-            tagging.revoke(
-                registry.repository, found.artifact, version, state.message(f"revoke {version.tag.name}", record)
-            )
+            record["before"] = registry.latest(version.name)
+            tag, text = state.revocation(found.artifact, version.number), f"revoke {version.tag.name}"
+            signed = registry.authority is not None
+            tagging.make(registry.repository, tag, version.commit, state.message(text, record), signed=signed)
+            registry.made(version.name, tag)
         registry.withdraw(version.name)
         return registry.state(version.name).revoked[version.number], was

@@ -5,15 +5,16 @@ was killed after making the tag is finished by the next rollback, which then doe
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from tapeline.parsing import json_text
 from tapeline.registry import judged
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags.names import Reference
-from tapeline.registry.tags.state import Assignment, State
+from tapeline.registry.tags.state import Assignment, State, Version
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, plain
 
 
 def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None) -> tuple[str, Assignment]:
@@ -25,6 +26,7 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     registry.stage(stage)
     registry.repository.identity()
     registry.version(Reference(name))
+    registry.own("promote", stage)
     note = registry.work / "rollbacks" / f"{name}-{stage}.json"
     with registry.alone():
         found = registry.state(name)
@@ -33,12 +35,12 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
             raise InputError(f"no version of {name} is in {stage}: there is nothing to roll back")
         before, number = _cut(note, live) if to is None else ("", "")
         if number != live.version:
-            before, number = live.version, to or _before(found, live)
+            before, number = live.version, to or _before(registry, found, live)
             if to is None:
                 _say_passed(found, stage, number)
         version = registry.version_numbered(name, number)
         registry.check_usable(version)
-        judged.check_promoted(found, version, stage)
+        _check_promoted(registry, found, version, stage)
         if number != live.version:
             files.write_json(note, {"from": before, "to": number, "tag": registry.next_tag(name, stage)})
             about = {"version": number, "stage": stage}
@@ -62,8 +64,23 @@ def _say_passed(found: State, stage: str, number: str) -> None:
         print(f"tapeline: skipping {', '.join(passed)}, to {number}", file=sys.stderr, flush=True)
 
 
-def _before(found: State, live: Assignment) -> str:
-    number = found.before(live.stage)
+def _check_promoted(registry: Registry, found: State, version: Version, stage: str) -> None:
+    """Raise `InputError` unless a version was put into a stage by an assignment that may be followed."""
+    judged.check_promoted(found, version, stage)
+    why = registry.authority.promoted(found, version, stage) if registry.authority else ""
+    if why:
+        raise InputError(f"{version.tag.name} was not promoted to {stage} by a tag that counts: {why}")
+
+
+def _before(registry: Registry, found: State, live: Assignment) -> str:
+    """Return the version that was live before. By a policy, only assignments that count are steps."""
+    while (number := found.before(live.stage)) and registry.authority:
+        version = found.versions[number]
+        why = registry.authority.promoted(found, version, live.stage)
+        if not why:
+            break
+        print(f"tapeline: skipping {plain(version.tag.name)}: {why}", file=sys.stderr, flush=True)
+        found = replace(found, assignments=[e for e in found.assignments if e.version != number])
     if number is None:
         name = found.artifact.name
         raise InputError(

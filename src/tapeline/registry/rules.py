@@ -6,22 +6,23 @@ from typing import Any
 
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS
+from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Repository
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 
-def record(repository: Repository, params: Params, name: str, stage: str) -> dict[str, Any]:
+def record(registry: Registry, name: str, stage: str) -> dict[str, Any]:
     """Return a tag's record of the rules by which a version of a model goes into a stage.
 
-    `committed` says whether HEAD's `params.yaml` has the same rules.
+    `committed` says whether HEAD's `params.yaml` has the same rules; those of a trust policy are read from its ref.
     """
-    return {
-        "sha256": digest(params, name, stage),
-        "commit": repository.head,
-        "committed": _committed(repository, params, name, stage),
-        "off": switched_off(params, name, stage),
-    }
+    params, repository = registry.deciding, registry.repository
+    found = {"sha256": digest(params, name, stage), "off": switched_off(params, name, stage)}
+    if registry.authority is None:
+        return {**found, "commit": repository.head, "committed": _committed(repository, params, name, stage)}
+    policy = registry.authority.policy
+    return {**found, "commit": policy.commit, "committed": True, "ref": policy.ref, "policy": policy.sha256}
 
 
 def digest(params: Params, name: str, stage: str) -> str:
@@ -34,6 +35,7 @@ def digest(params: Params, name: str, stage: str) -> str:
         "check": asked.check.model_dump(mode="json"),
         "tolerance": pipeline.export.tolerance,
         "calibration_bins": pipeline.validate_.calibration_bins,
+        "thresholds": {name: bound.model_dump(mode="json") for name, bound in pipeline.validate_.thresholds.items()},
     }
     return hashlib.sha256(files.canonical_json(content).encode()).hexdigest()
 

@@ -71,6 +71,10 @@ class Serving:
             raise
         files.sync(self.folder)
 
+    def served_as(self, sums: Mapping[str, str] | None) -> bool:
+        """Return whether the highest integer's files have the SHA-256 of a model's."""
+        return bool(self.integers()) and self._has(sums)
+
     def _has(self, sums: Mapping[str, str] | None) -> bool:
         """Return whether the highest integer's files have the SHA-256 of the model's."""
         served = {n.removeprefix(SAVED_MODEL): said for n, said in (sums or {}).items() if n.startswith(SAVED_MODEL)}

@@ -8,13 +8,14 @@ def sync(registry: Registry, name: str) -> str:
     """Align a model's serving folder with the tags, and return one line about it.
 
     The folder is made if something is live. Raises `InputError`, and leaves the folder as it is, for a tag that cannot
-    be read, an assignment whose verdict is not yes, a tag that contradicts its commit, and bytes that are not the
-    registered ones.
+    be read, one that does not count by the trust policy, an assignment whose verdict is not yes, a tag that contradicts
+    its commit, and bytes that are not the registered ones.
     """
     with registry.alone():
         found = registry.state(name)
         if unread := [one.tag.name for one in found.quarantined]:
             raise InputError(f"serving/{name} is left as it is, since {unread[0]} cannot be read: delete that tag")
+        registry.check_undisputed(found, registry.settings.served)
         stage, serving = registry.settings.served, registry.serving(name)
         before = serving.integers()
         live, standing = found.live(stage), found.standing(stage)
@@ -22,6 +23,7 @@ def sync(registry: Registry, name: str) -> str:
         if live is None:
             why = f"{name}@{standing.version} is {found.revoked[standing.version]}" if standing else "nothing is live"
             return f"{name}: {why}, so no version is served in {stage}"
+        registry.tell_unverified()
         now = serving.integers()
         done = "is" if now == before else "is now"
         judged = "" if live.record else ", without a verdict: plain GTO made the tag"

@@ -1,4 +1,6 @@
-"""Run Git without hooks, prompts, signatures or variables that point to another repository.
+"""Run Git without hooks, prompts, replaced objects or variables that point to another repository.
+
+It signs only what it is told to.
 
 git = Git(project.folder)
 git("rev-parse", "HEAD")
@@ -14,8 +16,8 @@ from tapeline.runtime.errors import InputError, RunError
 NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_OPTIONAL_LOCKS": "0"}
 """A scheduled run has nobody to answer prompts."""
 
-READABLE = {"LC_ALL": "C"}
-"""Git's messages are parsed here, and the user's locale may translate them."""
+READABLE = {"LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1"}
+"""Git's messages are parsed here, and the user's locale may translate them; an object is what its id says."""
 
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
 """The committer if Git has no identity, as is common on a worker's machine."""
@@ -27,12 +29,12 @@ class Git:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def __call__(self, *arguments: str, timeout: float | None = None) -> str:
-        """Return the output without its last newline.
+    def __call__(self, *arguments: str, timeout: float | None = None, given: str = "") -> str:
+        """Return the output without its last newline. given: what Git reads.
 
         Raises `RunError` with Git's last line, `InputError` outside a repository.
         """
-        answer = self._run(*arguments, timeout=timeout)
+        answer = self._run(*arguments, timeout=timeout, given=given)
         if answer.returncode:
             said = (answer.stderr.strip() or answer.stdout.strip()).splitlines() or [f"status {answer.returncode}"]
             if "not a git repository" in said[-1]:
@@ -48,6 +50,11 @@ class Git:
     def blob(self, commit: str, path: str) -> bytes | None:
         """Return the content of a commit's file by its path from the repository's root; None if it is not a file."""
         answer = self._start(("cat-file", "blob", f"{commit}:{path}"))
+        return None if answer.returncode else answer.stdout
+
+    def raw(self, kind: str, name: str) -> bytes | None:
+        """Return the bytes of an object of this kind (`tag`, `commit`), without following it; None if it is not one."""
+        answer = self._start(("cat-file", kind, name))
         return None if answer.returncode else answer.stdout
 
     def commit_of(self, ref: str) -> str:
@@ -66,25 +73,32 @@ class Git:
                 return name
         raise InputError("there is no branch main or master: say which ref to train")
 
-    def commit(self, message: str, *, tree: str, parent: str) -> str:
-        """Return the id of a new commit that is on no branch yet. If Git has no identity, Tapeline's is used."""
+    def commit(self, message: str, *, tree: str, parent: str, sign: bool = False) -> str:
+        """Return the id of a new commit that is on no branch yet. If Git has no identity, Tapeline's is used.
+
+        sign: with the key that Git is configured with. Raises `RunError` if that does not work.
+        """
         known = {name for name in FALLBACK if os.environ.get(f"GIT_COMMITTER_{name.upper()}")}
         unknown = [name for name in FALLBACK if name not in known and self.ask("config", f"user.{name}") is None]
         who = [part for name in unknown for part in ("-c", f"user.{name}={FALLBACK[name]}")]
-        return self(*who, "commit-tree", tree, "-p", parent, "-m", message)
+        return self(*who, "commit-tree", *(["-S"] if sign else []), tree, "-p", parent, "-m", message)
 
-    def _run(self, *arguments: str, timeout: float | None = None) -> "subprocess.CompletedProcess[str]":
-        answer = self._start(arguments, timeout)
+    def _run(
+        self, *arguments: str, timeout: float | None = None, given: str = ""
+    ) -> "subprocess.CompletedProcess[str]":
+        answer = self._start(arguments, timeout, given.encode("utf-8", errors="surrogateescape"))
         out, said = (stream.decode("utf-8", errors="surrogateescape") for stream in (answer.stdout, answer.stderr))
         return subprocess.CompletedProcess(answer.args, answer.returncode, out, said)
 
-    def _start(self, arguments: Sequence[str], timeout: float | None = None) -> "subprocess.CompletedProcess[bytes]":
+    def _start(
+        self, arguments: Sequence[str], timeout: float | None = None, given: bytes = b""
+    ) -> "subprocess.CompletedProcess[bytes]":
         try:
             return subprocess.run(
                 ["git", "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", *arguments],
                 cwd=self.folder,
                 env=_environment(),
-                stdin=subprocess.DEVNULL,
+                input=given,
                 capture_output=True,
                 timeout=timeout,
                 check=False,

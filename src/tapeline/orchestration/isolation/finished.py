@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from tapeline.config.project import PARAMS, RUN_BRANCHES, Project
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.parsing import yaml_text
+from tapeline.registry.ours import Ours
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
@@ -32,11 +33,12 @@ def parameters(project: Project, pipeline: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Recorded | None:
+def finished_run(tree: Worktree, pipeline: str, *, ref: str, say: Callable[[str], None]) -> Recorded | None:
     """Return the record of what the worktree would produce: the ref's own (`main at 8607dbd`), or a branch's.
 
-    DVC decides, by its own comparison of commands, parameters, code and data. Branches of other machines count when
-    they have been fetched. The worktree's `dvc.lock` is restored afterwards.
+    DVC decides, by its own comparison of commands, parameters, code and data. A branch counts if its commit was built
+    here, or is signed by one who may register by the trust policy; of others one line says why they do not. The
+    worktree's `dvc.lock` is restored afterwards. Raises `InputError` for a policy that cannot be read.
     """
     lock = tree.project.folder / LOCK
     if cache := _recorded(tree, pipeline):
@@ -44,8 +46,8 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Recorded | None:
     own = files.read_bytes(lock) if lock.exists() else None
     git = Git(tree.project.folder)
     try:
-        for branch in branches(git, parameters(tree.project, pipeline)):
-            content = git.ask("show", f"{branch}:./{LOCK}")
+        for branch, commit in ours(tree, pipeline, git, say):
+            content = git.ask("show", f"{commit}:./{LOCK}")
             if content:
                 lock.write_text(content + "\n", encoding="utf-8")
                 if cache := _recorded(tree, pipeline):
@@ -58,14 +60,28 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str) -> Recorded | None:
     return None
 
 
-def branches(git: Git, parameters: str) -> Iterator[str]:
-    """Yield the branches of runs with these parameters, local and fetched ones, newest first."""
-    form = f"--format=%(trailers:key={TRAILER},valueonly,separator=%2C) %(refname:short)"
+def ours(tree: Worktree, pipeline: str, git: Git, say: Callable[[str], None]) -> Iterator[tuple[str, str]]:
+    """Yield the branches with the worktree's parameters that count, and their commits; say why others do not."""
+    whose, foreign = Ours(tree.project.folder, pipeline), []
+    for branch, commit in branches(git, parameters(tree.project, pipeline)):
+        if why := whose.why_not(commit):
+            foreign.append((branch, why))
+        else:
+            yield branch, commit
+    if foreign:
+        names = ", ".join(branch for branch, _ in foreign[:3]) + (" and others" if len(foreign) > 3 else "")
+        count = "has" if len(foreign) == 1 else "have"
+        say(f"{names} {count} these parameters and not the trust to be taken: {foreign[0][1]}")
+
+
+def branches(git: Git, parameters: str) -> Iterator[tuple[str, str]]:
+    """Yield the branches of runs with these parameters and their commits, local and fetched ones, newest first."""
+    form = f"--format=%(trailers:key={TRAILER},valueonly,separator=%2C) %(objectname) %(refname:short)"
     patterns = (f"refs/heads/{RUN_BRANCHES}", f"refs/remotes/*/{RUN_BRANCHES}*")
     for line in git("for-each-ref", "--sort=-committerdate", form, *patterns).splitlines():
-        found, _, branch = line.partition(" ")
+        found, commit, branch = (*line.split(" ", 2), "", "")[:3]
         if found == parameters:
-            yield branch
+            yield branch, commit
 
 
 def _recorded(tree: Worktree, pipeline: str) -> Path | None:

@@ -120,7 +120,7 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
         override(tree.project.folder, request.pipeline, request.overrides)
         with _alone(tree, request.pipeline, say):
             run = partial(IsolatedRun, request, tree, ref, flow_run, say=say)
-            finished = finished_run(tree, request.pipeline, ref=ref)
+            finished = finished_run(tree, request.pipeline, ref=ref, say=say)
             if not finished:
                 check(tree.project, request.pipeline)
                 bring_raw_data(tree.project, request.pipeline, say)

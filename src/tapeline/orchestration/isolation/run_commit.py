@@ -6,6 +6,8 @@ from tapeline.config.project import PARAMS
 from tapeline.orchestration.isolation.finished import TRAILER, parameters
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.request import Request
+from tapeline.registry.trust import signing
+from tapeline.repository import own_runs
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
@@ -17,14 +19,17 @@ NO_BRANCH = "0" * 40
 def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, flow_run: Mapping[str, str]) -> str:
     """Commit `params.yaml`, `dvc.lock` and the machine's description on the run's branch, and return the commit.
 
-    Everything else is as in the ref. Raises `RunError` if the branch has been created in the meantime.
+    Everything else is as in the ref. The commit is signed if Git has a key, and noted as built here. Raises `RunError`
+    if the branch has been created in the meantime.
     """
     git = Git(tree.project.folder)
     locks = git("ls-files", "--modified", "--others", "--exclude-standard", "--", f":(top,glob)**/{LOCK}").splitlines()
     machine = f"runs/{request.pipeline}/environment.json"
     made = [PARAMS, *locks, *([machine] if (tree.project.folder / machine).exists() else [])]
     git("add", "--force", "--", *made)
-    commit = git.commit(_message(tree, request, record, ref, flow_run), tree=git("write-tree"), parent=tree.commit)
+    message = _message(tree, request, record, ref, flow_run)
+    commit = signing.commit(git, message, tree=git("write-tree"), parent=tree.commit)
+    own_runs.note(git, commit)
     git("update-ref", "-m", "an isolated run", f"refs/heads/{tree.branch}", commit, NO_BRANCH)
     return commit
 

@@ -1,5 +1,6 @@
 """The record in a tag's message, checked when it is read: anybody can make a tag, and nobody can change one."""
 
+import functools
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -32,6 +33,15 @@ class _Rules(BaseModel):
     committed: bool = True
 
 
+class _Before(BaseModel):
+    """The tag of the same model that was the latest when this one was made."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    tag: str
+    object: Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]
+
+
 class _Record(BaseModel):
     """The fields that every reader of a record relies on; any may be missing, as in a tag of plain GTO."""
 
@@ -49,13 +59,18 @@ class _Record(BaseModel):
     approved_by: str | None = None
     checks: list[_Check] = []
     rules: _Rules | None = None
+    version_tag: str | None = None
+    before: _Before | None = None
 
 
+@functools.cache
 def of(tag: Tag) -> dict[str, Any]:
-    """Return the JSON object that follows the message's first line; empty if there is none.
+    """Return the JSON object that follows the message's first line; empty if there is none. Not to be changed.
 
-    Raises `ValueError`, with a readable message, for a tag with an invalid date or record.
+    Raises `ValueError`, with a readable message, for a tag with an invalid date or record, and for one on no commit.
     """
+    if tag.kind != "commit":
+        raise ValueError(f"it is on a {tag.kind}, and not on a commit")
     if not datable(tag):
         raise ValueError(f"its date, {tag.time} s after 1970, is in no year from 1 to 9999")
     try:
@@ -76,8 +91,13 @@ def of(tag: Tag) -> dict[str, Any]:
 
 def datable(tag: Tag) -> bool:
     """Return whether a tag's time is a valid date, which GTO and DVC need too."""
+    return datable_at((tag.name, tag.time))
+
+
+def datable_at(tag: tuple[str, int]) -> bool:
+    """Return whether a tag with this name and time has a valid date."""
     try:
-        datetime.fromtimestamp(tag.time, UTC)
+        datetime.fromtimestamp(tag[1], UTC)
     except (ValueError, OverflowError, OSError):
         return False
     return True

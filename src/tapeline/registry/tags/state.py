@@ -5,12 +5,14 @@ version that was assigned last, of those that were not taken back, unless Tapeli
 `tapeline/revoked/digits/v1.0.0`, which GTO ignores, says that it may never be live again.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tapeline.config.registry import STAGE
 from tapeline.registry.repository import Tag
 from tapeline.registry.tags import record as records
 from tapeline.registry.tags.names import VERSION, Artifact, order
@@ -21,6 +23,9 @@ EVENT = re.compile(
 )
 
 
+ATTESTED = re.compile(
+    rf"tapeline/(?P<kind>approved|vouched)/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})/(?:(?P<stage>{STAGE.pattern})/)?\w+"
+)
 REVOKED = re.compile(rf"tapeline/revoked/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})")
 
 
@@ -71,6 +76,17 @@ class Revocation:
         return f"revoked by {self.tag.author}" + (f" ({self.because})" if self.because else "")
 
 
+@dataclass(frozen=True)
+class Attestation:
+    """What somebody says about a version: it may go into a stage (`approved`), it may be used at all (`vouched`)."""
+
+    kind: str
+    version: str
+    stage: str | None
+    tag: Tag
+    record: dict[str, Any]
+
+
 @dataclass
 class State:
     """One model's versions, lowest first, its assignments, oldest first, its quarantined tags and its revocations."""
@@ -81,6 +97,13 @@ class State:
     quarantined: list[Quarantined] = field(default_factory=list)
     revoked: dict[str, Revocation] = field(default_factory=dict)
     """Version → its revocation."""
+    gone: dict[str, tuple[Version, Version]] = field(default_factory=dict)
+    """Version that was taken back → it, and the tag that did so."""
+    attested: list[Attestation] = field(default_factory=list)
+    aside: dict[Tag, str] = field(default_factory=dict)
+    """The tags that do not count by the trust policy, and why."""
+    disputed: dict[str, list[Tag]] = field(default_factory=dict)
+    """Stage → those of `aside` that are later than what is live there."""
 
     @property
     def numbers(self) -> list[str]:
@@ -98,6 +121,21 @@ class State:
         standing = [event for event in last.values() if not event.back and event.version in self.versions]
         return max(standing, key=lambda event: event.tag.time, default=None)
 
+    def deciding(self, stage: str) -> list[Assignment]:
+        """Return the assignments that decide what is in force in a stage: that one, and all that are later."""
+        standing = self.standing(stage)
+        since = standing.tag.time if standing else 0
+        return [event for event in self.assignments if event.stage == stage and event.tag.time >= since]
+
+    def put(self, version: str, stage: str) -> list[Assignment]:
+        """Return the assignments by which a version was put into a stage."""
+        return [e for e in self.assignments if (e.version, e.stage, e.back) == (version, stage, False)]
+
+    def restore(self, version: Version) -> None:
+        """Have a version again whose taking back does not count."""
+        self.versions[version.number] = version
+        self.versions = {name: self.versions[name] for name in sorted(self.versions, key=order)}
+
     def stages(self, version: str) -> list[str]:
         """Return the stages in which a version is live."""
         names = dict.fromkeys(event.stage for event in self.assignments)
@@ -105,7 +143,7 @@ class State:
 
     def been_in(self, version: str, stage: str) -> bool:
         """Return whether a version was ever put into a stage."""
-        return any((e.version, e.stage, e.back) == (version, stage, False) for e in self.assignments)
+        return bool(self.put(version, stage))
 
     def revoked_since(self, version: str, stage: str) -> list[str]:
         """Return the revoked versions that were put into a stage after a version last was."""
@@ -137,6 +175,11 @@ def read(tags: Iterable[Tag], artifact: Artifact) -> State:
     return read_all(tags).get(artifact.tag, State(artifact))
 
 
+def patterns(artifact: Artifact) -> tuple[str, ...]:
+    """Return the patterns of `git for-each-ref` that select a model's tags."""
+    return (f"refs/tags/{artifact.tag}@*", f"refs/tags/{artifact.tag}#*", f"refs/tags/tapeline/*/{artifact.tag}/**")
+
+
 def counter(names: Iterable[str], artifact: Artifact) -> int:
     """Return the highest counter of a model's tags. GTO counts across all stages, and lightweight tags too."""
     matches = [EVENT.fullmatch(name) for name in names]
@@ -146,8 +189,8 @@ def counter(names: Iterable[str], artifact: Artifact) -> int:
 def read_all(tags: Iterable[Tag]) -> dict[str, State]:
     """Return the state of every model of the repository by its tag prefix; `tags` are oldest first."""
     states: dict[str, State] = {}
-    gone: set[tuple[str, str]] = set()
     tags = list(tags)
+    numbers: dict[tuple[str, str], list[str]] = {}
 
     def of(artifact: str) -> State:
         folder, _, name = artifact.rpartition("=")
@@ -161,29 +204,47 @@ def read_all(tags: Iterable[Tag]) -> dict[str, State]:
             state.quarantined.append(Quarantined(tag, str(error), found["version"]))
             continue
         if version := found["version"]:
-            state.versions[version] = Version(state.artifact.name, version, tag, record)
-            (gone.add if found["back"] else gone.discard)((found["artifact"], version))
-        else:
-            names = [number for number, v in state.versions.items() if v.commit == tag.commit]
-            if names:
-                event = Assignment(found["stage"], names[-1], tag, bool(found["back"]), record)
-                state.assignments.append(event)
+            made, before = Version(state.artifact.name, version, tag, record), state.versions.get(version)
+            if (before.commit if before else None) != tag.commit:
+                numbers.setdefault((found["artifact"], tag.commit), []).append(version)
+            state.gone.pop(version, None)
+            if found["back"]:
+                state.gone[version] = before or made, made
+            state.versions[version] = made
+        elif names := numbers.get((found["artifact"], tag.commit)):
+            number = record["version"] if record.get("version") in names else names[-1]
+            state.assignments.append(Assignment(found["stage"], number, tag, bool(found["back"]), record))
     for tag in tags:
         if match := REVOKED.fullmatch(tag.name):
             of(match["artifact"]).revoked.setdefault(match["version"], Revocation(tag, _because(tag)))
-    for beginning, version in gone:
-        del states[beginning].versions[version]
+        elif match := ATTESTED.fullmatch(tag.name):
+            about = Attestation(match["kind"], match["version"], match["stage"], tag, recorded(tag))
+            of(match["artifact"]).attested.append(about)
     for state in states.values():
+        for version in state.gone:
+            del state.versions[version]
         state.versions = {name: state.versions[name] for name in sorted(state.versions, key=order)}
     return states
 
 
 def _because(tag: Tag) -> str:
     """Return the reason of a revocation, which holds whatever its record is."""
+    return plain(str(recorded(tag).get("because", "")))
+
+
+def recorded(tag: Tag) -> dict[str, Any]:
+    """Return a tag's record; empty if it cannot be read."""
     try:
-        return plain(str(records.of(tag).get("because", "")))
+        return records.of(tag)
     except ValueError:
-        return ""
+        return {}
+
+
+def attestation(artifact: Artifact, version: str, stage: str | None, record: dict[str, Any]) -> str:
+    """Return the name of the tag with an attestation, which GTO ignores; two persons' have two names."""
+    kind = "approved" if stage else "vouched"
+    unique = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
+    return "/".join(filter(None, ("tapeline", kind, artifact.tag, version, stage, unique)))
 
 
 def revocation(artifact: Artifact, version: str) -> str:

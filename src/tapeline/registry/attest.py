@@ -1,0 +1,56 @@
+"""Say something about a version by a signed tag that GTO ignores: approve it for a stage, or vouch for it.
+
+An approval is the second of two persons. Who vouches registers a version that is there already: one from before the
+policy, or whose signer's key counts no more.
+"""
+
+from typing import Any
+
+from tapeline.registry import contents
+from tapeline.registry.registry import Registry
+from tapeline.registry.tags import state, tagging
+from tapeline.registry.tags.state import Version
+from tapeline.runtime.errors import InputError
+
+
+def approve(registry: Registry, version: Version, stage: str) -> str:
+    """Approve a version for a stage, and return the tag. Raises `InputError` for one who may not and without policy."""
+    registry.stage(stage)
+    _check_policy(registry, "an approval that nobody verifies says nothing: `tapeline registry promote --approved-by`")
+    registry.own("approve", stage)
+    registry.check_usable(version)
+    return _attest(registry, version, stage, {"action": "approve", "stage": stage})
+
+
+def vouch(registry: Registry, version: Version) -> str:
+    """Sign for a version that is registered, with the SHA-256 of its files as they are now, and return the tag.
+
+    Raises `InputError` for one who may not register, without a policy, for a revoked version, and for other bytes than
+    the tag's own record has.
+    """
+    _check_policy(registry, "there is nobody to vouch to")
+    registry.own("register")
+    if revoked := registry.state(version.name).revoked.get(version.number):
+        raise InputError(f"{version.tag.name} is {revoked}: use another version, or register a new one")
+    recorded = registry.recorded(version)
+    found = contents.of_model(version, recorded)
+    measured = contents.of_recorded(registry.store, recorded)
+    if found.sums is not None and dict(found.sums) != measured[contents.MODEL]:
+        raise InputError(f"{version.tag.name} has other files than its own record says: it was altered, or forged")
+    return _attest(registry, version, None, {"action": "vouch", "sha256": measured})
+
+
+def _check_policy(registry: Registry, why: str) -> None:
+    if registry.authority is None:
+        raise InputError(f"there is no trust policy here (`registry.trust` in params.yaml), so {why}")
+
+
+def _attest(registry: Registry, version: Version, stage: str | None, said: dict[str, Any]) -> str:
+    about = {"version": version.number, "commit": version.commit, "version_tag": version.tag.object}
+    with registry.alone():
+        record = {**said, **about, "before": registry.latest(version.name)}
+        tag = state.attestation(registry.artifact(version.name), version.number, stage, record)
+        subject = f"{said['action']} {version.tag.name}{f' for {stage}' if stage else ''}"
+        tagging.make(registry.repository, tag, version.commit, state.message(subject, record), signed=True)
+        registry.made(version.name, tag)
+    return tag

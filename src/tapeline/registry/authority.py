@@ -1,0 +1,215 @@
+"""Which tags count by the trust policy. Each is verified once, and only when something depends on it.
+
+authority = Authority(repository, policy)
+authority.sift(state, ["prod"])          # what is in force is by one who may
+authority.version(state, version)        # the record that counts; raises Untrusted
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tapeline.registry import judged
+from tapeline.registry.repository import Repository, Tag
+from tapeline.registry.tags.state import Assignment, Attestation, State, Version
+from tapeline.registry.trust import signed as objects
+from tapeline.registry.trust import signing, verify
+from tapeline.registry.trust.policy import Policy
+from tapeline.registry.trust.signed import Untrusted
+from tapeline.registry.trust.verify import Signer
+from tapeline.runtime.errors import InputError, RunError, plain
+
+
+class Authority:
+    """The policy of a repository, and what was verified by it."""
+
+    def __init__(self, repository: Repository, policy: Policy) -> None:
+        self._git, self.policy = repository.git, policy
+        self._head = repository.head
+        self._known: dict[str, Signer | Untrusted] = {}
+        self._own: Signer | None = None
+
+    def signer(self, tag: Tag) -> Signer:
+        """Return who signed a tag. Raises `Untrusted` unless it is a key of the signers, for this name and commit."""
+        return self._once(f"{tag.object} {tag.name}", lambda: self._signer(tag))
+
+    def commit_signer(self, commit: str) -> Signer:
+        """Return who signed a commit. Raises `Untrusted` unless it is one who may register."""
+        who = self._once(commit, lambda: verify.verified(self.policy.signers, objects.commit(self._git, commit)))
+        return self._may(who, self.policy.settings.register_, "register versions")
+
+    def _once(self, key: str, ask: Callable[[], Signer]) -> Signer:
+        if key not in self._known:
+            try:
+                self._known[key] = ask()
+            except Untrusted as why:
+                self._known[key] = why
+        found = self._known[key]
+        if isinstance(found, Untrusted):
+            raise Untrusted(str(found))
+        return found
+
+    def _signer(self, tag: Tag) -> Signer:
+        signed = objects.tag(self._git, tag.object)
+        named = signed.headers["tag"].decode("utf-8", "replace")
+        if named != tag.name:
+            raise Untrusted(f"it was made as {named[:80]!r}, and renamed")
+        if (signed.headers["type"], signed.headers["object"]) != (b"commit", tag.commit.encode()):
+            raise Untrusted("it is on no commit")
+        return verify.verified(self.policy.signers, signed)
+
+    def own(self, people: Iterable[str], what: str) -> Signer:
+        """Return who this user is by the key that Git signs with.
+
+        Raises `InputError` without a usable key, and if it is not one of `people`, who may do `what`.
+        """
+        try:
+            self._own = self._own or self._asked()
+            return self._may(self._own, people, what)
+        except Untrusted as why:
+            raise InputError(f"by the policy of {self.policy.name}, {why}") from None
+
+    def _asked(self) -> Signer:
+        """Have Git sign a commit that is on no branch, and return by which key it did."""
+        if not signing.configured(self._git):
+            raise InputError(
+                f"the policy of {self.policy.name} asks for signed tags, and Git has no key here: {signing.HOW}"
+            )
+        tree = self._git("rev-parse", f"{self._head}^{{tree}}")
+        try:
+            made = self._git.commit("Whose key is this?", tree=tree, parent=self._head, sign=True)
+        except RunError as error:
+            raise InputError(f"Git cannot sign with its key: {error}; {signing.HOW} configures another") from None
+        try:
+            return verify.verified(self.policy.signers, objects.commit(self._git, made))
+        except Untrusted as why:
+            said = f"a signature of yours would not count: {why}"
+            raise Untrusted(f"{said}; `git config user.signingKey` says with which key Git signs") from None
+
+    def _may(self, who: Signer, people: Iterable[str], what: str) -> Signer:
+        if not who.people & set(people):
+            raise Untrusted(f"{who} may not {what}: {', '.join(people)} may")
+        return who
+
+    def promoters(self, stage: str) -> tuple[str, ...]:
+        """Return who may put versions into a stage. Raises `Untrusted` if nobody may."""
+        people = self.policy.settings.promote.get(stage)
+        if people is None:
+            raise Untrusted(f"nobody may promote to {stage}: registry.trust.promote does not name it")
+        return people
+
+    def version(self, found: State, version: Version) -> Mapping[str, Any]:
+        """Return the record of a version that counts: its tag's, or that of one who vouched for it.
+
+        Raises `Untrusted` for a version that nobody signed who may register.
+        """
+        people, what = self.policy.settings.register_, "register versions"
+        try:
+            self._may(self.signer(version.tag), people, what)
+            return version.record
+        except Untrusted as why:
+            for one in found.attested:
+                is_so = (one.kind, one.version) == ("vouched", version.number) and _is_about(one, version)
+                if is_so and not self._fault(lambda tag: self._may(self.signer(tag), people, what), one.tag):
+                    return {**version.record, **one.record}
+            raise Untrusted(str(why)) from None
+
+    def approval(self, found: State, version: Version, stage: str, promoter: Signer) -> Tag | None:
+        """Return the tag by which somebody other than the promoter approved a version; None where none is asked for.
+
+        Raises `Untrusted` if there is none.
+        """
+        people = self.policy.settings.approve.get(stage)
+        if people is None:
+            return None
+        refused = []
+        for one in found.attested:
+            if (one.kind, one.version, one.stage) != ("approved", version.number, stage):
+                continue
+            try:
+                who = self._may(self.signer(one.tag), people, f"approve for {stage}")
+                if not _is_about(one, version):
+                    raise Untrusted("it is about another tag of this version")
+                if not who.is_other_than(promoter):
+                    raise Untrusted(f"{who} promotes it, and may not approve it too")
+            except Untrusted as why:
+                refused.append(f"; {one.tag.name} does not count: {why}")
+            else:
+                return one.tag
+        raise Untrusted(
+            f"nobody else of {', '.join(people)} has approved {version.tag.name} for {stage}: one of them calls "
+            f"`tapeline registry approve {version.tag.name} --stage {stage}`{''.join(refused)}"
+        )
+
+    def assignment(self, found: State, event: Assignment) -> Signer:
+        """Return who made an assignment. Raises `Untrusted` unless it may be followed."""
+        who = self._may(self.signer(event.tag), self.promoters(event.stage), f"promote to {event.stage}")
+        if event.back:
+            return who
+        if not event.record:
+            raise Untrusted("it has no record of a verdict: plain GTO made it")
+        if why := judged.fault(event):
+            raise Untrusted(why)
+        version = found.versions.get(event.version)
+        if version is None:
+            return who  # it was taken back, so this is in force nowhere
+        if event.record.get("version_tag") != version.tag.object:
+            raise Untrusted(f"{version.tag.name} is another tag now than the one that was promoted")
+        if event.record.get("action") == "rollback":
+            if why := self.promoted(found, version, event.stage):
+                raise Untrusted(f"{version.tag.name} was not promoted to {event.stage} by a tag that counts: {why}")
+        else:
+            self.approval(found, version, event.stage, who)
+        return who
+
+    def promoted(self, found: State, version: Version, stage: str) -> str:
+        """Return why no promotion of a version to a stage counts; empty if one does."""
+        events = [one for one in found.put(version.number, stage) if one.record.get("action") == "promote"]
+        faults = [self._fault_of(found, one) for one in reversed(events)]
+        return "" if "" in faults else (faults or [f"{version.tag.name} was never promoted there"])[0]
+
+    def revocation(self, tag: Tag) -> Signer:
+        """Return who revoked a version. Raises `Untrusted` for one who may not."""
+        return self._may(self.signer(tag), self.policy.settings.revoke, "revoke versions")
+
+    def sift(self, found: State, stages: Iterable[str]) -> None:
+        """Set aside what does not count of that which decides what is live in these stages, and what is revoked."""
+        for number, revoked in list(found.revoked.items()):
+            if why := self._fault(self.revocation, revoked.tag):
+                found.aside[revoked.tag] = why
+                del found.revoked[number]
+        for number, (version, back) in list(found.gone.items()):
+            if why := self._fault(self.taken_back, back.tag):
+                found.aside[back.tag] = why
+                del found.gone[number]
+                found.restore(version)
+        for stage in stages:
+            while bad := {one.tag: why for one in found.deciding(stage) if (why := self._fault_of(found, one))}:
+                found.aside |= bad
+                found.disputed.setdefault(stage, []).extend(bad)
+                found.assignments = [one for one in found.assignments if one.tag not in bad]
+
+    def attested(self, one: Attestation) -> Signer:
+        """Return who approved or vouched. Raises `Untrusted` for one who may not."""
+        trust = self.policy.settings
+        people = trust.register_ if one.stage is None else trust.approve.get(one.stage, ())
+        return self._may(self.signer(one.tag), people, f"approve for {one.stage}" if one.stage else "register versions")
+
+    def taken_back(self, tag: Tag) -> Signer:
+        """Return who took a version back, or deregistered it. Raises `Untrusted` for one who may not."""
+        people = (*self.policy.settings.register_, *self.policy.settings.revoke)
+        return self._may(self.signer(tag), people, "take versions back")
+
+    def _fault_of(self, found: State, event: Assignment) -> str:
+        return self._fault(lambda tag: self.assignment(found, event), event.tag)
+
+    def _fault(self, ask: Callable[[Tag], object], tag: Tag) -> str:
+        try:
+            ask(tag)
+        except Untrusted as why:
+            return plain(str(why))
+        return ""
+
+
+def _is_about(one: Any, version: Version) -> bool:
+    """Return whether an attestation is about exactly this tag."""
+    return bool(one.record.get("version_tag") == version.tag.object and one.record.get("version") == version.number)

@@ -1,0 +1,240 @@
+"""Whose signature a tag or a commit has, with real keys and plain Git: what does not count, and the reason."""
+
+import os
+import subprocess
+
+import clones
+import pytest
+from keys import Person, pushed_object, tag
+
+from tapeline.registry.trust import signed, signers, verify
+from tapeline.registry.trust.signed import Untrusted
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError
+
+NOW = 1_700_000_000  # 2023-11-14; a GPG key of the future is none
+
+
+class Place:
+    """A repository with one commit; Git signs with Ana's key."""
+
+    def __init__(self, folder, ana):
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.git("init", "--quiet")
+        ana.at(self)
+        self.git("commit", "--quiet", "--allow-empty", "--message", "x")
+
+    def git(self, *arguments, given=None):
+        command = ["git", *arguments]
+        environment = clones.environment()
+        answer = subprocess.run(
+            command, cwd=self.folder, env=environment, input=given, capture_output=True, text=True, check=False
+        )
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
+
+    def object(self, name):
+        return self.git("rev-parse", f"refs/tags/{name}").strip()
+
+    def who(self, name, known):
+        return verify.verified(known, signed.tag(Git(self.folder), self.object(name)))
+
+    def content(self, name):
+        return subprocess.run(
+            ["git", "cat-file", "tag", self.object(name)], cwd=self.folder, capture_output=True, check=True
+        ).stdout
+
+
+@pytest.fixture(scope="module")
+def ana(tmp_path_factory):
+    return Person.made(tmp_path_factory.mktemp("keys"), "Ana")
+
+
+@pytest.fixture
+def place(tmp_path, ana):
+    return Place(tmp_path / "place", ana)
+
+
+def known(*lines):
+    return signers.read("".join(lines), "signers")
+
+
+@pytest.mark.parametrize("message", ["x\n\n{}\n", "x\r\n\r\n{\r\n}\r\n", "# no comment\n\n\n", "ü\n"])
+def test_a_signature_of_ssh(place, ana, message):
+    tag(place, "t", "HEAD", message, "--sign", time=NOW)
+    who = place.who("t", known("# a comment\n\n", ana.line()))
+    assert who.people == {"ana@example.org"} and who.key.startswith("SHA256:")
+    assert str(who) == f"ana@example.org ({who.key[:19]}…)"
+
+
+def test_a_commit_s_signature(place, ana):
+    place.git("commit", "--quiet", "--allow-empty", "-S", "--message", "one\n\ntwo")
+    head = place.git("rev-parse", "HEAD").strip()
+    who = verify.verified(known(ana.line()), signed.commit(Git(place.folder), head))
+    assert who.people == {"ana@example.org"}
+    with pytest.raises(Untrusted, match="^it is not signed$"):
+        signed.commit(Git(place.folder), place.git("rev-parse", "HEAD^").strip())
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ('valid-before="20230101"', "key has expired"),
+        ('valid-after="20240101"', "key is not yet valid"),
+        ('namespaces="file"', "not permitted"),
+        ('namespaces="file,git",valid-after="20230101",valid-before="20240101"', ""),
+    ],
+)
+def test_a_key_counts_at_the_tag_s_time_as_ssh_keygen_has_it(place, ana, options, why):
+    tag(place, "t", "HEAD", "x\n", "--sign", time=NOW)
+    if not why:
+        assert place.who("t", known(ana.line(options))).people == {"ana@example.org"}
+        return
+    with pytest.raises(Untrusted, match=f"^the key of ana@example.org was not valid for it: .*{why}"):
+        place.who("t", known(ana.line(options)))
+
+
+def test_who_is_not_among_the_signers(place, ana, tmp_path):
+    tag(place, "t", "HEAD", "x\n", "--sign", time=NOW)
+    eve = Person.made(tmp_path, "Eve")
+    with pytest.raises(Untrusted, match=r"^its key SHA256:[^ ]{12}… is not among the signers$"):
+        place.who("t", known(eve.line()))
+    assert place.who("t", known(eve.line(), f"Ana,ana@work {ana.public}\n")).people == {"Ana", "ana@work"}
+
+
+def test_what_is_changed_after_the_signature(place, ana):
+    tag(place, "t", "HEAD", "x\n\nverdict: no\n", "--sign", time=NOW)
+    pushed_object(place, "u", place.content("t").replace(b"verdict: no", b"verdict: yes"))
+    with pytest.raises(Untrusted, match="^its signature is not of its content$"):
+        place.who("u", known(ana.line()))
+
+
+def test_one_signature_and_no_more(place, ana):
+    tag(place, "t", "HEAD", "x\n", "--sign", time=NOW)
+    content = place.content("t")
+    pushed_object(place, "u", content + content[content.index(b"-----BEGIN") :])
+    with pytest.raises(Untrusted, match="^it has 2 signatures, and must have one$"):
+        place.who("u", known(ana.line()))
+    pushed_object(place, "v", content + b"more\n")
+    with pytest.raises(Untrusted, match="cannot be read"):
+        place.who("v", known(ana.line()))
+
+
+def test_a_signature_for_a_file(place, ana, tmp_path):
+    """`ssh-keygen -Y sign -n file`, as of a document, of the very bytes of a tag."""
+    tag(place, "t", "HEAD", "x\n", time=NOW)
+    (tmp_path / "payload").write_bytes(place.content("t"))
+    command = ["ssh-keygen", "-q", "-Y", "sign", "-n", "file", "-f", str(ana.key), str(tmp_path / "payload")]
+    subprocess.run(command, check=True, capture_output=True)
+    pushed_object(place, "u", place.content("t") + (tmp_path / "payload.sig").read_bytes())
+    with pytest.raises(Untrusted, match="^its signature is for 'file', not for 'git'$"):
+        place.who("u", known(ana.line()))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda text: text.replace(b"tagger", b"parent x\ntagger", 1), "it has headers that Git does not write"),
+        (lambda text: text.replace(b"\ntagger", b"\ntag other\ntagger", 1), "it has two headers 'tag'"),
+        (lambda text: text.partition(b"-----BEGIN")[0], "it is not signed"),
+        (lambda text: text.replace(b" +0000", b"000000000 +0000", 1), "it has no date that can be read"),
+        (lambda text: text.replace(b"SSH SIGNATURE", b"PGP SIGNATURE"), "its GPG signature is not of its content"),
+        (lambda text: b"", "it has headers that Git does not write"),
+    ],
+)
+def test_objects_that_git_would_not_make(place, ana, change, why):
+    tag(place, "t", "HEAD", "x\n", "--sign", time=NOW)
+    pushed_object(place, "u", change(place.content("t")))
+    with pytest.raises(Untrusted, match=f"^{why}$"):
+        place.who("u", known(ana.line()))
+
+
+def test_an_object_that_was_altered_on_the_disk(place, ana):
+    """Git itself checks a loose object's id only when it is asked to."""
+    tag(place, "t", "HEAD", "x\n", "--sign", time=NOW)
+    tag(place, "u", "HEAD", "y\n", "--sign", time=NOW)
+    path, other = (
+        place.folder / ".git" / "objects" / place.object(name)[:2] / place.object(name)[2:] for name in ("t", "u")
+    )
+    path.chmod(0o644)
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(Untrusted, match=r"was altered on this disk$|is no tag that can be read$"):
+        place.who("t", known(ana.line()))
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("ana@example.org", "not `PERSON"),
+        ("ana@example.org ssh-ed25519 !!!", "the key is not one of the type ssh-ed25519"),
+        ("ana@example.org ssh-rsa {key}", "the key is not one of the type ssh-rsa"),
+        ("*@example.org ssh-ed25519 {key}", "'\\*@example.org' is no person's name: patterns are not followed here"),
+        ("a,!b ssh-ed25519 {key}", "'!b' is no person's name"),
+        ("a cert-authority ssh-ed25519 {key}", "the option cert-authority is not followed here"),
+        ('a verify-required="x" ssh-ed25519 {key}', "the option verify-required"),
+        ("a gpg 0123", "'0123' is no GPG fingerprint"),
+        ('a valid-before="2027" gpg ' + "0" * 40, "the option valid-before"),
+    ],
+)
+def test_a_line_of_signers_that_cannot_be_followed(ana, line, why):
+    with pytest.raises(InputError, match=f"^signers, line 2: {why}"):
+        known("# first\n", line.format(key=ana.public.split()[1]), "\n")
+
+
+@pytest.fixture(scope="module")
+def gnupg(tmp_path_factory):
+    """A GPG key of Ana's, that expired at NOW; its home, and its fingerprint."""
+    home = tmp_path_factory.mktemp("g")
+    home.chmod(0o700)
+    gpg = ["gpg", "--batch", "--quiet", "--homedir", str(home), "--faked-system-time", f"{NOW - 1000}!"]
+    made = [*gpg, "--passphrase", "", "--quick-gen-key", "Ana <ana@example.org>", "ed25519", "sign", "seconds=1000"]
+    subprocess.run(made, check=True, capture_output=True)
+    listed = subprocess.run([*gpg, "--list-keys", "--with-colons"], check=True, capture_output=True, text=True).stdout
+    yield home, next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr:"))
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
+
+
+def test_a_signature_of_gpg_by_fingerprint(place, gnupg, tmp_path):
+    home, fingerprint = gnupg
+    program = tmp_path / "gpg"
+    moment = NOW - 500
+    program.write_text(f'#!/bin/sh\nexec gpg --homedir {home} --faked-system-time {moment}! "$@"\n')
+    program.chmod(0o755)
+    config = [
+        part
+        for key in ("gpg.format=openpgp", f"gpg.program={program}", f"user.signingKey={fingerprint}")
+        for part in ("-c", key)
+    ]
+    exported = subprocess.run(
+        ["gpg", "--homedir", str(home), "--armor", "--export"], check=True, capture_output=True
+    ).stdout
+    tag(place, "t", "HEAD", "x\n", "--sign", time=moment, config=config)
+    tag(place, "late", "HEAD", "x\n", "--sign", time=NOW + 5, config=config)
+    line = f"ana@example.org gpg {fingerprint}\n"
+    who = place.who("t", signers.read(line, "signers", gpg_keys=exported))
+    assert (who.people, who.key) == ({"ana@example.org"}, fingerprint)
+    with pytest.raises(Untrusted, match=r"is revoked or had expired$"):
+        place.who("late", signers.read(line, "signers", gpg_keys=exported))
+    with pytest.raises(Untrusted, match="is not in the policy's `gpg_keys`$"):
+        place.who("t", signers.read(line, "signers"))
+    with pytest.raises(Untrusted, match=f"^its GPG key {fingerprint} is not among the signers$"):
+        place.who("t", signers.read(f"ana gpg {'0' * 40}\n", "signers", gpg_keys=exported))
+    pushed_object(place, "u", place.content("t").replace(b"\nx\n", b"\ny\n"))
+    with pytest.raises(Untrusted, match="^its GPG signature is not of its content$"):
+        place.who("u", signers.read(line, "signers", gpg_keys=exported))
+
+
+def test_git_s_settings_name_no_program_that_verifies(place, ana, tmp_path):
+    """A repository's own configuration could say that everything is well signed."""
+    tag(place, "t", "HEAD", "x\n", "--sign", time=NOW)
+    program = tmp_path / "yes"
+    program.write_text("#!/bin/sh\necho Good\nexit 0\n")
+    program.chmod(0o755)
+    for key in ("gpg.program", "gpg.ssh.program"):
+        place.git("config", key, str(program))
+    place.git("config", "gpg.ssh.allowedSignersFile", os.devnull)
+    pushed_object(place, "u", place.content("t").replace(b"\nx\n", b"\ny\n"))
+    with pytest.raises(Untrusted, match="^its signature is not of its content$"):
+        place.who("u", known(ana.line()))
+    assert place.who("t", known(ana.line())).people == {"ana@example.org"}

@@ -1,0 +1,84 @@
+"""Persons with real keys, made for a test: who they are to Git, and their lines in a signers file."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import clones
+from registries import PARAMS, Registry
+
+POLICY = """
+  trust:
+    signers: signers
+    register: [ana@example.org, ben@example.org]
+    promote: {staging: [ana@example.org], prod: [ana@example.org, ben@example.org]}
+    approve: {prod: [ana@example.org, ben@example.org]}
+    revoke: [ana@example.org]
+"""
+
+
+@dataclass(frozen=True)
+class Person:
+    """One who has an SSH key."""
+
+    name: str
+    key: Path
+
+    @property
+    def email(self) -> str:
+        return f"{self.name.lower()}@example.org"
+
+    @property
+    def public(self) -> str:
+        """Type and key, as in a signers file."""
+        return " ".join(self.key.with_suffix(".pub").read_text().split()[:2])
+
+    def line(self, options: str = "") -> str:
+        return " ".join(filter(None, (self.email, options, self.public))) + "\n"
+
+    @classmethod
+    def made(cls, folder: Path, name: str) -> "Person":
+        key = folder / name
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(key)]
+        subprocess.run(command, check=True)
+        return cls(name, key)
+
+    def at(self, registry: Registry) -> Registry:
+        """Be at the keyboard: Git's identity and key in a repository are this person's."""
+        settings = {"user.name": self.name, "user.email": self.email}
+        settings |= {"gpg.format": "ssh", "user.signingKey": str(self.key.with_suffix(".pub"))}
+        for name, value in settings.items():
+            registry.git("config", name, value)
+        return registry
+
+
+def govern(registry: Registry, signers: str, policy: str = POLICY, **files: str) -> None:
+    """Commit a policy and the signers on main."""
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text().rstrip("\n") + policy)
+    for name, text in {"signers": signers, **files}.items():
+        (registry.folder / name).write_text(text)
+    registry.git("add", "--all")
+    registry.git("commit", "--quiet", "--message", "Who may do what")
+
+
+def tag(registry, name, commit, message, *options, time=None, config=()):
+    """Make a tag with plain Git, as anybody may; `time` in seconds since 1970."""
+    env = {**clones.environment(), **({"GIT_COMMITTER_DATE": f"@{time} +0000"} if time else {})}
+    command = ["git", *config, "tag", "--annotate", "--cleanup=verbatim", "--file=-", *options, name, commit]
+    subprocess.run(command, cwd=registry.folder, env=env, input=message, text=True, check=True)
+
+
+def pushed_object(registry, name, content: bytes) -> None:
+    """Write a tag object as it is, and a ref on it."""
+    made = subprocess.run(
+        ["git", "hash-object", "-t", "tag", "-w", "--literally", "--stdin"],
+        cwd=registry.folder, input=content, capture_output=True, check=True,
+    ).stdout.decode().strip()  # fmt: skip
+    path = registry.folder / ".git" / "refs" / "tags" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(made + os.linesep)
+
+
+assert PARAMS.rstrip().endswith("prod: {gate: false, check: false}"), "the policy is appended to `registry`"
