@@ -1,13 +1,19 @@
 """Where an earlier run has made the same: what is asked for besides training is done all the same."""
 
+import keys
 import pytest
+from keys import Person, govern
 from registries import Registry
 
 from tapeline.config.project import Project
-from tapeline.orchestration.isolation.finished import TRAILER, parameters
+from tapeline.orchestration.isolation.finished import TRAILER, finished_run, parameters
 from tapeline.orchestration.isolation.isolated_run import isolated
+from tapeline.orchestration.isolation.overrides import override
+from tapeline.orchestration.isolation.worktree import worktree
 from tapeline.orchestration.request import Request
-from tapeline.runtime.errors import RunError
+from tapeline.repository import own_runs
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError, RunError
 
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
 
@@ -22,6 +28,7 @@ def trained(tmp_path_factory):
     made.build(2)
     message = f"Run first: one\n\n{TRAILER}: {parameters(Project.find(made.folder), 'one')}"
     made.git("commit", "--quiet", "--amend", "-m", message)
+    own_runs.note(Git(made.folder), made.git("rev-parse", "HEAD").strip())
     made.git("switch", "--quiet", "main")
     return made
 
@@ -72,3 +79,66 @@ def test_the_ref_s_own_record_is_registered_and_its_branch_not_pushed(project, t
         said[0] == f"nothing is pushed: main at {commit} is not a run's branch here; `git push` and `dvc push` share it"
     )
     assert project.git("ls-remote", "--heads", "origin") == ""
+
+
+def found(project, value):
+    """Return the record that a run would be told of, and what was said."""
+    said, here = [], Project.find(project.folder)
+    with worktree(here, Git(project.folder).commit_of("main"), name="second", say=said.append) as tree:
+        override(tree.project.folder, "one", {"params.value": value})
+        run = finished_run(tree, "one", ref="main", say=said.append)
+        return run and run.name, said
+
+
+def test_a_fetched_branch_is_not_taken_for_ours(project, tmp_path):
+    """Mallory's branch has the parameters, a lock that DVC finds current, and bytes of hers in the DVC remote."""
+    project.git("branch", "--quiet", "--move", "runs/first", "runs/of-another")
+    (project.folder / ".git" / "tapeline" / "runs").unlink()
+    said = (
+        "runs/of-another has these parameters and not the trust to be taken: it was not built here, and there is no trust "
+        "policy that says whose signature counts"
+    )
+    assert found(project, 2) == (None, [said])
+    with pytest.raises(AssertionError, match="runs/of-another is not registered: it was not built here"):
+        project("registry", "register", "one", "--rev", "runs/of-another")
+    assert project.tags() == []
+    project.git("merge", "--quiet", "--no-edit", "runs/of-another")  # now it is part of main, by its owner's hand
+    project("registry", "register", "one", "--rev", "runs/of-another")
+
+
+def test_a_list_that_others_may_write_is_none(project, capsys):
+    path = project.folder / ".git" / "tapeline" / "runs"
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o666)
+    assert found(project, 2)[0] is None
+    assert "is not read, for others may write it" in capsys.readouterr().err
+    path.chmod(0o600)
+    assert found(project, 2) == ("runs/first", [])
+    target = path.with_name("elsewhere")
+    path.rename(target)
+    path.symlink_to(target)
+    assert found(project, 2)[0] is None
+
+
+@pytest.mark.slow
+def test_by_a_policy_a_signed_branch_counts(project, tmp_path):
+    """Of two workers' branches, one is signed by Ben, who may register, and one by Eve, who may not."""
+    ana, ben, eve = (Person.made(tmp_path, name) for name in ("Ana", "Ben", "Eve"))
+    path = project.folder / ".git" / "tapeline" / "runs"
+    path.unlink()
+    govern(project, ana.line() + ben.line() + eve.line(), keys.POLICY)
+    eve.at(project)
+    project.git("switch", "--quiet", "runs/first")
+    project.git("commit", "--quiet", "--amend", "-S", "--no-edit")
+    project.git("switch", "--quiet", "main")
+    name, said = found(project, 2)
+    assert name is None and "eve@example.org (SHA256:" in said[0] and "may not register versions" in said[0]
+    ben.at(project)
+    project.git("switch", "--quiet", "runs/first")
+    project.git("commit", "--quiet", "--amend", "-S", "--no-edit")
+    project.git("switch", "--quiet", "main")
+    assert found(project, 2) == ("runs/first", [])
+    (project.folder / "signers").write_text("nonsense")
+    project.git("commit", "--quiet", "--all", "--message", "broken")
+    with pytest.raises(InputError, match="signers of refs/heads/main, line 1: not `PERSON"):
+        found(project, 2)

@@ -1,6 +1,7 @@
 """Registries of real Git and DVC repositories, made once a session and copied for each test."""
 
 import pytest
+from keys import Person, govern
 from registries import Registry
 
 
@@ -30,3 +31,22 @@ def fresh(built, tmp_path):
 def registry(released, tmp_path):
     """A copy of `released` of the test's own."""
     return released.copy(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory):
+    """Ana and Ben may much, Eve nothing; Eve has a key all the same."""
+    folder = tmp_path_factory.mktemp("keys")
+    return [Person.made(folder, name) for name in ("Ana", "Ben", "Eve")]
+
+
+@pytest.fixture(scope="session")
+def governed(built, people, tmp_path_factory):
+    """A registry with a policy; Ana has registered v1.0.0 and promoted it, approved by Ben."""
+    ana, ben, eve = people
+    registry = built.copy(tmp_path_factory.mktemp("governed"))
+    govern(registry, ana.line() + ben.line() + eve.line())
+    ana.at(registry)("registry", "register", "one")
+    ben.at(registry)("registry", "approve", "one@v1.0.0", "--stage", "prod")
+    ana.at(registry)("registry", "promote", "one", "prod")
+    return registry

@@ -339,6 +339,22 @@ CASES = {
         "one has no version: `tapeline registry register one` makes one",
     ),
     "a revocation of what is not there": (NOTHING, ("revoke", "one@v9.0.0", "--because", "x"), "one@v9.0.0"),
+    "an approval without a policy": (
+        NOTHING,
+        ("approve", "one@v1.0.0", "--stage", "prod"),
+        "there is no trust policy here",
+    ),
+    "an approval of no version": (
+        NOTHING,
+        ("approve", "one", "--stage", "prod"),
+        "'one' is no version: give NAME@v1.0.0",
+    ),
+    "vouching without a policy": (NOTHING, ("vouch", "one@v1.0.0"), "there is no trust policy here"),
+    "an audit of a policy that is not committed": (
+        edit("params.yaml", "registry:", "registry:\n  trust: {}"),
+        ("audit",),
+        "params.yaml: registry.trust.",
+    ),
     "a revocation without a reason": (NOTHING, ("revoke", "one@v1.0.0", "--because", " "), "--because"),
     "a model that is served nowhere": (NOTHING, ("sync", "nothing"), "nothing"),
 }

@@ -10,25 +10,6 @@ from keys import Person, govern, tag
 PROD = ("registry", "promote", "one", "prod")
 
 
-@pytest.fixture(scope="session")
-def people(tmp_path_factory):
-    """Ana and Ben may much, Eve nothing; Eve has a key all the same."""
-    folder = tmp_path_factory.mktemp("keys")
-    return [Person.made(folder, name) for name in ("Ana", "Ben", "Eve")]
-
-
-@pytest.fixture(scope="session")
-def governed(built, people, tmp_path_factory):
-    """A registry with a policy; Ana has registered v1.0.0 and promoted it, approved by Ben."""
-    ana, ben, eve = people
-    registry = built.copy(tmp_path_factory.mktemp("governed"))
-    govern(registry, ana.line() + ben.line() + eve.line())
-    ana.at(registry)("registry", "register", "one")
-    ben.at(registry)("registry", "approve", "one@v1.0.0", "--stage", "prod")
-    ana.at(registry)(*PROD)
-    return registry
-
-
 @pytest.fixture
 def registry(governed, tmp_path):
     """A copy of `governed` of the test's own; Ana is there."""

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from tapeline.registry import register
+from tapeline.repository import own_runs
+from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError
 
 
@@ -32,12 +34,18 @@ def test_the_first_version_and_what_its_tag_says(fresh):
     assert found["model"]["md5"] in (fresh.folder / "dvc.lock").read_text()
 
 
+def built_here(registry, *branches):
+    for branch in branches:
+        own_runs.note(Git(registry.folder), registry.git("rev-parse", branch).strip())
+
+
 def test_the_branch_of_a_run_that_is_not_checked_out(fresh):
     """As isolated runs leave it: the commit says which flow run made it, and lineage tells."""
     fresh.git("switch", "--quiet", "-c", "runs/brave-owl")
     fresh.build(7)
     fresh.git("commit", "--quiet", "--amend", "-m", "Run brave-owl: one\n\nFlow-run: brave-owl\nFlow-run-id: 12-34\n")
     fresh.git("switch", "--quiet", "main")
+    built_here(fresh, "runs/brave-owl")
     (fresh.folder / "recipe.py").write_text('"""Changed meanwhile."""\n')
     fresh("registry", "register", "one", "--rev", "runs/brave-owl")
     assert fresh.git("rev-parse", "one@v1.0.0^{commit}") == fresh.git("rev-parse", "runs/brave-owl")
@@ -65,6 +73,7 @@ def test_a_folder_of_code_in_a_commit_that_is_not_checked_out(fresh):
     (code / "b.py").write_text("changed")
     fresh.git("commit", "--quiet", "--all", "--message", "changed")
     fresh.git("switch", "--quiet", "main")
+    built_here(fresh, "runs/brave-owl", "runs/later")
     said = fresh("registry", "register", "one", "--rev", "runs/later", status=2).stderr
     assert said.startswith("tapeline: code of ") and "is not what made the model: its stage is stale" in said
     fresh("registry", "register", "one", "--rev", "runs/brave-owl")

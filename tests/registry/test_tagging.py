@@ -2,11 +2,13 @@
 
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
+from keys import pushed_object
 
 from tapeline.registry.repository import Repository, Tag
-from tapeline.registry.tags import tagging
+from tapeline.registry.tags import state, tagging
 from tapeline.registry.tags.names import Artifact
 from tapeline.registry.tags.state import State, Version
 from tapeline.runtime.errors import InputError
@@ -94,3 +96,17 @@ def test_gto_s_settings_may_allow_few_stages(tagged):
     with pytest.raises(InputError, match="is not a mapping in YAML, and GTO reads it"):
         tagging.assign(repository, version, "prod", "x", "one#prod#1")
     assert repository.tag_names() == []
+
+
+def test_a_tag_that_git_cannot_read_hides_no_other(tagged):
+    """Anybody may push such an object, and Git then reads no tag at all."""
+    repository = tagged(0)
+    repository.git("tag", "--annotate", "--message", "y", "one@v1.0.0")
+    pushed_object(SimpleNamespace(folder=repository.top), "one@v1.0.1", b"")
+    for read in (repository, Repository(repository.top)):
+        kinds = {tag.name: tag.kind for tag in read.tags()}
+        assert kinds == {"x": "commit", "one@v1.0.0": "commit", "one@v1.0.1": "damaged object"}
+    found = state.read(repository.tags(), Artifact("one", ""))
+    assert list(found.versions) == ["v1.0.0"] and [one.tag.name for one in found.quarantined] == ["one@v1.0.1"]
+    tagging.make(repository, "one@v1.0.2", "HEAD", "z\n")
+    assert "one@v1.0.2" in repository.tag_names()

@@ -38,7 +38,7 @@ class Registry:
         pipeline = SimpleNamespace(
             export=SimpleNamespace(tolerance=0.5), validate_=SimpleNamespace(calibration_bins=10)
         )
-        self.params = SimpleNamespace(pipeline=lambda name: pipeline)
+        self.deciding, self.authority = SimpleNamespace(pipeline=lambda name: pipeline), None
 
     @property
     def settings(self):

@@ -1,13 +1,14 @@
 """The registry's view of Git: commits, their files, and annotated tags."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 FIELDS = (
     "refname:strip=2",
@@ -21,6 +22,8 @@ FIELDS = (
     "contents:signature",
     "contents",
 )
+DAMAGED = "damaged object"
+"""The kind of a tag whose object Git cannot read."""
 FEW = 50
 """How many tags are read by their names, and not all at once."""
 
@@ -113,7 +116,10 @@ class Repository:
 
     def tag_times(self) -> list[tuple[str, int]]:
         """Return name and time of every annotated tag."""
-        rows = self.git("for-each-ref", "--format=%(refname:strip=2) %(taggerdate:unix)", "refs/tags").splitlines()
+        try:
+            rows = self.git("for-each-ref", "--format=%(refname:strip=2) %(taggerdate:unix)", "refs/tags").splitlines()
+        except RunError:  # a damaged object
+            return [(tag.name, tag.time) for tag in self.tags() if tag.kind != DAMAGED]
         return [(name, int(moment)) for name, _, moment in (row.rpartition(" ") for row in rows) if moment]
 
     def tag_objects(self, *patterns: str) -> list[tuple[str, str]]:
@@ -127,7 +133,7 @@ class Repository:
         Each object is read once. patterns: as of `git for-each-ref`; all tags without one.
         """
         if not self._read:
-            found = self._tags(*patterns)
+            found = self._tags_or_damaged(patterns)
             self._read |= {(tag.name, tag.object): tag for tag in found}
             return sorted(found, key=lambda tag: tag.time)
         wanted = self.tag_objects(*patterns)
@@ -135,8 +141,23 @@ class Repository:
         if new:
             self._read |= {key: self._read.get(key) for key in wanted}
             few = [f"refs/tags/{name}" for name in new] if len(new) <= FEW else patterns
-            self._read |= {(tag.name, tag.object): tag for tag in self._tags(*few)}
+            self._read |= {(tag.name, tag.object): tag for tag in self._tags_or_damaged(few)}
         return sorted((tag for key in wanted if (tag := self._read[key])), key=lambda tag: tag.time)
+
+    def _tags_or_damaged(self, patterns: Sequence[str]) -> list[Tag]:
+        """Return the annotated tags, and one of no commit for each whose object Git cannot read.
+
+        Git reads none of several if it cannot read one, and anybody may push such an object.
+        """
+        try:
+            return self._tags(*patterns)
+        except RunError:
+            there = self.tag_objects(*patterns)
+        if len(there) == 1:
+            return [Tag(name, "", 0, "nobody", "", "", made, DAMAGED) for name, made in there]
+        names = [f"refs/tags/{name}" for name, _ in there]
+        half = len(names) // 2
+        return [*self._tags_or_damaged(names[:half]), *self._tags_or_damaged(names[half:])] if names else []
 
     def _tags(self, *patterns: str) -> list[Tag]:
         form = "%00".join(f"%({field})" for field in FIELDS)
