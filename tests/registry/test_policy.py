@@ -148,6 +148,7 @@ def test_the_rules_are_those_of_the_policy_s_ref(registry, people):
     assert "was never in staging, which prod asks for" in refused(registry, *PROD)
     assert "eve@example.org (SHA256:" in refused(eve.at(registry), *PROD)
     registry.git("config", "tapeline.policyRef", "work")  # who owns the clone says so
+    registry.git("tag", "work", "main")  # Git would prefer a tag of that name, which anybody may push
     assert "is live in prod (one#prod#2)" in registry(*PROD).stdout
 
 

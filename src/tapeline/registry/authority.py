@@ -152,7 +152,9 @@ class Authority:
         version = found.versions.get(event.version)
         if version is None:
             return who  # it was taken back, so this is in force nowhere
-        if event.record.get("version_tag") != version.tag.object:
+        if "version_tag" not in event.record:
+            raise Untrusted("its record does not say which tag was promoted: promote anew")
+        if event.record["version_tag"] != version.tag.object:
             raise Untrusted(f"{version.tag.name} is another tag now than the one that was promoted")
         if event.record.get("action") == "rollback":
             if why := self.promoted(found, version, event.stage):

@@ -38,6 +38,7 @@ def lineage(registry: Registry, version: Version) -> dict[str, Any]:
                 "action": "unassign" if event.back else event.record.get("action", "assign"),
                 "by": event.tag.author,
                 "approved_by": event.record.get("approved_by"),
+                "approval": event.record.get("approval"),
                 "at": moment(event.tag.time),
                 "tag": event.tag.name,
                 "champion": event.record.get("champion"),
@@ -87,7 +88,9 @@ def _run(run: Mapping[str, Any]) -> str:
 
 
 def _assigned(event: Mapping[str, Any]) -> str:
-    approved = f", approved by {event['approved_by']}" if event["approved_by"] else ""
+    approved = f", approved by {event['approved_by']} (claimed)" if event["approved_by"] else ""
+    if isinstance(signed := event["approval"], dict):
+        approved = f", approved by {signed.get('by')} (signed: {signed.get('tag')})"
     remarkable = "".join(f", {note}" for note in rules.notes(event))
     return f"{event['action']} to {event['stage']} by {event['by']} at {event['at']}{approved}{remarkable}"
 

@@ -119,7 +119,7 @@ class Registry:
             tag = disputed[-1]
             raise InputError(
                 f"the tag {tag.name}, which {tag.author} is said to have made, is not followed: {found.aside[tag]}; "
-                "delete it, or promote a version anew"
+                "delete it here and on the remote, or promote another version"
             )
 
     def version_of(self, name: str, commit: str) -> Version | None:

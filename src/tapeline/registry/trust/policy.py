@@ -5,6 +5,7 @@ working tree nor a fetch changes any of these; a merge into that branch does.
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 from tapeline.config.params import Params
@@ -18,6 +19,7 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 SETTING = "tapeline.policyRef"
+COMMIT = re.compile(r"[0-9a-f]{40,64}")
 DEFAULTS = ("refs/heads/main", "refs/heads/master")
 ELSEWHERE = ("HEAD", "refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 """Where a policy may be that is not in force, if there is no policy's ref."""
@@ -75,10 +77,15 @@ def _ref(repository: Repository) -> str | None:
     git = repository.git
     asked = git.ask("config", SETTING)
     if asked is not None:
-        if git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{asked}^{{commit}}") is None:
-            raise InputError(f"`git config {SETTING}` is {asked!r}, and there is no such commit: fetch or correct it")
-        whole = git.ask("rev-parse", "--symbolic-full-name", "--end-of-options", asked)
-        return whole.splitlines()[-1] if whole and whole.splitlines()[-1].startswith("refs/") else asked
+        # No short name of a tag: Git prefers it to a branch of that name, and anybody may push one.
+        whole = asked.startswith("refs/") or COMMIT.fullmatch(asked)
+        for ref in (f"refs/heads/{asked}", *([asked] if whole else [])):
+            if git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}") is not None:
+                return ref
+        raise InputError(
+            f"`git config {SETTING}` is {asked!r}, and there is no such commit: give a branch here, a whole ref, or the "
+            "id of a commit"
+        )
     return next((ref for ref in DEFAULTS if git.ask("show-ref", "--verify", "--quiet", ref) is not None), None)
 
 
