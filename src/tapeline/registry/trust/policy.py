@@ -83,8 +83,8 @@ def _ref(repository: Repository) -> str | None:
             if git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}") is not None:
                 return ref
         raise InputError(
-            f"`git config {SETTING}` is {asked!r}, and there is no such commit: give a branch here, a whole ref, or the "
-            "id of a commit"
+            f"`git config {SETTING}` is {asked!r}, and there is no such commit: give a branch here, a whole ref, or "
+            "the id of a commit"
         )
     return next((ref for ref in DEFAULTS if git.ask("show-ref", "--verify", "--quiet", ref) is not None), None)
 
