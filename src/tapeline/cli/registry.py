@@ -44,6 +44,19 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     rollback.add_argument("stage", metavar="STAGE")
     rollback.add_argument("--to", metavar="V", help="this version instead")
 
+    _add_trust(inner)
+    show = _command(inner, "show", _show, "the versions, and the stages in which they are live")
+    show.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
+    history = _command(inner, "history", _history, "every registration, promotion and rollback of a model")
+    history.add_argument("name", metavar="NAME")
+    lineage = _command(inner, "lineage", _lineage, "where a version comes from: run, parameters, data, code, gates")
+    lineage.add_argument("model", metavar="NAME[@V|#STAGE]")
+    for command in (show, history, lineage):
+        command.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_trust(inner: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add what is about whose word counts."""
     sync = _command(inner, "sync", _sync, "make serving/ what the tags say, as after a fetch, once they are checked")
     sync.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
     revoke = _command(inner, "revoke", _revoke, "say that a version may never be live again; there is no way back")
@@ -58,15 +71,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
     audit = _command(inner, "audit", _audit, "check the whole history: signatures, verdicts, bytes, branches, serving/")
     audit.add_argument("--fetch", action="store_true", help="bring what is only in DVC's remote, and check it too")
-
-    show = _command(inner, "show", _show, "the versions, and the stages in which they are live")
-    show.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
-    history = _command(inner, "history", _history, "every registration, promotion and rollback of a model")
-    history.add_argument("name", metavar="NAME")
-    lineage = _command(inner, "lineage", _lineage, "where a version comes from: run, parameters, data, code, gates")
-    lineage.add_argument("model", metavar="NAME[@V|#STAGE]")
-    for command in (show, history, lineage):
-        command.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _command(

@@ -56,12 +56,18 @@ def register(
         raise InputError(
             f"{same.tag.name} has exactly these bytes{f' and is {revoked}' if revoked else ': promote that one'}"
         )
-    record = _record(registry, commit, recorded, model, environment, flow_run)
+    return _tagged(registry, wanted, commit, _record(registry, commit, recorded, model, environment, flow_run))
+
+
+def _tagged(registry: Registry, wanted: str, commit: str, record: dict[str, Any]) -> Version:
+    """Make the version's tag, unless another process was first."""
+    name = Path(record["model"]["path"]).name
+    signed = registry.authority is not None
     with registry.alone():
-        _check_version(registry.state(name), wanted, commit)  # another process may have been first
+        found = registry.state(name)
+        _check_version(found, wanted, commit)
         text = state.message(f"{name} {wanted}", {**record, "before": registry.latest(name)})
-        signed = registry.authority is not None
-        tagging.register(repository, registry.state(name), wanted, commit, text, signed=signed)
+        tagging.register(registry.repository, found, wanted, commit, text, signed=signed)
         registry.tell_unverified()
         return registry.made(name, f"{found.artifact.tag}@{wanted}").versions[wanted]
 

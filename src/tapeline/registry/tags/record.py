@@ -63,7 +63,7 @@ class _Record(BaseModel):
     before: _Before | None = None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=10_000)
 def of(tag: Tag) -> dict[str, Any]:
     """Return the JSON object that follows the message's first line; empty if there is none. Not to be changed.
 
