@@ -18,7 +18,7 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Tag
 from tapeline.registry.tags import state
 from tapeline.registry.tags.state import Assignment, Attestation, State, Version
-from tapeline.registry.trust import signed
+from tapeline.registry.trust import policy, signed
 from tapeline.registry.trust.signed import Untrusted
 from tapeline.runtime.errors import InputError, TapelineError
 
@@ -199,7 +199,8 @@ class _Model:
                 self._report.unchecked.append(f"{event.tag.name}: {', '.join(notes)}")
             return
         git, commit = self._registry.repository.git, str(said.get("commit"))
-        if git.ask("merge-base", "--is-ancestor", commit, authority.policy.commit) is None:
+        is_id = policy.COMMIT.fullmatch(commit)  # a record may have an option of Git's there
+        if not is_id or git.ask("merge-base", "--is-ancestor", commit, authority.policy.commit) is None:
             self._report.wrong.append(f"{event.tag.name} was decided by rules of {commit[:10]}, not on {said['ref']}")
             return
         text = self._registry.repository.read(commit, PARAMS) or ""
