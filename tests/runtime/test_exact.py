@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from tapeline.runtime import exact
+from tapeline.runtime.saved_models import graph
+from tapeline.runtime.saved_models import operations as judged
 
 X = np.linspace(0.2, 5, 35, dtype=np.float32).reshape(5, 7)
 
@@ -111,6 +113,7 @@ def test_a_saved_model_has_the_exact_form(tf, tmp_path):
     content = saved_model_pb2.SavedModel.FromString((tmp_path / "model" / "saved_model.pb").read_bytes())
     library = content.meta_graphs[0].graph_def.library.function
     assert not any(node.op == "Softmax" for function in library for node in function.node_def)
+    assert not graph.refused(tmp_path / "model", judged.ALLOWED), "the gate lets it in"
     again = tf.saved_model.load(str(tmp_path / "model"))
     np.testing.assert_allclose(again(X)["p"], tf.nn.softmax(X), rtol=1e-6)
 

@@ -1,9 +1,9 @@
 """TensorFlow cuts and rounds its sums in the same way on each CPU, with any number of cores.
 
-Eigen, which computes products and convolutions, cuts long sums by the number of threads that it may use and by the size of
-the first cache, which has 32 KiB on one CPU and 48 KiB on the next. TensorFlow does not offer Eigen's own function for
-the sizes, so they are written where Eigen keeps them, found by the variable's name in the library's symbols, before Eigen
-asks the CPU.
+Eigen, which computes products and convolutions, cuts long sums by the number of threads that it may use and by the size
+of the first cache, which has 32 KiB on one CPU and 48 KiB on the next. TensorFlow does not offer Eigen's own function
+for the sizes, so they are written where Eigen keeps them, found by the variable's name in the library's symbols, before
+Eigen asks the CPU.
 
 Standard library only, and nothing of Tapeline: programs without Tapeline's code load this file.
 """

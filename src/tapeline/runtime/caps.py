@@ -26,6 +26,8 @@ XLA_CAPS = (
     "--xla_cpu_max_isa=AVX2",
     # Without fusions for YNNPACK, which has kernels of its own for each CPU and knows no cap.
     "--xla_cpu_experimental_ynn_fusion_type=",
+    # Without XLA's own functions that use what each CPU approximates in another way.
+    "--xla_backend_extra_options=xla_cpu_disable_platform_dependent_math",
 )
 TENSORFLOW = ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA")
 """The variables that cap TensorFlow alone: TensorFlow reads them with its first operation."""

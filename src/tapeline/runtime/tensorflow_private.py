@@ -126,7 +126,8 @@ def _ours(known: dict[str, Any], bodies: Bodies, operation: Any) -> Any:
     attributes = {attr.name: operation.get_attr(attr.name) for attr in op_def_registry.get(operation.type).attr}
     types = [each.dtype.base_dtype for each in operation.inputs]
     told = [operation.type, *(each.name for each in types), *(str(v) for k, v in attributes.items() if k not in "TU")]
-    name = "exact_" + "_".join(re.sub(r"\W+", "_", each) for each in told)
+    said = "_".join(re.sub(r"\W+", "_", each) for each in told)
+    name = f"__inference_exact_{said}_0"  # as TensorFlow names functions, which no operation is called
     if name not in known:
         body = bodies[operation.type].body
         specs = [tf.TensorSpec(None, each) for each in types]
