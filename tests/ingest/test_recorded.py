@@ -1,0 +1,164 @@
+"""The bytes of every kind of source as they were before reading was parallel, and what was said: to the bit."""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from tapeline.runtime import files
+
+ROWS = 40_000
+WORDS = ("zebra", " Äpfel ", "apple", "Zoo", '"a, b"')
+Ingested = Callable[..., Path]
+
+
+def rows(count: int) -> list[list[str]]:
+    """Numbers in every way that a CSV may have them, a label, a split, a key: the same on every machine."""
+    state, made = 1, []
+    for number in range(count):
+        state = state * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
+        bits = state >> 20
+        a = f"{(bits % 200_001 - 100_000) / 10 ** (bits % 7)!r}"
+        b = (f"{bits % 1000}", f"{bits % 1000}e-3", f" {bits % 99}\t", f"0.{bits}", f"+{bits % 7}.5")[number % 5]
+        if b.startswith("+"):
+            b = b[1:]
+        c = f"{bits % 5}"
+        split = ("train", "test", "validation", "train", "train")[bits % 5]
+        made.append([a, b, c, WORDS[bits % len(WORDS)], split, f"k{bits % 400}", str(bits * 1021 - 2**50)])
+    return made
+
+
+def write_csv(project: Path, count: int = ROWS) -> None:
+    text = "".join(",".join(row) + "\n" for row in rows(count))
+    (project / "t.csv").write_text("a,b,c,name,part,key,whole\n" + text, encoding="utf-8")
+
+
+def write_plain(project: Path) -> None:
+    """Write a table without quotes, with numbers that float32 holds though they are large, and with blank lines."""
+    large = ("33554432", "16777217.5", "9e30", "\u00a07", "-0.0")
+    text = "".join(f"{row[0]},{large[place % 5]},{row[5]}\r\n" for place, row in enumerate(rows(60_000)))
+    (project / "t.csv").write_bytes(("a,b,name\r\n" + text.replace("\r\n", "\r\n\r\n", 3)).encode())
+
+
+def write_parquet(project: Path) -> None:
+    made = rows(9_000)
+    numbers = [float(row[0]) for row in made]
+    table = pa.table(
+        {
+            "a": pa.array(numbers, pa.float64()),
+            "b": pa.array(numbers, pa.float32()),
+            "c": pa.array([int(row[2]) for row in made], pa.int8()),
+            "name": pa.array([row[3] for row in made]).dictionary_encode(),
+            "part": pa.array([row[4] for row in made]),
+            "flag": pa.array([row[2] == "1" for row in made]),
+            "price": pa.array([Decimal(int(row[2])) / 4 for row in made], pa.decimal128(9, 2)),
+            "text": pa.array([row[0] for row in made]),
+            "whole": pa.array([int(row[6]) for row in made], pa.int64()),
+        }
+    )
+    parquet.write_table(table, project / "t.parquet", row_group_size=3_333)
+
+
+def picture(number: int, mode: str = "RGB") -> Image.Image:
+    """Waves of another colour, size and length for each number."""
+    height, width = 20 + 7 * (number % 6), 64 - 5 * (number % 8)
+    y, x = np.mgrid[:height, :width]
+    waves = [(x * (number + k + 1) + y * (2 * number + 3 * k)) % 256 for k in range(3)]
+    return Image.fromarray(np.stack(waves, -1).astype(np.uint8)).convert(mode)
+
+
+def write_images(project: Path) -> None:
+    turned, content = Image.Exif(), io.BytesIO()
+    turned[0x0112] = 6
+    ways: list[dict[str, Any]] = [
+        {}, {"quality": 95, "subsampling": 0}, {"progressive": True}, {"exif": turned}, {"restart_marker_rows": 1}
+    ]  # fmt: skip
+    for number in range(60):
+        path = project / "pictures" / ("test" if number % 7 == 0 else "train") / f"class {number % 3}" / f"{number:03}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if number % 5 < 3:
+            mode = ("RGB", "RGB", "L", "CMYK")[number % 4]
+            picture(number, mode).save(path.with_suffix(".jpg"), **ways[number % len(ways)])
+        elif number % 5 == 3:
+            picture(number, ("RGB", "RGBA", "LA", "P")[number % 4]).save(path.with_suffix(".png"))
+        else:
+            picture(number).save(path.with_suffix(".bmp"))
+    picture(5).save(content, "JPEG")
+    half, whole = len(content.getvalue()) // 2, content.getvalue()
+    (project / "pictures/train/class 1/cut.jpg").write_bytes(whole[:half] + bytes(len(whole) - half - 2) + whole[-2:])
+
+
+def write_grey(project: Path) -> None:
+    for number in range(8):
+        path = project / "pictures" / "train" / "abc"[number % 3] / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        picture(number, "L").save(path)
+
+
+TABLE: dict[str, Any] = {"source": "table", "needs": "t.csv", "features": {"x": ["a", "b"], "c": "c"}}
+LABELLED = {**TABLE, "features": {**TABLE["features"], "name": "name"}, "label": "name"}
+PARQUET = {
+    "source": "table",
+    "needs": "t.parquet",
+    "features": {"x": ["a", "b", "flag", "price", "text"], "name": "name", "whole": "whole"},
+    "label": "name",
+    "integers": ["whole"],
+}
+IMAGES = {"source": "images", "needs": "pictures", "size": [17, 23]}
+
+CASES: dict[str, tuple[Callable[[Path], None], dict[str, Any]]] = {
+    "numbers": (write_csv, TABLE),
+    "whole numbers": (write_csv, {**TABLE, "features": {"whole": "whole", "x": ["a"]}, "integers": ["whole"]}),
+    "labels": (write_csv, LABELLED),
+    "no quotes": (write_plain, {**LABELLED, "features": {"x": ["a", "b"], "name": "name"}}),
+    "labels, by content": (write_csv, {**LABELLED, "validation": 0.2, "test": 0.1}),
+    "a split column": (write_csv, {**LABELLED, "split": "part"}),
+    "a key": (write_csv, {**TABLE, "key": "key", "validation": 0.3, "test": 0.2}),
+    "strata": (write_csv, {**TABLE, "stratify": "name", "validation": 0.25, "test": 0.25}),
+    "parquet": (write_parquet, PARQUET),
+    "parquet, by content": (write_parquet, {**PARQUET, "validation": 0.25, "columns": ["x", "name"]}),
+    "images": (write_images, IMAGES),
+    "images, by key": (write_images, {**IMAGES, "validation": 0.3}),
+    "grey images": (write_grey, {**IMAGES, "columns": ["image"]}),
+}
+
+
+def digest(out: Path, said: str) -> dict[str, str]:
+    """Return what is compared: every column, the index but for the source's own hash, and every line printed."""
+    index = json.loads((out / "dataset.json").read_bytes())
+    index["source"].pop("sha256", None)  # of a file whose bytes depend on the library that wrote it
+    found = {"index": files.canonical_json(index).encode(), "said": said.encode()}
+    found |= {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*.npy"))}
+    return {name: hashlib.sha256(content).hexdigest()[:16] for name, content in found.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bytes_and_words_are_those_of_before(
+    name: str, project: Path, ingested: Ingested, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write, settings = CASES[name]
+    write(project)
+    out = ingested(settings)
+    assert digest(out, capsys.readouterr().out) == RECORDED[name]
+
+
+def test_an_ingested_dataset_and_a_builder_too(
+    project: Path, ingested: Ingested, digits: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert digest(digits, "") == RECORDED["builder"]
+    (project / "digits").symlink_to(digits)
+    capsys.readouterr()
+    out = ingested({"source": "dataset", "needs": "digits", "validation": 0.0, "columns": ["image"]})
+    assert digest(out, capsys.readouterr().out) == RECORDED["dataset"]
+
+
+RECORDED: dict[str, dict[str, str]] = json.loads((Path(__file__).parent / "recorded.json").read_text())
