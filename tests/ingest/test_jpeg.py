@@ -76,3 +76,67 @@ def test_most_damage_in_the_middle_is_seen():
             assert Image.open(io.BytesIO(other)).tobytes() != plain, "damaged, and decoded"
             tried, seen = tried + 1, seen + bool(jpeg.damage(other))
     assert seen >= 0.7 * tried
+
+
+def watched(content):
+    """Return the pixels, or why there are none, and the damage that one decoding gives."""
+    file = jpeg.Watched(content)
+    with Image.open(file) as image:
+        file.watch(image)
+        try:
+            return image.tobytes(), file.damage(image)
+        except OSError as error:
+            return str(error), ""
+
+
+def plain(content):
+    try:
+        return Image.open(io.BytesIO(content)).tobytes()
+    except OSError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("how", OPTIONS, ids=str)
+def test_one_decoding_gives_the_same_pixels_and_the_same_answer(how):
+    grey = Image.new("RGB", (50, 40), (128, 128, 128))
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (70, 33, 3), np.uint8))
+    for image in (photo(64, 64), photo(101, 47, 30), photo(1, 1), noise, grey):
+        for mode in ("RGB", "L", "CMYK"):
+            content = encoded(image.convert(mode), quality=85, **how)
+            assert watched(content) == (plain(content), "")
+
+
+def test_one_decoding_sees_most_of_the_damage_that_eight_see():
+    """All but data that end within the last block; and the pixels are those that were always made up."""
+    seen, missed, random = 0, 0, np.random.default_rng(0)
+    for image in (photo(64, 64), photo(101, 77, 30), photo(120, 150, 60)):
+        for mode in ("RGB", "L"):
+            content = encoded(image.convert(mode), quality=85)
+            for part in np.linspace(0.1, 0.9, 9):
+                for length in (1, 40):
+                    other = damaged(content, part, random.integers(0, 255, length, np.uint8).tobytes())
+                    pixels, found = watched(other)
+                    assert pixels == plain(other)
+                    if not isinstance(pixels, str):
+                        full = jpeg.damage(other)
+                        assert found in (full, "")
+                        seen, missed = seen + (found != ""), missed + (found != full)
+    assert seen > 40 and missed < 0.5 * seen
+
+
+def test_a_photo_is_decoded_once(monkeypatch):
+    """Else Pillow no longer has the decoder that is watched, or tells no more what it took."""
+    monkeypatch.setattr(jpeg, "damage", None)
+    for how in ({}, {"optimize": True}, {"subsampling": 0}):
+        for mode in ("RGB", "L"):
+            content = encoded(photo(300, 401).convert(mode), quality=90, **how)
+            assert watched(content) == (Image.open(io.BytesIO(content)).tobytes(), "")
+
+
+def test_a_picture_whose_data_end_a_block_early_is_not_taken_for_whole(monkeypatch):
+    content = encoded(photo(64, 64))
+    whole = content.replace(b"\xff\xc0\x00\x11\x08\x00\x40\x00\x40", b"\xff\xc0\x00\x11\x08\x00\x41\x00\x40")
+    assert whole != content, "its header says that there is one more row of blocks"
+    assert watched(whole)[1] == jpeg.damage(whole) == "its compressed data end before the picture does"
+    low = content.replace(b"\xff\xc0\x00\x11\x08\x00\x40\x00\x40", b"\xff\xc0\x00\x11\x08\x00\x30\x00\x40")
+    assert watched(low)[1] == jpeg.damage(low) == "its compressed data continue after the picture has ended"

@@ -3,13 +3,19 @@
 Every image is rotated according to its EXIF tag and becomes uint8 of the configured size: RGB without transparency, or
 one channel if all images are grey. Pillow resizes 8-bit images in integer arithmetic: the same bytes on every machine.
 An example's key is the image's path in the folder.
+
+Files are read and decoded in as many threads as there are cores, in which Pillow releases Python's lock.
 """
 
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +24,16 @@ from PIL import Image
 from tapeline.config.ingest import ImageFolderSource
 from tapeline.dataset.columns import Feature
 from tapeline.ingest import jpeg
-from tapeline.ingest.pixels import GREY, decoded, upright
+from tapeline.ingest.in_order import in_order
+from tapeline.ingest.pixels import GREY, decoding, upright
 from tapeline.ingest.remarks import named
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece, split_name
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
+
+LARGE = 2**23
+"""Pixels above which no more than two images are decoded at a time, however many threads there are."""
+_FEW = threading.Semaphore(2)
 
 
 @dataclass(frozen=True)
@@ -35,10 +46,14 @@ class _File:
 
 
 def read(settings: ImageFolderSource, folder: Path) -> Source:
-    """Open an image folder. Raises `InputError` for another layout and for a file that is not an 8-bit image."""
+    """Open an image folder. Raises `InputError` for another layout and for a file that is not an 8-bit image.
+
+    Call it, and take the examples, within `pixels.quiet`.
+    """
     entries = _listed(folder)
     notes: list[str] = []
-    channels, hashes = _surveyed(folder, entries, notes)
+    unseen = settings.columns is not None and "image" not in settings.columns
+    channels, hashes = _surveyed(folder, entries, notes, damage=unseen)
     digest = hashlib.sha256("".join(f"{key}\0{sha256}\n" for key, sha256 in hashes.items()).encode()).hexdigest()
     classes = tuple(sorted({entry.label for entry in entries}))
     types = {"image": Feature((*settings.size, channels), "uint8"), "label": Feature((), "int64", classes)}
@@ -48,7 +63,7 @@ def read(settings: ImageFolderSource, folder: Path) -> Source:
         origin={"kind": "images", "name": folder.name, "sha256": digest},
         features=features,
         splits=tuple(split for split in SPLITS if any(entry.split == split for entry in entries)),
-        examples=_examples(folder, entries, hashes, features, classes),
+        examples=_examples(folder, entries, hashes, features, classes, notes),
         total=len(entries),
         notes=notes,
     )
@@ -91,21 +106,35 @@ def _shown(path: Path, folder: Path) -> str:
     return f"{folder.name}/{path.relative_to(folder).as_posix()}"
 
 
-def _surveyed(folder: Path, entries: Sequence[_File], notes: list[str]) -> tuple[int, dict[str, str]]:
-    """Return the number of channels that fits all images, and the SHA-256 of each image by key."""
+def _surveyed(folder: Path, entries: Sequence[_File], notes: list[str], *, damage: bool) -> tuple[int, dict[str, str]]:
+    """Return the number of channels that fits all images, and the SHA-256 of each image by key.
+
+    damage: whether to look for damaged files already here, for a source whose images are not decoded later.
+    """
     hashes: dict[str, str] = {}
     damaged = []
     grey = True
-    for entry in entries:
+
+    def look(entry: _File) -> tuple[_File, bool, str, str]:
         content = _content(folder, entry)
-        with decoded(io.BytesIO(content), _shown(folder / entry.key, folder)) as image:
-            grey = grey and image.mode in GREY
-        if why := jpeg.damage(content):
-            damaged.append(f"{entry.key}: {why}")
-        hashes[entry.key] = hashlib.sha256(content).hexdigest()
-    if damaged:
-        notes.append(f"JPEG files that seem damaged, so that some of their pixels are made up: {named(damaged)}")
+        with decoding(io.BytesIO(content), _shown(folder / entry.key, folder)) as image:
+            plain = image.mode in GREY
+        return entry, plain, jpeg.damage(content) if damage else "", hashlib.sha256(content).hexdigest()
+
+    Image.init()  # Pillow loads its formats, which no two threads should do
+    with closing(in_order(entries, look, ahead=16)) as found:
+        for entry, plain, why, sha256 in found:
+            grey = grey and plain
+            hashes[entry.key] = sha256
+            damaged += [f"{entry.key}: {why}"] if why else []
+    notes += _damaged(damaged)
     return 1 if grey else 3, hashes
+
+
+def _damaged(files: Sequence[str]) -> Sequence[str]:
+    if not files:
+        return ()
+    return (f"JPEG files that seem damaged, so that some of their pixels are made up: {named(files)}",)
 
 
 def _examples(
@@ -114,32 +143,51 @@ def _examples(
     hashes: Mapping[str, str],
     features: Mapping[str, Feature],
     classes: Sequence[str],
+    notes: list[str],
 ) -> Iterator[Examples]:
-    size = piece(features)
-    for split in SPLITS:
-        chosen = [entry for entry in entries if entry.split == split]
-        for start in range(0, len(chosen), size):
-            some = chosen[start : start + size]
-            columns = {}
-            if "image" in features:
-                shape = features["image"].shape
-                columns["image"] = np.stack([_pixels(folder, entry, hashes[entry.key], shape) for entry in some])
-            if "label" in features:
-                columns["label"] = np.array([classes.index(entry.label) for entry in some], np.int64)
-            yield Examples(split, [entry.key for entry in some], columns)
+    size, damaged = piece(features), list[str]()
+    with closing(_pictures(folder, entries, hashes, features)) as pictures:
+        for split in SPLITS:
+            chosen = [entry for entry in entries if entry.split == split]
+            for start in range(0, len(chosen), size):
+                some = chosen[start : start + size]
+                columns: dict[str, NDArray[Any]] = {}
+                if "image" in features:
+                    columns["image"] = np.empty((len(some), *features["image"].shape), np.uint8)
+                    for place, (pixels, why) in enumerate(islice(pictures, len(some))):
+                        columns["image"][place] = pixels
+                        damaged += [f"{some[place].key}: {why}"] if why else []
+                if "label" in features:
+                    columns["label"] = np.array([classes.index(entry.label) for entry in some], np.int64)
+                yield Examples(split, [entry.key for entry in some], columns)
+    notes += _damaged(damaged)
 
 
-def _pixels(folder: Path, entry: _File, sha256: str, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def _pictures(
+    folder: Path, entries: Sequence[_File], hashes: Mapping[str, str], features: Mapping[str, Feature]
+) -> Generator[tuple[NDArray[np.uint8], str], None, None]:
+    """Yield every image's pixels, and in a few words the damage of its file; nothing if images are not wanted."""
+    if "image" not in features:
+        return
+    shape = features["image"].shape
+    yield from in_order(entries, lambda entry: _pixels(folder, entry, hashes[entry.key], shape))
+
+
+def _pixels(folder: Path, entry: _File, sha256: str, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], str]:
     """Return one image as uint8 of `shape` (height, width, channels), resized bilinearly if its size differs."""
     height, width, channels = shape
     shown, content = _shown(folder / entry.key, folder), _content(folder, entry)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise InputError(f"{shown} changed while the folder was read: ingest again when nothing writes there")
-    with decoded(io.BytesIO(content), shown) as image:
+    file = jpeg.Watched(content)
+    with decoding(file, shown) as image, _FEW if image.width * image.height > LARGE else nullcontext():
+        file.watch(image)
+        image.load()
+        why = file.damage(image)
         plain = upright(image, channels)
         if plain.size != (width, height):
             plain = plain.resize((width, height), Image.Resampling.BILINEAR)
-        return np.asarray(plain, np.uint8).reshape(shape)
+        return np.asarray(plain, np.uint8).reshape(shape), why
 
 
 def _content(folder: Path, entry: _File) -> bytes:

@@ -3,13 +3,20 @@
 Compressed data have no checksum. What can be checked is the structure, and whether the data are exactly as long as the
 image needs: bytes appended to them must change nothing, and their own last bytes must change something. Damage after
 which the decoder ends at the same position is not detected.
+
+    file = jpeg.Watched(content)
+    with Image.open(file) as image:
+        file.watch(image)
+        image.load()
+        why = file.damage(image)             # decodes again only what one decoding leaves open
 """
 
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageFile
 
 START, END, SCAN, STUFFED = b"\xff\xd8", 0xD9, 0xDA, 0x00
 RESTARTS = range(0xD0, 0xD8)
@@ -21,6 +28,95 @@ FILLERS = (b"\x00" * 512, b"\x55\xaa" * 256, b"\xfe\x7f" * 256)
 """Replacement for bytes that must not matter."""
 TAIL = 8
 """Bytes to replace at the end of the data, which hold the image's last blocks."""
+BLACK = (0, (0, 0, 0))
+CODEC = "tapeline_watched_jpeg"
+FILLED = range(125, 132)
+"""The brightness of blocks for which there are no data: 128, but for the colour that neighbours lend them."""
+
+
+class Watched(io.BytesIO):
+    """A file's bytes, which a plain JPEG's decoder gets in two parts: all compressed data but the last byte, the rest.
+
+    So its one decoding shows that both ends are right. If the last pixels are missing after the first part, the data do
+    not continue after the picture, or by less than the eight bytes that libjpeg looks ahead. And blocks that have no
+    data are grey, so if the last one is not, the data do not end before the picture. What only the function `damage`
+    sees are data that end within the last block.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self._content, self._part = content, 0
+        self._waited = self._black = False
+        """Whether the picture was certainly not finished after the first part; whether its last pixel was black then,
+        as all are before they are decoded."""
+
+    def watch(self, image: ImageFile.ImageFile) -> None:
+        """Have the image, opened from this file and not loaded yet, decoded in this way if it is a plain JPEG."""
+        if image.format != "JPEG" or image.mode not in ("RGB", "L") or len(image.tile) != 1:
+            return
+        try:
+            found = _structure(self._content)
+        except ValueError:
+            return
+        if found.frame is not None and found.scans == 1 and len(found.ends) == 1:
+            self._part = found.ends[-1] - 1
+            _, extents, offset, arguments = image.tile[0]
+            image.tile = [(CODEC, extents, offset, (self, *arguments))]  # type: ignore[list-item,misc]
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return at most `size` bytes, and none of the second part together with some of the first."""
+        left = self._part - self.tell()
+        whole = size is None or size < 0
+        return super().read(left if left > 0 and (whole or size > left) else size)  # type: ignore[operator]
+
+    def took(self, unread: int, last: Any) -> None:
+        """Note how many bytes the decoder left of what it was given, and what the last pixel is by now."""
+        if self.tell() == self._part:
+            self._waited = unread > 1  # one may be half of a marker that it looks for after the picture
+            self._black = last in BLACK
+
+    def damage(self, image: Image.Image) -> str:
+        """Return what the function `damage` does, of an image that was loaded and not changed since."""
+        corner = image.getpixel((image.width - 1, image.height - 1))
+        if (self._waited or (self._black and corner not in BLACK)) and _last_block_has_data(image):
+            return ""
+        return damage(self._content)
+
+
+class _Decoder:
+    """Pillow's JPEG decoder, watched."""
+
+    pulls_fd = False
+
+    def __init__(self, mode: str, file: Watched, *arguments: Any) -> None:
+        self._file, self._pixels = file, None
+        self._decoder: Any = Image._getdecoder(mode, "jpeg", arguments)
+        self.cleanup = self._decoder.cleanup
+
+    def setimage(self, pixels: Any, extents: Any) -> None:
+        """Take where the pixels go: Pillow's core image, black."""
+        self._pixels = pixels
+        self._decoder.setimage(pixels, extents)
+
+    def decode(self, given: bytes) -> tuple[int, int]:
+        """Return how many bytes were taken, negative at the end, and an error's number or 0."""
+        consumed, error = self._decoder.decode(given)
+        if consumed >= 0 and self._pixels is not None:
+            width, height = self._pixels.size
+            self._file.took(len(given) - consumed, self._pixels.getpixel((width - 1, height - 1)))
+        return consumed, error
+
+
+Image.register_decoder(CODEC, _Decoder)  # type: ignore[arg-type]
+
+
+def _last_block_has_data(image: Image.Image) -> bool:
+    """Return whether the picture's last 8×8 pixels, as far as they are in one block, are not what is made up."""
+    width, height = image.size
+    darkest, brightest = (
+        image.crop(((width - 1) // 8 * 8, (height - 1) // 8 * 8, width, height)).convert("L").getextrema()
+    )
+    return darkest not in FILLED or brightest not in FILLED
 
 
 @dataclass

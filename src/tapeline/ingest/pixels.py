@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -19,12 +19,25 @@ MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 @contextmanager
 def decoded(file: IO[bytes], shown: str) -> Iterator[Image.Image]:
     """Yield an opened image with 8 bits per channel. Raises `InputError`, naming `shown`, if it cannot be decoded."""
+    with quiet(), decoding(file, shown) as image:
+        yield image
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Ignore Pillow's warnings, of damaged metadata and of large images: only decoding matters. For one thread."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\b")
+        yield
+
+
+@contextmanager
+def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
+    """Do what `decoded` does in any thread, below a `quiet` of the main one: warnings are filtered for all threads."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # damaged metadata and large images: only decoding matters
-            with Image.open(file) as image:
-                _refuse_deep(image, shown)
-                yield image
+        with Image.open(file) as image:
+            _refuse_deep(image, shown)
+            yield image
     except (InputError, MemoryError):
         raise
     except Exception as error:  # Pillow's format readers raise anything: ValueError, IndexError, KeyError
@@ -36,11 +49,13 @@ def decoded(file: IO[bytes], shown: str) -> Iterator[Image.Image]:
 
 
 def upright(image: Image.Image, channels: int) -> Image.Image:
-    """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB) or 4 (RGBA) channels of 8 bits."""
-    turned = ImageOps.exif_transpose(image)
-    if "transparency" in turned.info:
-        turned = turned.convert("RGBA")
-    return turned.convert(MODES[channels])
+    """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB) or 4 (RGBA) channels of 8 bits.
+
+    It may be `image` itself, which is rotated in any case: a copy of its pixels would cost as much as decoding them.
+    """
+    ImageOps.exif_transpose(image, in_place=True)
+    turned = image.convert("RGBA") if "transparency" in image.info else image
+    return turned if turned.mode == MODES[channels] else turned.convert(MODES[channels])
 
 
 def _refuse_deep(image: Image.Image, shown: str) -> None:

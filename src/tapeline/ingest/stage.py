@@ -72,8 +72,10 @@ def opened(settings: IngestSettings, needs: Path, *, work: Path, report: Report 
         yield table.read(settings, needs)
     elif isinstance(settings, ImageFolderSource):
         from tapeline.ingest import image_folder
+        from tapeline.ingest.pixels import quiet
 
-        yield image_folder.read(settings, needs)
+        with quiet():
+            yield image_folder.read(settings, needs)
     elif isinstance(settings, IngestedSource):
         from tapeline.ingest import ingested
 
