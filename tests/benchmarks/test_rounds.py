@@ -45,12 +45,19 @@ def figures(family, setting, *speeds):
 
 def test_a_peer_is_compared_at_its_best_and_by_medians():
     measured = [
-        figures("tapeline", "xla", 100.0, 120.0, 900.0),
+        figures("tapeline", "xla", 119.0, 120.0, 121.0),
         figures("Keras fit", "1", 50.0, 10.0, 12.0),
         figures("Keras fit", "100", 40.0, 39.0, 41.0),
     ]
     assert best_of_families(measured)["Keras fit"].setting == "100"
     assert ratios(measured, "tapeline") == {"Keras fit": 3.0}
+
+
+def test_a_speed_that_changes_from_round_to_round_is_not_compared():
+    steady, restless = figures("JAX", "", 40.0, 40.0, 40.0), figures("Keras fit", "", 19.6, 36.0, 19.6, 36.0)
+    own = figures("tapeline", "xla", 119.0, 120.0, 121.0)
+    assert ratios([own, steady, restless], "tapeline") == {"JAX": 3.0}
+    assert ratios([figures("tapeline", "xla", 100.0, 120.0, 900.0), steady], "tapeline") == {}
 
 
 @pytest.mark.parametrize(("speeds", "spread"), [((10.0,), 0.0), ((8.0, 9.0, 10.0, 11.0, 12.0), 0.1)])
@@ -75,7 +82,10 @@ def test_who_learned_something_else_is_named():
 def test_the_table_marks_what_disagrees_and_what_was_missed():
     one = {"spread": 0.01, "first_step": 2.0, "peak_mb": 800.0}
     record = {
-        "contenders": {"tapeline: xla": {**one, "median": 3000.0}, "JAX: scan": {**one, "median": 2900.0}},
+        "contenders": {
+            "tapeline: xla": {**one, "family": "tapeline", "median": 3000.0},
+            "JAX: scan": {**one, "family": "JAX", "median": 2900.0},
+        },
         "disagree": {"JAX: scan": "loss 1, and tapeline: xla has 2"},
         "left_out": {"PyTorch: eager": "torch is not installed"},
         "ratios": {"JAX": 1.03},
@@ -90,6 +100,8 @@ def test_the_table_marks_what_disagrees_and_what_was_missed():
     assert text[-4] == "  3 turns were taken again, other virtual machines were busy in them"
     assert text[-3] == "  up to 4.2% of the CPU's time was stolen in a turn that counts"
     assert text[-1] == "  PyTorch: eager: torch is not installed"
+    unsteady = lines({**record, "ratios": {}}).splitlines()
+    assert unsteady[3].split()[:5] == ["tapeline", "/", "JAX", "no", "ratio"]
     quiet = lines({**record, "stolen": 0.0, "again": 0})
     assert "stolen" not in quiet and "again" not in quiet
 

@@ -3,8 +3,9 @@
 import hashlib
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
+from tapeline.ingest import csv_parts, in_order
 from tapeline.runtime import files
 
 ROWS = 40_000
@@ -149,6 +151,52 @@ def test_bytes_and_words_are_those_of_before(
     write(project)
     out = ingested(settings)
     assert digest(out, capsys.readouterr().out) == RECORDED[name]
+
+
+@pytest.mark.parametrize("name", ["no quotes", "images"])
+def test_one_thread_gives_the_same_bytes(
+    name: str,
+    project: Path,
+    ingested: Ingested,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(in_order, "threads", lambda: 1)
+    test_bytes_and_words_are_those_of_before(name, project, ingested, capsys)
+
+
+@pytest.mark.parametrize("whole", [0, 1, 2])
+def test_rows_after_the_last_usual_part_are_read_in_one_thread(
+    whole: int,
+    project: Path,
+    ingested: Ingested,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = csv_parts.parts
+
+    def few(path: Path) -> Iterator[csv_parts.Part]:
+        yield from islice(parts(path), whole)
+        raise csv_parts.Unusual
+
+    monkeypatch.setattr(csv_parts, "parts", few)
+    test_bytes_and_words_are_those_of_before("no quotes", project, ingested, capsys)
+
+
+def test_parts_are_whole_rows_and_together_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'"a","b"\r\n' + b"1,2\r\n" * 600_000 + b"3,4")
+    found = list(csv_parts.parts(path))
+    assert len(found) == 5 and [part.first for part in found] == [True, False, False, False, False]
+    assert b"".join(part.content for part in found) == path.read_bytes()
+    assert all(part.content.endswith(b"\n") for part in found[:-1])
+
+
+@pytest.mark.parametrize("content", [b'a\n1\n"2"\n', b'"a\nb",c\n1,2\n', b"a\r" + b"1\r" * 2**20])
+def test_what_cannot_be_parted_is_unusual(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(csv_parts.Unusual):
+        list(csv_parts.parts(tmp_path / "t.csv"))
 
 
 def test_an_ingested_dataset_and_a_builder_too(

@@ -6,10 +6,10 @@ one, otherwise by the row's content, so that neither adding nor sorting rows cha
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +19,22 @@ from pyarrow import csv, parquet
 
 from tapeline.config.ingest import TableSource
 from tapeline.dataset.columns import Feature
+from tapeline.ingest import csv_parts
 from tapeline.ingest.bad_cells import Collected
-from tapeline.ingest.cells import Cells, check_numbers, check_words
+from tapeline.ingest.cells import EXACT, Cells, check_numbers, check_words
 from tapeline.ingest.class_ids import LooksLikeIds
+from tapeline.ingest.csv_parts import Part, Unusual
 from tapeline.ingest.fractions import Fractions, Keys
+from tapeline.ingest.hashed import Hashed
+from tapeline.ingest.in_order import in_order
 from tapeline.ingest.labels import Classes, find_classes
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, split_name
 from tapeline.ingest.split import contents
-from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
-CSV_BLOCK_BYTES = 2**20
+T = TypeVar("T")
+
+CSV_BLOCK_BYTES = csv_parts.BLOCK_BYTES
 PARQUET_ROWS = 4096
 
 Wanted = Mapping[str, str | tuple[str, ...]]
@@ -38,7 +43,7 @@ Wanted = Mapping[str, str | tuple[str, ...]]
 def read(settings: TableSource, path: Path) -> Source:
     """Open a table. Raises `InputError` for a missing column and, if there is a label, for its bad values."""
     table = _Table(path)
-    sha256 = files.sha256(path)
+    hashed = Hashed(path)
     names = chosen_features(settings.features, settings.columns, of=f"table {path.name}")
     wanted = {name: settings.features[name] for name in names}
     label = settings.label if settings.label in names else None
@@ -57,11 +62,12 @@ def read(settings: TableSource, path: Path) -> Source:
     decoder = _Decoder(wanted, label, survey.classes, settings.integers)
     fractions = _fractions(table, settings, decoder, features)
     notes: list[str] = []
+    origin = {"kind": "table", "name": path.name}
     return Source(
-        origin={"kind": "table", "name": path.name, "sha256": sha256},
+        origin=origin,
         features=features,
         splits=_splits(survey.splits, settings),
-        examples=_unchanged(_examples(table, decoder, settings, features, notes, fractions), path, sha256),
+        examples=_hashed(_examples(table, decoder, settings, features, notes, fractions), hashed, origin),
         total=survey.rows,
         validation_cut=settings.stratify is not None,
         notes=notes,
@@ -95,11 +101,10 @@ def _fractions(
     return Fractions(test=settings.test, validation=settings.validation, strata=np.concatenate(strata), keys=keys)
 
 
-def _unchanged(examples: Iterator[Examples], path: Path, sha256: str) -> Iterator[Examples]:
-    """Yield all examples, then hash the file again. Raises `InputError` if it has changed."""
+def _hashed(examples: Iterator[Examples], hashed: Hashed, origin: dict[str, str]) -> Iterator[Examples]:
+    """Yield all examples, then complete `origin`. Raises `InputError` if the file has changed meanwhile."""
     yield from examples
-    if files.sha256(path) != sha256:
-        raise InputError(f"{path.name} changed while it was read: ingest again when nothing writes to it")
+    origin["sha256"] = hashed.sha256()
 
 
 @dataclass(frozen=True)
@@ -148,15 +153,40 @@ class _Table:
         if not self._csv:
             check(self._schema.field(column).type, f"{self.path.name}: column {column!r}")
 
-    def rows(self, columns: Iterable[str]) -> Iterator[_Rows]:
-        """Yield all rows of the given columns, in order."""
+    def rows(self, columns: Iterable[str], skip: int = 0) -> Iterator[_Rows]:
+        """Yield all rows of the given columns but the first `skip`, in order."""
         chosen = list(dict.fromkeys(columns))
         first = 0
         with self._reading():
             for batch in self._open_csv(chosen) if self._csv else self._open_parquet(chosen):
                 batch.validate(full=not self._csv)  # Arrow does not check that text in a Parquet file is UTF-8
-                yield _Rows(batch, first, self.path.name)
+                done = min(max(skip - first, 0), batch.num_rows)
+                if done < batch.num_rows:
+                    yield _Rows(batch.slice(done), first + done, self.path.name)
                 first += batch.num_rows
+
+    def in_parts(self, types: Mapping[str, Any], work: Callable[[_Rows, bool], T | None]) -> Iterator[tuple[int, T]]:
+        """Yield the first row and `work(rows, plain)` for parts of a CSV file, in order, computed in threads.
+
+        types: Arrow's type of each wanted column. Where it cannot be had, or `work` returns None, `plain` is false and
+        all columns are text. Raises `Unusual` if there is no result even then, and for a Parquet file.
+        """
+        if not self._csv:
+            raise Unusual
+
+        def computed(part: Part) -> tuple[int, T]:
+            for plain, kinds in ((True, types), (False, dict.fromkeys(types, pa.string()))):
+                batch = csv_parts.parse(part, self._names, kinds)
+                rows = None if batch is None else _Rows(batch, 0, self.path.name)
+                if rows is not None and (result := work(rows, plain)) is not None:
+                    return rows.batch.num_rows, result
+            raise Unusual
+
+        first = 0
+        with self._reading(), closing(in_order(csv_parts.parts(self.path), computed)) as found:
+            for count, result in found:
+                yield first, result
+                first += count
 
     def _open_csv(self, columns: list[str] | None) -> Any:
         return csv.open_csv(
@@ -229,6 +259,18 @@ class _Decoder:
     def columns(self) -> list[str]:
         return [column for feature in self.wanted.values() for column in _columns(feature)]
 
+    @property
+    def types(self) -> dict[str, Any]:
+        """The type to read each column of a CSV file as: float64, or text for labels and whole numbers."""
+        text = {name for name in self.wanted if name == self.label or name in self.integers}
+        kinds = {column: pa.float64() for of in self.wanted.values() for column in _columns(of)}
+        return kinds | {column: pa.string() for name in text for column in _columns(self.wanted[name])}
+
+    def has_large(self, values: Mapping[str, NDArray[Any]]) -> bool:
+        """Return whether there is a float32 that may be a rounded whole number."""
+        numbers = (value for value in values.values() if value.dtype == np.float32 and value.size)
+        return any(value.max() >= EXACT or value.min() <= -EXACT for value in numbers)
+
     def values(self, rows: _Rows, bad: Collected) -> dict[str, NDArray[Any]]:
         """Return the features of some rows. Adds bad cells to `bad`; features may then be missing."""
         values: dict[str, NDArray[Any]] = {}
@@ -261,22 +303,85 @@ def _survey(table: _Table, label: str | None, split: str | None) -> _Survey:
     if not columns:
         return _Survey(None, ("train",), None)
     table.require(columns)
-    labels: set[str] = set()
-    splits: set[str] = set()
-    bad = Collected()
-    count = 0
-    for rows in table.rows(columns):
-        count += rows.batch.num_rows
+
+    def found(rows: _Rows, bad: Collected) -> tuple[int, set[str], set[str]]:
+        labels, splits = set[str](), {"train"} if split is None else set[str]()
         if label is not None:
             with bad.column():
                 labels.update(pc.unique(rows.cells(label).words()).to_pylist())
+        if split is not None:
+            with bad.column():
+                splits.update(rows.splits(split))
+        return rows.batch.num_rows, labels, splits
+
+    def work(rows: _Rows, _: bool) -> tuple[int, set[str], set[str]] | None:
+        piece = found(rows, bad := Collected())
+        return None if bad.count else piece
+
+    try:
+        pieces = [piece for _, piece in table.in_parts(dict.fromkeys(columns, pa.string()), work)]
+    except (Unusual, InputError):  # said again, of the first row that is at fault
+        pieces, bad = [], Collected()
+        for rows in table.rows(columns):
+            pieces.append(found(rows, bad))
+            if bad.full:
+                break
+        bad.refuse()
+    names = {name for _, _, splits in pieces for name in splits}
+    labels = {name for _, labels, _ in pieces for name in labels}
+    classes = None if label is None else find_classes(labels, of=f"{table.path.name}: column {label!r}")
+    return _Survey(sum(count for count, _, _ in pieces), tuple(name for name in SPLITS if name in names), classes)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some rows, decoded."""
+
+    count: int
+    values: dict[str, NDArray[Any]]
+    keys: list[str] | None
+    splits: list[str] | None
+
+
+def _piece(rows: _Rows, decoder: _Decoder, settings: TableSource, bad: Collected) -> _Piece:
+    """Decode some rows. Adds bad cells to `bad`; then the piece is not complete."""
+    values = decoder.values(rows, bad)
+    keys = splits = None
+    if settings.key is not None:
         with bad.column():
-            splits.update(("train",) if split is None else rows.splits(split))
+            keys = rows.cells(settings.key).words().to_pylist()
+    if settings.split is not None and not bad.count:
+        splits = rows.splits(settings.split)
+    return _Piece(rows.batch.num_rows, values, keys, splits)
+
+
+def _pieces(table: _Table, decoder: _Decoder, settings: TableSource) -> Iterator[tuple[int, _Piece]]:
+    """Yield all rows, decoded, and the number of the first. Raises `InputError` for bad cells after the last row."""
+    words = [column for column in (settings.split, settings.key) if column is not None]
+    types = decoder.types | dict.fromkeys(words, pa.string())
+
+    def work(rows: _Rows, plain: bool) -> _Piece | None:
+        bad = Collected()
+        piece = _piece(rows, decoder, settings, bad)
+        # Whether a large number was written as a whole number, which float32 must not round, only its text tells.
+        return None if bad.count or (plain and decoder.has_large(piece.values)) else piece
+
+    done = 0
+    try:
+        for first, piece in table.in_parts(types, work):
+            yield first, piece
+            done = first + piece.count
+        return
+    except (Unusual, InputError):  # said again, of the first row that is at fault
+        pass
+    bad = Collected()
+    for rows in table.rows(types, skip=done):
+        piece = _piece(rows, decoder, settings, bad)
         if bad.full:
             break
+        if not bad.count:  # else the other bad cells are collected
+            yield rows.first, piece
     bad.refuse()
-    classes = None if label is None else find_classes(labels, of=f"{table.path.name}: column {label!r}")
-    return _Survey(count, tuple(name for name in SPLITS if name in splits), classes)
 
 
 def _examples(
@@ -287,33 +392,23 @@ def _examples(
     notes: list[str],
     fractions: Fractions | None,
 ) -> Iterator[Examples]:
-    split, key = settings.split, settings.key
     scalars = [name for name, of in decoder.wanted.items() if isinstance(of, str) and name not in decoder.integers]
     unsaid = {name: LooksLikeIds(name) for name in (scalars if decoder.label is None else ())}
-    bad = Collected()
-    for rows in table.rows([*decoder.columns, *(column for column in (split, key) if column is not None)]):
-        values = decoder.values(rows, bad)
-        numbers = range(rows.first, rows.first + rows.batch.num_rows)
-        keys = [str(row) for row in numbers]
-        if key is not None:
-            with bad.column():
-                keys = rows.cells(key).words().to_pylist()
-        if bad.full:
-            break
-        if bad.count:
-            continue  # to collect the other bad cells
+    for first, piece in _pieces(table, decoder, settings):
+        numbers, values = range(first, first + piece.count), piece.values
         for name, looks in unsaid.items():
             looks.add(values[name])
-        examples = Examples("train", keys, values, own_keys=key is not None)
-        if split is not None:
-            splits = np.array(rows.splits(split))
+        keys = [str(row) for row in numbers] if piece.keys is None else piece.keys
+        examples = Examples("train", keys, values, own_keys=piece.keys is not None)
+        if piece.splits is not None:
+            splits = np.array(piece.splits)
         elif fractions is not None:
-            splits = np.array(SPLITS)[fractions.places(numbers, keys if key else contents(values, features))]
+            named = contents(values, features) if piece.keys is None else keys
+            splits = np.array(SPLITS)[fractions.places(numbers, named)]
         else:
             yield examples
             continue
         for name in SPLITS:
             if (chosen := splits == name).any():
                 yield examples.select(chosen, name)
-    bad.refuse()
     notes += [note for looks in unsaid.values() for note in looks.notes()]
