@@ -36,10 +36,17 @@ def best_of_families(all_figures: Iterable[Figures]) -> dict[str, Figures]:
     return best
 
 
+STEADY = 0.05
+"""The spread above which a speed is not compared."""
+
+
 def ratios(all_figures: Iterable[Figures], own: str) -> dict[str, float]:
-    """Return the ratio of the best speed of `own` to the best of each other family."""
+    """Return the ratio of the best speed of `own` to the best of each other family, where both spreads are small."""
     best = best_of_families(all_figures)
-    return {family: best[own].median / figures.median for family, figures in best.items() if family != own}
+    steady = {family: figures for family, figures in best.items() if figures.spread <= STEADY}
+    if own not in steady:
+        return {}
+    return {family: best[own].median / figures.median for family, figures in steady.items() if family != own}
 
 
 def disagreements(

@@ -11,6 +11,15 @@ LIBRARIES = ("tensorflow", "keras", "numpy", "torch", "jax", "jaxlib", "optax", 
 CALM = 0.02
 """The share of CPU time that other virtual machines may steal from a measurement that counts."""
 
+CAPS = {
+    "avx2": {
+        "ONEDNN_MAX_CPU_ISA": "AVX2",  # TensorFlow's and PyTorch's
+        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",  # TensorFlow's and JAX's
+        "ATEN_CPU_CAPABILITY": "avx2",
+    }
+}
+"""Environment variables that give every contender the instructions of a lesser CPU; NumPy keeps all."""
+
 Result = TypeVar("Result")
 
 
@@ -29,6 +38,13 @@ def describe() -> dict[str, Any]:
         "python": platform.python_version(),
         "libraries": {name: found for name in LIBRARIES if (found := _version(name))},
     }
+
+
+def cap(name: str | None) -> None:
+    """Have this process's children compute with the instructions of the named CPU; with all if it is None."""
+    for variable, value in CAPS[name].items() if name else ():
+        given = os.environ.get(variable) if variable == "XLA_FLAGS" else None
+        os.environ[variable] = f"{given} {value}" if given else value
 
 
 def ticks() -> dict[str, int]:

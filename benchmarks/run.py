@@ -24,10 +24,14 @@ def main() -> int:
     parser.add_argument("--warm-up", type=float, help="seconds of the turn that does not count; as long as the others")
     parser.add_argument("--only", default="", help="tapeline and contenders with this in their name; writes nothing")
     parser.add_argument("--out", type=Path, default=result_files.FOLDER, help="where the JSON and the chart go")
+    parser.add_argument(
+        "--caps", choices=sorted(machine.CAPS), help="the instructions of a lesser CPU, for all; recorded"
+    )
     options = parser.parse_args()
     if unknown := set(options.workloads) - set(NAMES):
         parser.error(f"unknown workload {', '.join(sorted(unknown))}: there are {', '.join(NAMES)}")
-    here, failed = machine.describe(), False
+    machine.cap(options.caps)
+    here, failed = {**machine.describe(), "caps": options.caps}, False
     for name in options.workloads or NAMES:
         chosen = workload(name)
         print(f"{name}: {chosen.title}", flush=True)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks.comparison import STEADY
+
 
 def lines(record: Mapping[str, Any]) -> str:
     """Return the table. A contender that disagrees on the loss has a `!` and a line with its own loss."""
@@ -16,6 +18,9 @@ def lines(record: Mapping[str, Any]) -> str:
         target = record["targets"].get(family)
         mark = "" if target is None else f"asked {target:g} ×" + ("" if ratio >= target else "  MISSED")
         rows.append((f"tapeline / {family}", f"{ratio:.2f} ×", "", mark, ""))
+    families = dict.fromkeys(one["family"] for one in record["contenders"].values())
+    for family in (family for family in families if family not in ("tapeline", *record["ratios"])):
+        rows.append((f"tapeline / {family}", "no ratio", "", f"a spread is over {STEADY:.0%}", ""))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     text = [_aligned(row, widths) for row in rows]
     if record["again"]:

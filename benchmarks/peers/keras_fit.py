@@ -2,6 +2,9 @@
 
 `steps_per_execution` runs several steps in one call of the compiled function; `jit_compile` has XLA compile it
 ("auto" means off on a CPU). https://keras.io/api/models/model_training_apis/
+
+The arrays come as the dataset that `fit` makes of them, but without tf.data's autotuning: deleting an iterator waits
+for its thread, and `fit` deletes one an epoch, so that one epoch takes up to twice as long as the next.
 """
 
 from collections.abc import Callable
@@ -56,6 +59,10 @@ def _fit(model: Any, data: Inputs, turn: Turn, inputs: tuple[str, ...], target: 
     No batch hooks: they would make Keras read the logs of every execution.
     """
     import keras
+    import tensorflow as tf
+    from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+
+    from tapeline.runtime.untuned import untuned
 
     class Epochs(keras.callbacks.Callback):
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
@@ -71,4 +78,6 @@ def _fit(model: Any, data: Inputs, turn: Turn, inputs: tuple[str, ...], target: 
     turn.learned({name: values[0] for name, values in told.items() if name.endswith("loss") and len(values)})
     whole = np.arange(data.examples // data.batch * data.batch)
     x, y = columns(whole, {})
-    model.fit(x, y, batch_size=data.batch, epochs=1_000_000, verbose=0, callbacks=[Epochs()])
+    made = ArrayDataAdapter(x, y, batch_size=data.batch, shuffle=True).get_tf_dataset()
+    counted = made.apply(tf.data.experimental.assert_cardinality(data.examples // data.batch))
+    model.fit(untuned(counted), shuffle=False, epochs=1_000_000, verbose=0, callbacks=[Epochs()])
