@@ -8,7 +8,7 @@ which the decoder ends at the same position is not detected.
     with Image.open(file) as image:
         file.watch(image)
         image.load()
-        why = file.damage(image)             # decodes again only what one decoding leaves open
+        why = file.damage(image)             # decodes an intact photo once more, not up to eight times
 """
 
 import io
@@ -20,6 +20,8 @@ from PIL import Image, ImageFile
 
 START, END, SCAN, STUFFED = b"\xff\xd8", 0xD9, 0xDA, 0x00
 RESTARTS = range(0xD0, 0xD8)
+RESTARTING = b"\xff\xdd"
+"""The segment that says that there are restart markers, which damage may have hidden."""
 KNOWN = {*range(0xC0, 0xFF)} - {0xC8, *RESTARTS}
 """Markers allowed between scans: frames, tables, comments, application data."""
 FRAMES = {0xC0, 0xC1}
@@ -28,6 +30,7 @@ FILLERS = (b"\x00" * 512, b"\x55\xaa" * 256, b"\xfe\x7f" * 256)
 """Replacement for bytes that must not matter."""
 TAIL = 8
 """Bytes to replace at the end of the data, which hold the image's last blocks."""
+ENDED = "its compressed data end before the picture does"
 BLACK = (0, (0, 0, 0))
 CODEC = "tapeline_watched_jpeg"
 FILLED = range(125, 132)
@@ -37,10 +40,10 @@ FILLED = range(125, 132)
 class Watched(io.BytesIO):
     """A file's bytes, which a plain JPEG's decoder gets in two parts: all compressed data but the last byte, the rest.
 
-    So its one decoding shows that both ends are right. If the last pixels are missing after the first part, the data do
-    not continue after the picture, or by less than the eight bytes that libjpeg looks ahead. And blocks that have no
-    data are grey, so if the last one is not, the data do not end before the picture. What only the function `damage`
-    sees are data that end within the last block.
+    So this decoding shows most of what `damage` looks for. If the last pixels are missing after the first part, the data
+    do not continue after the picture, or by less than the eight bytes that libjpeg looks ahead. And blocks that have no
+    data are grey, so if the last one is not, the data do not end before it. Then one more decoding tells whether they
+    end within it: libjpeg reads zeros there, so other bits must not change the pixels.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -58,7 +61,8 @@ class Watched(io.BytesIO):
             found = _structure(self._content)
         except ValueError:
             return
-        if found.frame is not None and found.scans == 1 and len(found.ends) == 1:
+        one_stretch = found.scans == 1 and len(found.ends) == 1 and RESTARTING not in self._content[: found.last]
+        if found.frame is not None and one_stretch:
             self._part = found.ends[-1] - 1
             _, extents, offset, arguments = image.tile[0]
             image.tile = [(CODEC, extents, offset, (self, *arguments))]  # type: ignore[list-item,misc]
@@ -78,8 +82,11 @@ class Watched(io.BytesIO):
     def damage(self, image: Image.Image) -> str:
         """Return what the function `damage` does, of an image that was loaded and not changed since."""
         corner = image.getpixel((image.width - 1, image.height - 1))
-        if (self._waited or (self._black and corner not in BLACK)) and _last_block_has_data(image):
-            return ""
+        waited = self._waited or (self._black and corner not in BLACK)
+        end = self._part + 1
+        if waited and b"\xff" not in self._content[end - TAIL - 1 : end] and _last_block_has_data(image):
+            other = self._content[:end] + FILLERS[1] + self._content[end:]
+            return ENDED if _pixels(other) != image.tobytes() else ""
         return damage(self._content)
 
 
@@ -111,12 +118,15 @@ Image.register_decoder(CODEC, _Decoder)  # type: ignore[arg-type]
 
 
 def _last_block_has_data(image: Image.Image) -> bool:
-    """Return whether the picture's last 8×8 pixels, as far as they are in one block, are not what is made up."""
+    """Return whether the picture's last 8×8 pixels, as far as they are in one block, are not what is made up.
+
+    Nor of one brightness: where all are clipped to black or white, their bits may change nothing.
+    """
     width, height = image.size
     darkest, brightest = (
         image.crop(((width - 1) // 8 * 8, (height - 1) // 8 * 8, width, height)).convert("L").getextrema()
     )
-    return darkest not in FILLED or brightest not in FILLED
+    return darkest != brightest and (darkest not in FILLED or brightest not in FILLED)
 
 
 @dataclass
@@ -144,7 +154,7 @@ def damage(content: bytes) -> str:
     except ValueError as error:
         return str(error)
     if _differ(_filled(content, found.ends, filler) for filler in FILLERS[:2]):
-        return "its compressed data end before the picture does"
+        return ENDED
     if found.frame is not None and found.scans == 1 and not _is_plain(content):
         whole, last = _with_whole_blocks(content, found.frame), found.ends[-1]
         cut = max(last - TAIL, found.last)
