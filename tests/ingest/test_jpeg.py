@@ -143,7 +143,7 @@ def test_damage_that_hides_the_only_restart_marker_is_seen():
             assert isinstance(pixels, str) or found == jpeg.damage(other)
 
 
-def test_a_photo_is_decoded_twice_alone(monkeypatch):
+def test_an_intact_photo_is_decoded_only_twice(monkeypatch):
     """Else Pillow no longer has the decoder that is watched, or tells no more what it took."""
     monkeypatch.setattr(jpeg, "damage", None)
     for how in ({}, {"optimize": True}, {"subsampling": 0}):

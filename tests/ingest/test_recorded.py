@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 from tapeline.ingest import csv_parts, in_order
 from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
 
 ROWS = 40_000
 WORDS = ("zebra", " Äpfel ", "apple", "Zoo", '"a, b"')
@@ -153,7 +154,7 @@ def test_bytes_and_words_are_those_of_before(
     assert digest(out, capsys.readouterr().out) == RECORDED[name]
 
 
-@pytest.mark.parametrize("name", ["no quotes", "images"])
+@pytest.mark.parametrize("name", ["no quotes", "parquet", "images"])
 def test_one_thread_gives_the_same_bytes(
     name: str,
     project: Path,
@@ -181,6 +182,21 @@ def test_rows_after_the_last_usual_part_are_read_in_one_thread(
 
     monkeypatch.setattr(csv_parts, "parts", few)
     test_bytes_and_words_are_those_of_before("no quotes", project, ingested, capsys)
+
+
+def test_large_parts_of_a_parquet_file_are_its_rows_in_order(project: Path, ingested: Ingested) -> None:
+    a, b = np.random.default_rng(0).normal(size=(2, 200_000))
+    parquet.write_table(pa.table({"a": a, "b": b.astype(np.float32)}), project / "t.parquet", row_group_size=70_000)
+    out = ingested({"source": "table", "needs": "t.parquet", "features": {"x": ["a", "b"]}})
+    assert (np.load(out / "train/x.npy") == np.stack([a, b], 1).astype(np.float32)).all()
+
+
+def test_bad_cells_of_a_large_part_are_named_row_by_row(project: Path, ingested: Ingested) -> None:
+    a, b = np.ones((2, 200_000))
+    a[150_000] = b[100_000] = np.nan
+    parquet.write_table(pa.table({"a": a, "b": b}), project / "t.parquet")
+    with pytest.raises(InputError, match=r"'b', row 100001 below .*\(2 bad cells, also column 'a' row 150001 nan\)"):
+        ingested({"source": "table", "needs": "t.parquet", "features": {"x": ["a", "b"]}})
 
 
 def test_parts_are_whole_rows_and_together_the_file(tmp_path: Path) -> None:

@@ -49,9 +49,13 @@ class Cells:
         Raises `BadCells` for a value that is missing, not a number, or not finite as float32, and for an integer that
         float32 would round: that is expected of a decimal fraction, but not of a count or an identifier.
         """
-        numbers = self._cast(pa.float64(), "is not a number", is_number)
+        kind = self.values.type
+        if kind in (pa.float32(), pa.float64()) and not self.values.null_count:
+            numbers = self.values.to_numpy(zero_copy_only=False)
+        else:
+            numbers = self._cast(pa.float64(), "is not a number", is_number)
         with np.errstate(over="ignore"):
-            result: NDArray[np.float32] = numbers.astype(np.float32)
+            result: NDArray[np.float32] = numbers.astype(np.float32, copy=False)
         self._refuse(~np.isfinite(result), "is not finite as float32")
         self._refuse_rounded(result)
         return result

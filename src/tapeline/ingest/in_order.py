@@ -23,12 +23,14 @@ def threads() -> int:
     return min(cores, MOST)
 
 
-def in_order(items: Iterable[T], work: Callable[[T], R], *, ahead: int = 2) -> Generator[R, None, None]:
+def in_order(
+    items: Iterable[T], work: Callable[[T], R], *, ahead: int = 2, most: int = MOST
+) -> Generator[R, None, None]:
     """Yield `work(item)` for each item, in order; the first error in that order is raised.
 
-    ahead: how many results a thread may have waiting. The items are taken in the caller's thread.
+    ahead: how many results a thread may have waiting; most: threads. The items are taken in the caller's thread.
     """
-    count = threads()
+    count = min(threads(), most)
     waiting: deque[Future[R]] = deque()
     with ThreadPoolExecutor(count, thread_name_prefix="ingest") as pool:
         try:

@@ -40,7 +40,7 @@ FILLED = range(125, 132)
 class Watched(io.BytesIO):
     """A file's bytes, which a plain JPEG's decoder gets in two parts: all compressed data but the last byte, the rest.
 
-    So this decoding shows most of what `damage` looks for. If the last pixels are missing after the first part, the data
+    So this decoding shows most of what `damage` looks for. If the last pixels are missing after the first part, data
     do not continue after the picture, or by less than the eight bytes that libjpeg looks ahead. And blocks that have no
     data are grey, so if the last one is not, the data do not end before it. Then one more decoding tells whether they
     end within it: libjpeg reads zeros there, so other bits must not change the pixels.

@@ -55,10 +55,12 @@ class Constants:
         """Add more examples."""
         for name in self._followed if len(examples.keys) else ():
             values = examples.columns[name]
+            self._examples[name] += len(values)
+            if name in self._same and not self._same[name].any():
+                continue
             first = self._first.setdefault(name, values[0].copy())
             same = (values == first).all(axis=0)
             self._same[name] = self._same[name] & same if name in self._same else same
-            self._examples[name] += len(values)
 
     def notes(self) -> Iterator[str]:
         """Yield a line for each feature with constant columns, if there is more than one example."""

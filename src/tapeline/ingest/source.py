@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,23 @@ class Examples:
         """Return the selected examples, in order, as examples of `split`."""
         keys = [key for key, take in zip(self.keys, chosen, strict=True) if take]
         return Examples(split, keys, {name: values[chosen] for name, values in self.columns.items()}, self.own_keys)
+
+
+class RowNumbers(Sequence[str]):
+    """Row numbers as keys, which become text when one is asked for: few of a table's ever are."""
+
+    def __init__(self, numbers: range) -> None:
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> "RowNumbers": ...
+    def __getitem__(self, place: int | slice) -> "str | RowNumbers":
+        return RowNumbers(self._numbers[place]) if isinstance(place, slice) else str(self._numbers[place])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,184 @@
+"""A table's file, CSV or Parquet: its rows as a stream, or what threads make of its parts.
+
+    table = Table(Path("t.csv"))
+    for rows in table.rows(["area", "price"]):
+        rows.cells("area").numbers()
+
+CSV cells are first read as text, so that a bad one can be reported with value, column and row.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from tapeline.ingest import csv_parts
+from tapeline.ingest.cells import Cells
+from tapeline.ingest.csv_parts import Part, Unusual
+from tapeline.ingest.in_order import in_order
+from tapeline.ingest.source import split_name
+from tapeline.runtime.errors import InputError
+
+T = TypeVar("T")
+
+CSV_BLOCK_BYTES = csv_parts.BLOCK_BYTES
+PARQUET_ROWS = 4096
+PARQUET_BYTES = 2**20
+"""What parts of more rows hold, about, as float64, if there is no text in them."""
+READ_AHEAD = 2**25
+"""Bytes of a Parquet file's parts that are converted at once, about; but one part always is."""
+CONVERTING = 4
+"""Threads that convert a Parquet file's parts: the one that reads them keeps no more of them busy."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Consecutive rows of a table."""
+
+    batch: pa.RecordBatch
+    first: int
+    table: str
+
+    def cells(self, column: str) -> Cells:
+        """Return a column's cells, which know where they stand."""
+        return Cells(self.batch.column(column), self.first, f"{self.table}: column {column!r}")
+
+    def splits(self, column: str) -> list[str]:
+        """Return `train`, `val` or `test` for each row."""
+        cells = self.cells(column)
+        words = cells.words().to_pylist()
+        names = {word: split_name(word, of=cells.of) for word in dict.fromkeys(words)}
+        return [names[word] for word in words]
+
+
+class Table:
+    """A table file of either format, read as a stream of rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._csv = path, path.suffix.lower() == ".csv"
+        if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
+            raise InputError(f"{path.name} is not a table: a file that ends in .csv or .parquet is")
+        _readable(path)
+        with self._reading():
+            self._schema = self._open_csv(None).schema if self._csv else parquet.read_schema(path)
+            self._names = self._schema.names  # decoding may fail
+
+    def require(self, columns: Iterable[str]) -> None:
+        """Raise `InputError` for a column that the table lacks or has more than once."""
+        known = ", ".join(repr(name) if name.strip() != name else " ".join(name.split()) for name in self._names)
+        for column in columns:
+            if self._names.count(column) != 1:
+                what = "no column" if column not in self._names else "more than one column"
+                blank = [name for name in self._names if name != column and name.strip() == column.strip()]
+                remedy = f"; take the blanks out of the header's {blank[0]!r}, or name it so" if blank else ""
+                raise InputError(f"{self.path.name} has {what} {column!r}: it has {known}{remedy}")
+
+    def check_type(self, column: str, check: Callable[[Any, str], None]) -> None:
+        """Apply `check` to a Parquet column's type, to raise `InputError`. CSV cells are all text at first."""
+        if not self._csv:
+            check(self._schema.field(column).type, f"{self.path.name}: column {column!r}")
+
+    def rows(self, columns: Iterable[str], skip: int = 0) -> Iterator[Rows]:
+        """Yield all rows of the given columns but the first `skip`, in order."""
+        chosen = list(dict.fromkeys(columns))
+        first = 0
+        with self._reading():
+            for batch in self._open_csv(chosen) if self._csv else self._open_parquet(chosen):
+                batch.validate(full=not self._csv)  # Arrow does not check that text in a Parquet file is UTF-8
+                done = min(max(skip - first, 0), batch.num_rows)
+                if done < batch.num_rows:
+                    yield Rows(batch.slice(done), first + done, self.path.name)
+                first += batch.num_rows
+
+    def in_parts(self, types: Mapping[str, Any], work: Callable[[Rows, bool], T | None]) -> Iterator[tuple[int, T]]:
+        """Yield the first row and `work(rows, plain)` for parts of the file, in order, computed in threads.
+
+        types: of a CSV file, Arrow's type of each wanted column. Where it cannot be had, or `work` returns None,
+        `plain` is false and all columns are text. A Parquet file has its own types, and `plain` is false.
+        Raises `Unusual` if there is no result even then.
+        """
+        first = 0
+        with self._reading(), closing((self._csv_parts if self._csv else self._parquet_parts)(types, work)) as found:
+            for count, result in found:
+                yield first, result
+                first += count
+
+    def _csv_parts(
+        self, types: Mapping[str, Any], work: Callable[[Rows, bool], T | None]
+    ) -> Generator[tuple[int, T], None, None]:
+        def computed(part: Part) -> tuple[int, T]:
+            for plain, kinds in ((True, types), (False, dict.fromkeys(types, pa.string()))):
+                batch = csv_parts.parse(part, self._names, kinds)
+                rows = None if batch is None else Rows(batch, 0, self.path.name)
+                if rows is not None and (result := work(rows, plain)) is not None:
+                    return rows.batch.num_rows, result
+            raise Unusual
+
+        return in_order(csv_parts.parts(self.path), computed)
+
+    def _parquet_parts(
+        self, columns: Iterable[str], work: Callable[[Rows, bool], T | None]
+    ) -> Generator[tuple[int, T], None, None]:
+        def computed(batch: pa.RecordBatch) -> tuple[int, T]:
+            batch.validate(full=True)
+            if (result := work(Rows(batch, 0, self.path.name), False)) is None:
+                raise Unusual
+            return batch.num_rows, result
+
+        chosen = list(columns)
+        rows, width = PARQUET_ROWS, 8 * max(len(chosen), 1)
+        if all(pa.types.is_primitive(self._schema.field(name).type) for name in chosen):
+            rows = max(rows, PARQUET_BYTES // width)
+        parts = max(1, READ_AHEAD // (rows * width))
+        return in_order(self._open_parquet(chosen, rows), computed, ahead=1, most=min(parts, CONVERTING))
+
+    def _open_csv(self, columns: list[str] | None) -> Any:
+        return csv.open_csv(
+            self.path,
+            # A single thread: only then do errors name the malformed row.
+            read_options=csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
+            convert_options=csv.ConvertOptions(
+                include_columns=columns,
+                column_types=dict.fromkeys(columns or (), pa.string()),
+                strings_can_be_null=True,
+                null_values=[""],
+            ),
+            # Otherwise a newline inside quotes is accepted or refused depending on where a block ends.
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+        )
+
+    def _open_parquet(self, columns: list[str], rows: int = PARQUET_ROWS) -> Any:
+        # Without the first two options, a whole row group, possibly the whole file, is read at once.
+        file = parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20, page_checksum_verification=True)
+        return file.iter_batches(rows, columns=columns)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from None
+        except MemoryError:
+            raise self._unreadable(ValueError("it asks for more memory than there is")) from None
+        except OSError as error:
+            if error.errno is None:  # from Arrow for a truncated file, not from the system for a failed disk
+                raise self._unreadable(error) from None
+            raise
+
+    def _unreadable(self, error: Exception) -> InputError:
+        kind, reason = "CSV" if self._csv else "Parquet", " ".join(str(error).split())
+        if "straddling" in reason:
+            reason = f"a row is longer than {CSV_BLOCK_BYTES:,} bytes, or a quote is not closed"
+        return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; fix it or get it again")
+
+
+def _readable(path: Path) -> None:
+    """Raise `InputError` for a file that this user may not read; Arrow's error does not name the file."""
+    try:
+        path.open("rb").close()
+    except PermissionError:
+        raise InputError(f"{path.name} cannot be read by this user: allow it with `chmod u+r`") from None

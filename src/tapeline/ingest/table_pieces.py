@@ -1,0 +1,66 @@
+"""The rows of a table, decoded in threads, in order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tapeline.config.ingest import TableSource
+from tapeline.ingest.bad_cells import Collected
+from tapeline.ingest.csv_parts import Unusual
+from tapeline.ingest.table_features import Decoder
+from tapeline.ingest.table_file import Rows, Table
+from tapeline.runtime.errors import InputError
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some rows, decoded."""
+
+    count: int
+    values: dict[str, NDArray[Any]]
+    keys: list[str] | None
+    splits: list[str] | None
+
+
+def _piece(rows: Rows, decoder: Decoder, settings: TableSource, bad: Collected) -> Piece:
+    """Decode some rows. Adds bad cells to `bad`; then the piece is not complete."""
+    values = decoder.values(rows, bad)
+    keys = splits = None
+    if settings.key is not None:
+        with bad.column():
+            keys = rows.cells(settings.key).words().to_pylist()
+    if settings.split is not None and not bad.count:
+        splits = rows.splits(settings.split)
+    return Piece(rows.batch.num_rows, values, keys, splits)
+
+
+def pieces(table: Table, decoder: Decoder, settings: TableSource) -> Iterator[tuple[int, Piece]]:
+    """Yield all rows, decoded, and the number of the first. Raises `InputError` for bad cells after the last row."""
+    words = [column for column in (settings.split, settings.key) if column is not None]
+    types = decoder.types | dict.fromkeys(words, pa.string())
+
+    def work(rows: Rows, plain: bool) -> Piece | None:
+        bad = Collected()
+        piece = _piece(rows, decoder, settings, bad)
+        # Whether a large number was written as a whole number, which float32 must not round, only its text tells.
+        return None if bad.count or (plain and decoder.has_large(piece.values)) else piece
+
+    done = 0
+    try:
+        for first, piece in table.in_parts(types, work):
+            yield first, piece
+            done = first + piece.count
+        return
+    except (Unusual, InputError):  # said again, of the first row that is at fault
+        pass
+    bad = Collected()
+    for rows in table.rows(types, skip=done):
+        piece = _piece(rows, decoder, settings, bad)
+        if bad.full:
+            break
+        if not bad.count:  # else the other bad cells are collected
+            yield rows.first, piece
+    bad.refuse()
