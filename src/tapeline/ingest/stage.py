@@ -23,6 +23,7 @@ from tapeline.dataset.columns import INDEX, Feature
 from tapeline.ingest.checks import check
 from tapeline.ingest.columns import ColumnWriter
 from tapeline.ingest.duplicates import Duplicates
+from tapeline.ingest.hashed import Hashing
 from tapeline.ingest.progress import ExampleCounter
 from tapeline.ingest.remarks import Constants, alike, unlearned
 from tapeline.ingest.source import SPLITS, Source
@@ -161,11 +162,12 @@ def _index(name: str, source: Source, folder: Path, counts: Mapping[str, int]) -
     splits: dict[str, Any] = {}
     statistics: dict[str, Any] = {}
     for split in (split for split in SPLITS if split in counts):
-        records = {feature: _record(folder, _file(split, feature)) for feature in source.features}
+        records, statistics[split] = {}, {}
+        for feature, kind in source.features.items():
+            hashing = Hashing(folder / _file(split, feature))
+            statistics[split][feature] = describe(folder / _file(split, feature), kind)
+            records[feature] = _record(folder, _file(split, feature), hashing.sha256())
         splits[split] = {"examples": counts[split], "columns": records}
-        statistics[split] = {
-            feature: describe(folder / _file(split, feature), kind) for feature, kind in source.features.items()
-        }
     return {
         "name": name,
         "source": dict(source.origin),
@@ -189,8 +191,8 @@ def _file(split: str, feature: str) -> str:
     return f"{split}/{feature}.npy"
 
 
-def _record(folder: Path, file: str) -> dict[str, Any]:
-    return {"file": file, "bytes": (folder / file).stat().st_size, "sha256": files.sha256(folder / file)}
+def _record(folder: Path, file: str, sha256: str) -> dict[str, Any]:
+    return {"file": file, "bytes": (folder / file).stat().st_size, "sha256": sha256}
 
 
 def _type(feature: Feature) -> dict[str, Any]:
