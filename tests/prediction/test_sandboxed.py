@@ -14,8 +14,8 @@ from waiting import until
 
 from tapeline.prediction import sandboxed
 from tapeline.prediction.sandboxed import Sandboxed
-from tapeline.registry.gate import operations
 from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.saved_models import operations
 
 ONE = np.ones((1, 2), np.float32)
 

@@ -9,6 +9,7 @@ from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.noise import Noise
 from tapeline.recipe.optimizers import optimizer
+from tapeline.recipe.saved_models import saved_model
 from tapeline.recipe.supervised import Supervised
 from tapeline.runtime.records import LoopEnded, Record, Skipped, Started, Stop, Validated
 
@@ -28,5 +29,6 @@ __all__ = [
     "Validated",
     "field",
     "optimizer",
+    "saved_model",
     "schedules",
 ]

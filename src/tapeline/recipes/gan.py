@@ -15,8 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tapeline.recipe import Recipe, RecipeParams, field
-from tapeline.runtime.saved_models.opening import opened
+from tapeline.recipe import Recipe, RecipeParams, field, saved_model
 
 
 class TwoLayers(tf.Module):
@@ -115,7 +114,7 @@ class Gan(Recipe):
     def evaluate(self, data):
         if not self.params.judge:
             return {}
-        judge = opened(tf, self.params.judge).signatures["serving_default"]  # refused if it does more than compute
+        judge = saved_model(self.params.judge).signatures["serving_default"]  # refused if it does more than compute
         seen = [judge(image=tf.constant(images)) for images in (self.samples(1000), self.untrained, data["image"])]
         made, before, real = seen
         share = np.bincount(made["class"], minlength=10) / len(made["class"])

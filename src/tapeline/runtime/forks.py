@@ -6,7 +6,6 @@ Standard library only: flows import this, and import no TensorFlow.
 import ctypes
 import gc
 import os
-import random
 import re
 import runpy
 import signal
@@ -52,7 +51,8 @@ def become(command: Sequence[str]) -> None:
     """Forget Tapeline's modules, draw other random numbers, and call this process by another name, which `ps` shows."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "tapeline"]:
         del sys.modules[name]
-    random.seed()
+    if generator := sys.modules.get("random"):
+        generator.seed()
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()
     _rename(" ".join(command))
