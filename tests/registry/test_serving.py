@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 
 import pytest
 
@@ -133,6 +134,64 @@ def test_what_cannot_be_removed_is_served_no_more(served, cache, tmp_path, monke
     assert served.integers() == [2, 3] and (served.folder / ".1.old.partial").is_dir()
     served.clear()
     assert served.integers() == []
+
+
+def fifo(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["fifo", "link", "file"])
+@pytest.mark.parametrize("name", ["one/.4.partial", "one/.1.old.partial", "..gitignore.partial"])
+def test_what_lies_where_a_copy_is_made_is_removed_and_not_followed(served, cache, tmp_path, name, kind):
+    for number in (1, 2, 3):
+        served.put(f"v1.0.{number}", cache(b"%d" % number), Store(tmp_path))
+    (served.folder.parent / ".gitignore").unlink()
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "mine").write_text("as it was")
+    trap = served.folder.parent / name
+    {
+        "fifo": fifo,
+        "link": lambda path: path.symlink_to(victim / "mine" if "gitignore" in name else victim),
+        "file": lambda path: path.write_text("x"),
+    }[kind](trap)
+    served.put("v1.0.4", cache(b"4"), Store(tmp_path))
+    served.tidy()
+    assert served.integers() == [3, 4] and served.live()["version"] == "v1.0.4"
+    assert not os.path.lexists(trap)
+    assert [path.name for path in victim.iterdir()] == ["mine"] and (victim / "mine").read_text() == "as it was"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "dangling link", "file"])
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_folder_to_serve_from_that_is_none(served, cache, tmp_path, name, kind):
+    path = served.folder if name == "." else served.folder.parent
+    path.parent.mkdir(exist_ok=True)
+    {"fifo": fifo, "dangling link": lambda path: path.symlink_to("nowhere"), "file": lambda path: path.touch()}[kind](
+        path
+    )
+    with pytest.raises(InputError, match=f"^{path} is no folder, so nothing can be served from it: move it away$"):
+        served.put("v1.0.0", cache(b"1"), Store(tmp_path))
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("trap", [fifo, lambda path: path.touch()], ids=["fifo", "file"])
+def test_an_integer_that_is_no_folder_is_passed_over(served, cache, tmp_path, trap):
+    served.put("v1.0.0", cache(b"1"), Store(tmp_path))
+    trap(served.folder / "2")
+    served.put("v1.0.1", cache(b"2"), Store(tmp_path))
+    assert served.integers() == [1, 3] and served.live()["version"] == "v1.0.1"
+
+
+def test_an_integer_that_tensorflow_serving_does_not_read(served, cache, tmp_path):
+    (served.folder / str(2**63)).mkdir(parents=True)
+    served.put("v1.0.0", cache(b"1"), Store(tmp_path))
+    assert served.integers() == [1]
+    (served.folder / str(2**63 - 1)).mkdir()
+    with pytest.raises(InputError, match="9223372036854775807 is the highest that can be served: move it away"):
+        served.put("v1.0.1", cache(b"2"), Store(tmp_path))
 
 
 @pytest.mark.parametrize("path", ["", "/x", "..", "a/../b", "../a", "a\\b", "a\0b"])

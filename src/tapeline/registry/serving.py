@@ -19,6 +19,8 @@ INDEX = "version.json"
 SAVED_MODEL = "saved_model/"
 KEPT = 2
 """How many integers are kept: the live one and the previous one."""
+HIGHEST = 2**63 - 1
+"""TensorFlow Serving reads names as 64-bit integers, and ignores others."""
 
 
 class Serving:
@@ -37,7 +39,7 @@ class Serving:
         if not self.exists:
             return []
         found = (entry.name for entry in os.scandir(self.folder) if entry.is_dir())
-        return sorted(int(name) for name in found if name.isascii() and name.isdecimal())
+        return sorted(int(name) for name in found if _is_integer(name))
 
     def live(self) -> dict[str, Any] | None:
         """Return the index of the highest integer, if all its files have the recorded bytes."""
@@ -55,9 +57,9 @@ class Serving:
         if live and (live["version"], live["model"]) == (version, md5) and self._has(sums):
             return
         self._prepare()
-        number = max(self.integers(), default=0) + 1
+        number = self._next()
         partial = self.folder / f".{number}{files.PARTIAL}"
-        shutil.rmtree(partial, ignore_errors=True)
+        _discard(partial)
         partial.mkdir()
         try:
             store.write(md5, partial, below=SAVED_MODEL, sums=sums)
@@ -67,7 +69,7 @@ class Serving:
             files.sync_tree(partial)
             partial.rename(self.folder / str(number))
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            _discard(partial)
             raise
         files.sync(self.folder)
 
@@ -95,7 +97,7 @@ class Serving:
         for number in self.integers()[:-KEPT]:
             self._remove(number)
         for left in self.folder.glob(f".*{files.PARTIAL}"):
-            shutil.rmtree(left, ignore_errors=True)
+            _discard(left)
 
     def clear(self) -> None:
         """Serve nothing."""
@@ -104,15 +106,39 @@ class Serving:
 
     def _remove(self, number: int) -> None:
         aside = self.folder / f".{number}.old{files.PARTIAL}"
-        shutil.rmtree(aside, ignore_errors=True)
+        _discard(aside)
         (self.folder / str(number)).rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        _discard(aside)
 
     def _prepare(self) -> None:
+        for path in (self.folder.parent, self.folder):
+            if os.path.lexists(path) and not path.is_dir():
+                raise InputError(f"{path} is no folder, so nothing can be served from it: move it away")
         self.folder.mkdir(parents=True, exist_ok=True)
         ignore = self.folder.parent / ".gitignore"
-        if not ignore.exists():
+        if not os.path.lexists(ignore):
+            _discard(ignore.with_name(f".{ignore.name}{files.PARTIAL}"))
             files.write_text(ignore, "*\n")
+
+    def _next(self) -> int:
+        """Return the first integer above all that are there, be they folders or not."""
+        names = (entry.name for entry in os.scandir(self.folder))
+        number = max((int(name) for name in names if _is_integer(name)), default=0) + 1
+        if number > HIGHEST:
+            raise InputError(f"{self.folder / str(HIGHEST)} is the highest that can be served: move it away")
+        return number
+
+
+def _is_integer(name: str) -> bool:
+    return name.isascii() and name.isdecimal() and int(name) <= HIGHEST
+
+
+def _discard(path: Path) -> None:
+    """Remove what is left of a copy, or what somebody has put in its place: `rmtree` would wait for a FIFO."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def intact(folder: Path) -> dict[str, Any] | None:
