@@ -177,3 +177,90 @@ def test_no_command_waits_for_a_fifo(repository, root, name, command):  # noqa: 
     (repository / "dvc.yaml").write_text(DVC_YAML + "\n")
     fifo(repository / name)
     refused(call(repository, "tapeline", *command, root=root), "is a FIFO, a socket or a device, and no file")
+
+
+@pytest.fixture
+def armed(repository, tmp_path):  # noqa: F811
+    """A repository whose own configuration names programs; each writes its name into the folder that is returned."""
+    marks = tmp_path / ".git" / "marks"
+    (marks / "hooks").mkdir(parents=True)
+
+    def program(name, path=None):
+        file = path or marks.parent / f"{name}.sh"
+        file.write_text(f"#!/bin/sh\ntouch '{marks / name}'\nexit 1\n")
+        file.chmod(0o755)
+        return str(file)
+
+    for hook in ("pre-commit", "post-checkout", "reference-transaction", "post-index-change", "pre-push"):
+        program("hook", marks / "hooks" / hook)
+    asked = {"core.fsmonitor": "fsmonitor", "core.sshCommand": "ssh", "diff.external": "diff", "core.pager": "pager"}
+    asked |= {"alias.status": "alias", "gpg.program": "gpg", "core.editor": "editor"}
+    settings = {key: ("!" if name == "alias" else "") + program(name) for key, name in asked.items()}
+    settings |= {
+        "core.hooksPath": str(marks / "hooks"),
+        "commit.gpgSign": "true",
+        "remote.origin.url": "ssh://a@127.0.0.1:1/b",
+    }
+    for key, value in settings.items():
+        subprocess.run(["git", "config", key, value], cwd=repository, check=True)
+    return marks
+
+
+def fired(marks):
+    return sorted(path.name for path in marks.iterdir() if path.is_file())
+
+
+def test_a_repository_names_programs_that_its_git_runs_and_ours_does_not(repository, armed):  # noqa: F811
+    from tapeline.repository.git import Git
+    from tapeline.runtime.errors import RunError
+
+    git = Git(repository)
+    git("add", "params.yaml")
+    git("status", "--porcelain")
+    git("ls-files", "--others", "--exclude-standard")
+    parent = git("commit-tree", git("write-tree"), "-m", "one")
+    git("update-ref", "refs/heads/main", git.commit("two", tree=git("write-tree"), parent=parent))
+    with pytest.raises(RunError, match="git fetch"):
+        git("fetch", "origin")
+    assert fired(armed) == []
+    subprocess.run(["git", "status"], cwd=repository, check=False, capture_output=True)
+    assert "fsmonitor" in fired(armed), "the trap is none"
+
+
+@pytest.mark.slow
+def test_no_command_runs_what_a_repository_names(repository, armed, root):  # noqa: F811
+    (repository / "dvc.yaml").write_text(DVC_YAML + "\n")
+    for command in (("list",), ("doctor",), ("repair",), ("prune",), ("metrics",), ("registry", "show")):
+        answer = call(repository, "tapeline", *command, root=root)
+        assert "Traceback" not in answer.stderr and fired(armed) == [], command
+
+
+@pytest.mark.slow
+def test_prune_waits_for_no_fifo_in_the_cache(repository, root):  # noqa: F811
+    (repository / "dvc.yaml").write_text(DVC_YAML + "\n")
+    md5 = "d" * 32
+    (repository / "dvc.lock").write_text(
+        f"schema: '2.0'\nstages:\n  ingest@points:\n    cmd: x\n    outs:\n    - path: data/points\n      md5: {md5}.dir\n"
+    )
+    subprocess.run(["git", "add", "--all"], cwd=repository, check=True)
+    who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    subprocess.run(["git", *who, "commit", "--quiet", "--message", "one"], cwd=repository, check=True)
+    listing = repository / ".dvc" / "cache" / "files" / "md5" / md5[:2] / f"{md5[2:]}.dir"
+    listing.parent.mkdir(parents=True)
+    fifo(listing)
+    answer = call(repository, "tapeline", "prune", root=root)
+    assert "Traceback" not in answer.stderr and answer.returncode in (0, 2), answer.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"- 1\n" * 25_000_000, "params.yaml, line 1000000: not YAML: more than 1,000,000 values"),
+        (b"a: " + b"x" * 100_000_000, "params.yaml: a: no such setting; there are: datasets, pipelines"),
+    ],
+    ids=["values", "text"],
+)
+def test_settings_of_a_hundred_megabytes(project, root, content, said):  # noqa: F811
+    (project / "params.yaml").write_bytes(content)
+    refused(call(project, "tapeline", "list", root=root, timeout=200), said)

@@ -19,6 +19,9 @@ NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=
 READABLE = {"LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1"}
 """Git's messages are parsed here, and the user's locale may translate them; an object is what its id says."""
 
+OFF = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false")
+"""No hook, no program that says which files changed, and no signature that nobody asked for: SECURITY.md."""
+
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
 """The committer if Git has no identity, as is common on a worker's machine."""
 
@@ -95,7 +98,7 @@ class Git:
     ) -> "subprocess.CompletedProcess[bytes]":
         try:
             return subprocess.run(
-                ["git", "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", *arguments],
+                ["git", *OFF, *arguments],
                 cwd=self.folder,
                 env=_environment(),
                 input=given,

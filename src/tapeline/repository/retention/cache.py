@@ -98,7 +98,7 @@ class Cache:
     def _expanded(self, used: set[str]) -> set[str]:
         """Return those hashes, plus the files of the folders among them."""
         listings = (self.folder / name[:2] / name[2:] for name in used if name.endswith(".dir"))
-        return used | set(_hashes(path.read_bytes() for path in listings if path.exists()))
+        return used | set(_hashes(path.read_bytes() for path in listings if path.is_file()))
 
 
 def _counts(ref: str, without: Collection[str]) -> bool:
