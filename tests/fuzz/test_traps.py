@@ -264,3 +264,19 @@ def test_prune_waits_for_no_fifo_in_the_cache(repository, root):  # noqa: F811
 def test_settings_of_a_hundred_megabytes(project, root, content, said):  # noqa: F811
     (project / "params.yaml").write_bytes(content)
     refused(call(project, "tapeline", "list", root=root, timeout=200), said)
+
+
+def test_a_log_is_told_nothing_by_a_file(project, root):  # noqa: F811
+    """What ingest says goes into logs, which people read in a terminal, and in which a CI system looks for commands."""
+    name = f"c{ESCAPE}\n::stop-commands::"
+    (project / "points.csv").write_text(f'x,y,s\n1,a,train\n2,b,train\n3,"{name}",test\n')
+    content = yaml.safe_load((project / "params.yaml").read_text())
+    entry = content["datasets"]["points"]
+    content["datasets"]["points"] = entry | {"features": {"x": "x", "y": "y"}, "label": "y", "split": "s"}
+    (project / "params.yaml").write_text(yaml.safe_dump(content))
+    answer = call(project, "tapeline", "ingest", "points", root=root)
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.split("\n")
+    assert lines.pop() == "" and all(line.startswith("points: ") and line.isprintable() for line in lines)
+    [note] = [line for line in lines if "train lacks" in line]
+    assert note.endswith(r"lacks: 1 (c\x1b]0;pwned\x07\x1b[2J\n::stop-commands::)")

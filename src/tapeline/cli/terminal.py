@@ -43,3 +43,16 @@ class Terminal:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._to, name)
+
+
+class Log(Terminal):
+    """What a stage says, to a terminal or not: each line that is printed stays one line, so that no name forges another.
+
+    People read logs in terminals, and CI systems look in them for commands of their own.
+    """
+
+    def write(self, text: str) -> int:
+        """Write a text with its control characters escaped, and the line breaks but the last."""
+        body = text.removesuffix("\n")
+        super().write(body.replace("\n", "\\n") + text[len(body) :])
+        return len(text)
