@@ -129,7 +129,7 @@ def test_what_cannot_be_removed_is_served_no_more(served, cache, tmp_path, monke
         if not ignore_errors:
             raise PermissionError(path)
 
-    monkeypatch.setattr(serving.shutil, "rmtree", refused)
+    monkeypatch.setattr(store.shutil, "rmtree", refused)
     served.tidy()
     assert served.integers() == [2, 3] and (served.folder / ".1.old.partial").is_dir()
     served.clear()
@@ -192,6 +192,27 @@ def test_an_integer_that_tensorflow_serving_does_not_read(served, cache, tmp_pat
     (served.folder / str(2**63 - 1)).mkdir()
     with pytest.raises(InputError, match="9223372036854775807 is the highest that can be served: move it away"):
         served.put("v1.0.1", cache(b"2"), Store(tmp_path))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["fifo", "link", "file"])
+@pytest.mark.parametrize("name", ["md5", "md5.lock", ".md5.partial", ".md5.old.partial", "md5/model.json"])
+def test_a_copy_to_load_from_is_made_whatever_lies_there(cache, tmp_path, name, kind):
+    md5, copy = cache(b"1"), tmp_path / "models" / "md5"
+    if "/" in name:
+        Store(tmp_path).kept(md5, copy)
+        (copy / "model.json").unlink()
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "mine").write_text("as it was")
+    trap = tmp_path / "models" / name
+    trap.parent.mkdir(exist_ok=True)
+    to = victim / "mine" if name.endswith((".lock", ".json")) else victim
+    {"fifo": fifo, "link": lambda path: path.symlink_to(to), "file": lambda path: path.write_text("x")}[kind](trap)
+    assert Store(tmp_path).kept(md5, copy) == copy
+    assert sorted(p.name for p in copy.rglob("*") if p.is_file()) == ["model.json", "saved_model.pb", "v"]
+    assert (copy / "model.json").read_bytes() == b"{}" and not copy.is_symlink()
+    assert [path.name for path in victim.iterdir()] == ["mine"] and (victim / "mine").read_text() == "as it was"
 
 
 @pytest.mark.parametrize("path", ["", "/x", "..", "a/../b", "../a", "a\\b", "a\0b"])

@@ -46,7 +46,7 @@ class Terminal:
 
 
 class Log(Terminal):
-    """What a stage says, to a terminal or not: each line that is printed stays one line, so that no name forges another.
+    """What a stage says, to a terminal or not: what is printed as one line stays one, so that no name forges another.
 
     People read logs in terminals, and CI systems look in them for commands of their own.
     """

@@ -5,13 +5,12 @@ second-highest stays, so that a process that is still reading it can finish.
 """
 
 import os
-import shutil
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import json_text
-from tapeline.registry.store import Store, has_sums, md5_of, safe
+from tapeline.registry.store import Store, discard, has_sums, md5_of, safe
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -59,7 +58,7 @@ class Serving:
         self._prepare()
         number = self._next()
         partial = self.folder / f".{number}{files.PARTIAL}"
-        _discard(partial)
+        discard(partial)
         partial.mkdir()
         try:
             store.write(md5, partial, below=SAVED_MODEL, sums=sums)
@@ -69,7 +68,7 @@ class Serving:
             files.sync_tree(partial)
             partial.rename(self.folder / str(number))
         except BaseException:
-            _discard(partial)
+            discard(partial)
             raise
         files.sync(self.folder)
 
@@ -97,7 +96,7 @@ class Serving:
         for number in self.integers()[:-KEPT]:
             self._remove(number)
         for left in self.folder.glob(f".*{files.PARTIAL}"):
-            _discard(left)
+            discard(left)
 
     def clear(self) -> None:
         """Serve nothing."""
@@ -106,9 +105,9 @@ class Serving:
 
     def _remove(self, number: int) -> None:
         aside = self.folder / f".{number}.old{files.PARTIAL}"
-        _discard(aside)
+        discard(aside)
         (self.folder / str(number)).rename(aside)
-        _discard(aside)
+        discard(aside)
 
     def _prepare(self) -> None:
         for path in (self.folder.parent, self.folder):
@@ -117,7 +116,7 @@ class Serving:
         self.folder.mkdir(parents=True, exist_ok=True)
         ignore = self.folder.parent / ".gitignore"
         if not os.path.lexists(ignore):
-            _discard(ignore.with_name(f".{ignore.name}{files.PARTIAL}"))
+            discard(ignore.with_name(f".{ignore.name}{files.PARTIAL}"))
             files.write_text(ignore, "*\n")
 
     def _next(self) -> int:
@@ -131,14 +130,6 @@ class Serving:
 
 def _is_integer(name: str) -> bool:
     return name.isascii() and name.isdecimal() and int(name) <= HIGHEST
-
-
-def _discard(path: Path) -> None:
-    """Remove what is left of a copy, or what somebody has put in its place: `rmtree` would wait for a FIFO."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def intact(folder: Path) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -109,7 +110,14 @@ class Store:
 
         Concurrent callers copy once. The folder's mtime is its last use, which `tapeline prune` reads.
         """
-        with processes.exclusive(folder.with_name(f"{folder.name}.lock"), waiting=_nothing):
+        lock = folder.with_name(f"{folder.name}.lock")
+        if lock.is_symlink() or not lock.is_file():
+            discard(lock)
+        with processes.exclusive(lock, waiting=_nothing):
+            if folder.is_symlink() or not folder.is_dir():
+                discard(folder)
+            for ending in ("", ".old"):
+                discard(folder.with_name(f".{folder.name}{ending}{files.PARTIAL}"))
             if not self._holds(folder, md5) or not (sums is None or has_sums(folder, sums)):
                 with files.replacing(folder) as partial:
                     self.write(md5, partial, sums=sums)
@@ -189,6 +197,14 @@ def safe(path: str) -> str:
     if parts.is_absolute() or not path or ".." in parts.parts or "\\" in path or "\0" in path:
         raise InputError(f"{path!r} would leave its folder: the record was altered")
     return path
+
+
+def discard(path: Path) -> None:
+    """Remove what is left of a copy, or what somebody has put in its place: `rmtree` would wait for a FIFO."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def has_sums(folder: Path, sums: Mapping[str, str]) -> bool:
