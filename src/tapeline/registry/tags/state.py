@@ -5,10 +5,12 @@ version that was assigned last, of those that were not taken back, unless Tapeli
 `tapeline/revoked/digits/v1.0.0`, which GTO ignores, says that it may never be live again.
 """
 
+import gc
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -188,8 +190,24 @@ def counter(names: Iterable[str], artifact: Artifact) -> int:
 
 def read_all(tags: Iterable[Tag]) -> dict[str, State]:
     """Return the state of every model of the repository by its tag prefix; `tags` are oldest first."""
+    with _without_gc():
+        return _read_all(list(tags))
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Collect no garbage meanwhile: a thousand records are none, and looking through them costs as much as reading."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
     states: dict[str, State] = {}
-    tags = list(tags)
     numbers: dict[tuple[str, str], list[str]] = {}
 
     def of(artifact: str) -> State:
