@@ -69,8 +69,9 @@ def test_what_is_served(registry):
 def test_a_tag_and_its_verdict(registry):
     whole = content(registry, "one#prod#1")
     pushed_object(registry, "one#prod#1", whole.replace(b'"verdict": "yes"', b'"verdict": "no"'))
-    (said,), _, _ = audited(registry)
+    (said, seen), _, _ = audited(registry)
     assert said == "one#prod#1, which is about prod, does not count: its signature is not of its content"
+    assert seen.startswith("the tag one#prod#1, which counted here, is another tag now")
     made = json.loads(whole.decode().partition("\n\n")[2].partition("\n")[2].partition("-----BEGIN")[0])
     registry.git("tag", "--delete", "one#prod#1")
     commit = registry.git("rev-parse", "one@v1.0.0^{commit}").strip()
@@ -110,9 +111,12 @@ def test_what_was_deleted_or_replaced(registry, people):
     wrong, _, _ = audited(registry)
     assert wrong[0] == f"one#prod#1 was made after {approval}, which is gone"
     assert any("nobody else of ana@example.org, ben@example.org has approved" in line for line in wrong)
+    gone = f"the tag {approval}, which counted here, is gone"
+    assert wrong[-1].startswith(gone)
     ben.at(registry)("registry", "approve", "one@v1.0.0", "--stage", "prod")
-    wrong, _, _ = audited(registry)
-    assert wrong == [f"one#prod#1 was made after {approval}, which is gone"]
+    (chain, about, seen), _, _ = audited(registry)
+    assert chain == f"one#prod#1 was made after {approval}, which is gone" and seen.startswith(gone)
+    assert "nobody else of ana@example.org, ben@example.org has approved" in about or about == ""
 
 
 NONSENSE = [

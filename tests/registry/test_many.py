@@ -3,7 +3,6 @@
 import resource
 import subprocess
 
-import clones
 import pytest
 
 TURNS = 5
@@ -19,9 +18,7 @@ def fill(registry, count):
         stream.append(f"commit refs/heads/more\nmark :{number}\ncommitter {who}\ndata 1\nx\nfrom {parent}\n")
         commit = f"{number:040x}"
         stream.append(f"tag one@v0.0.{number}\nfrom :{number}\ntagger {who}\n{_data(body.replace(head, commit))}")
-    subprocess.run(
-        ["git", "fast-import", "--quiet"], cwd=registry.folder, input="".join(stream), text=True, check=True
-    )
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=registry.folder, input="".join(stream), text=True, check=True)
     registry.git("pack-refs", "--all")
 
 

@@ -235,3 +235,13 @@ def test_a_named_target_that_the_model_does_not_answer(registry):
     registry.model = ModelSettings(gate=GateSettings(target="size"))
     with pytest.raises(InputError, match="the test data has no feature 'size': it has x, label"):
         assess(registry, version, "gate")
+
+
+def test_by_a_policy_the_pipeline_s_thresholds_are_judged_again(registry):
+    first = registry.version("v1", answers=LABELS, loss=1.0)
+    pipeline = registry.deciding.pipeline("one")
+    pipeline.validate_.thresholds = {"loss": Bound(max=0.5)}
+    assert assess(registry, first, "gate").holds
+    registry.authority = object()
+    verdict = assess(registry, first, "gate")
+    assert not verdict.holds and [c["metric"] for c in verdict.checks if c["kind"] == "threshold"] == ["loss"]

@@ -53,6 +53,7 @@ def audit(registry: Registry, *, fetch: bool = False) -> Report:
     for found in state.read_all(tags).values():
         if found.artifact.folder == registry.repository.inside:
             _Model(registry, found, tags, report, fetch).check()
+    _check_seen(registry, tags, report)
     _check_branches(registry, report)
     if replaced := registry.repository.git("for-each-ref", "--format=%(refname)", "refs/replace").splitlines():
         report.unchecked.append(f"{len(replaced)} objects are replaced in Git (refs/replace): not followed here")
@@ -183,6 +184,8 @@ class _Model:
         authority = self._registry.authority
         if authority:
             self._by_policy(event.tag, lambda: authority.assignment(self._found, event), f"is about {event.stage}")
+            if event.tag in self._in_force() and (why := authority.late(self._found, event)):
+                self._report.wrong.append(f"{event.tag.name} is not followed: {why}")
         elif why := judged.fault(event):
             self._report.wrong.append(f"{event.tag.name}: {why}")
         if not event.record and not event.back:
@@ -244,6 +247,12 @@ class _Model:
                 )
         except (TapelineError, OSError) as error:
             self._report.wrong.append(f"{serving.folder}: {error}")
+
+
+def _check_seen(registry: Registry, tags: list[Tag], report: Report) -> None:
+    """Check that what counted in this clone once is there: of the latest tags no other says so."""
+    inside = registry.repository.inside
+    report.wrong.extend(registry.lost_of(tags, lambda artifact: artifact.rpartition("=")[0] == inside))
 
 
 def _check_branches(registry: Registry, report: Report) -> None:

@@ -5,11 +5,14 @@ authority.sift(state, ["prod"])          # what is in force is by one who may
 authority.version(state, version)        # the record that counts; raises Untrusted
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tapeline.registry import judged
 from tapeline.registry.repository import Repository, Tag
+from tapeline.registry.tags import seen
 from tapeline.registry.tags.state import Assignment, Attestation, State, Version
 from tapeline.registry.trust import signed as objects
 from tapeline.registry.trust import signing, verify
@@ -23,7 +26,7 @@ class Authority:
     """The policy of a repository, and what was verified by it."""
 
     def __init__(self, repository: Repository, policy: Policy) -> None:
-        self._git, self.policy = repository.git, policy
+        self._git, self.policy, self._common = repository.git, policy, repository.common
         self._head = repository.head
         self._known: dict[str, Signer | Untrusted] = {}
         self._own: Signer | None = None
@@ -108,7 +111,7 @@ class Authority:
             return version.record
         except Untrusted as why:
             for one in found.attested:
-                is_so = (one.kind, one.version) == ("vouched", version.number) and _is_about(one, version)
+                is_so = (one.kind, one.version) == ("vouched", version.number) and not _fault_about(one, version)
                 if is_so and not self._fault(lambda tag: self._may(self.signer(tag), people, what), one.tag):
                     return {**version.record, **one.record}
             raise Untrusted(str(why)) from None
@@ -127,8 +130,8 @@ class Authority:
                 continue
             try:
                 who = self._may(self.signer(one.tag), people, f"approve for {stage}")
-                if not _is_about(one, version):
-                    raise Untrusted("it is about another tag of this version")
+                if why := _fault_about(one, version):
+                    raise Untrusted(why)
                 if not who.is_other_than(promoter):
                     raise Untrusted(f"{who} promotes it, and may not approve it too")
             except Untrusted as why:
@@ -156,6 +159,8 @@ class Authority:
             raise Untrusted("its record does not say which tag was promoted: promote anew")
         if event.record["version_tag"] != version.tag.object:
             raise Untrusted(f"{version.tag.name} is another tag now than the one that was promoted")
+        if event.tag.time < version.tag.time:
+            raise Untrusted(f"it says it is older than {version.tag.name}, which it is about")
         if event.record.get("action") == "rollback":
             if why := self.promoted(found, version, event.stage):
                 raise Untrusted(f"{version.tag.name} was not promoted to {event.stage} by a tag that counts: {why}")
@@ -166,8 +171,36 @@ class Authority:
     def promoted(self, found: State, version: Version, stage: str) -> str:
         """Return why no promotion of a version to a stage counts; empty if one does."""
         events = [one for one in found.put(version.number, stage) if one.record.get("action") == "promote"]
-        faults = [self._fault_of(found, one) for one in reversed(events)]
+        faults = [self.fault_of(found, one) for one in reversed(events)]
         return "" if "" in faults else (faults or [f"{version.tag.name} was never promoted there"])[0]
+
+    def late(self, found: State, event: Assignment) -> str:
+        """Return why an assignment is not followed whose key has expired since; empty if this clone saw it in time.
+
+        Who holds an expired key can still date a tag back. A clone that has noted no tag of the model cannot tell.
+        """
+        noted = seen.noted(self._common, found.artifact.tag)
+        if not noted or (event.tag.name, event.tag.object) in noted:
+            return ""
+        return self._fault(self._signs_now, event.tag)
+
+    def _signs_now(self, tag: Tag) -> Signer:
+        signed = replace(objects.tag(self._git, tag.object), time=int(time.time()))
+        try:
+            return self._once(f"{tag.object} now", lambda: verify.verified(self.policy.signers, signed))
+        except Untrusted as why:
+            raise Untrusted(f"{why}; this clone saw nothing of it before: promote anew") from None
+
+    def counted(self, name: str, object_id: str) -> bool:
+        """Return whether somebody of the signers signed a tag that is on no ref any more; true if it cannot be read."""
+        if self._git.raw("tag", object_id) is None:
+            return True
+        try:
+            return bool(
+                self._once(object_id, lambda: verify.verified(self.policy.signers, objects.tag(self._git, object_id)))
+            )
+        except Untrusted:
+            return False
 
     def revocation(self, tag: Tag) -> Signer:
         """Return who revoked a version. Raises `Untrusted` for one who may not."""
@@ -185,7 +218,7 @@ class Authority:
                 del found.gone[number]
                 found.restore(version)
         for stage in stages:
-            while bad := {one.tag: why for one in found.deciding(stage) if (why := self._fault_of(found, one))}:
+            while bad := {one.tag: why for one in found.deciding(stage) if (why := self.fault(found, one))}:
                 found.aside |= bad
                 found.disputed.setdefault(stage, []).extend(bad)
                 found.assignments = [one for one in found.assignments if one.tag not in bad]
@@ -201,7 +234,12 @@ class Authority:
         people = (*self.policy.settings.register_, *self.policy.settings.revoke)
         return self._may(self.signer(tag), people, "take versions back")
 
-    def _fault_of(self, found: State, event: Assignment) -> str:
+    def fault(self, found: State, event: Assignment) -> str:
+        """Return why an assignment that decides what is live is not followed; empty if it is."""
+        return self.fault_of(found, event) or self.late(found, event)
+
+    def fault_of(self, found: State, event: Assignment) -> str:
+        """Return why an assignment does not count; empty if it does."""
         return self._fault(lambda tag: self.assignment(found, event), event.tag)
 
     def _fault(self, ask: Callable[[Tag], object], tag: Tag) -> str:
@@ -212,6 +250,8 @@ class Authority:
         return ""
 
 
-def _is_about(one: Any, version: Version) -> bool:
-    """Return whether an attestation is about exactly this tag."""
-    return bool(one.record.get("version_tag") == version.tag.object and one.record.get("version") == version.number)
+def _fault_about(one: Attestation, version: Version) -> str:
+    """Return why an attestation is not about exactly this tag; empty if it is. A tag names no later one's object."""
+    if (one.record.get("version_tag"), one.record.get("version")) != (version.tag.object, version.number):
+        return "it is about another tag of this version"
+    return "" if one.tag.time >= version.tag.time else f"it says it is older than {version.tag.name}"

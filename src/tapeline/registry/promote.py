@@ -87,6 +87,11 @@ def _check_order(registry: Registry, found: State, version: Version, stage: str)
     before = names[names.index(stage) - 1] if stage != names[0] else None
     if registry.settings.stages[stage].previous and before and not found.been_in(version.number, before):
         raise InputError(f"{version.tag.name} was never in {before}, which {stage} asks for: promote it there first")
+    if not (registry.settings.stages[stage].previous and before and registry.authority):
+        return
+    if why := registry.authority.promoted(found, version, before):
+        name = version.tag.name
+        raise InputError(f"{name} was not put into {before}, which {stage} asks for, by a tag that counts: {why}")
 
 
 def _overtaken(found: State, version: Version, stage: str, verdict: Verdict, live: Assignment | None) -> str:

@@ -42,6 +42,7 @@ def register(
     registry.own("register")
     commit = repository.git.commit_of(revision) if revision else repository.head
     if revision:
+        _check_one_meaning(registry, revision)
         _check_ours(registry, name, revision, commit)
     found = registry.state(name)
     wanted = names.check_version(version) if version else names.bumped(found.numbers, bump)
@@ -70,6 +71,17 @@ def _tagged(registry: Registry, wanted: str, commit: str, record: dict[str, Any]
         tagging.register(registry.repository, found, wanted, commit, text, signed=signed)
         registry.tell_unverified()
         return registry.made(name, f"{found.artifact.tag}@{wanted}").versions[wanted]
+
+
+def _check_one_meaning(registry: Registry, revision: str) -> None:
+    """Check that no tag has a branch's name: Git would take the tag, and anybody may push one."""
+    kinds = [
+        kind
+        for kind in ("heads", "tags")
+        if registry.repository.git.ask("show-ref", "--verify", f"refs/{kind}/{revision}")
+    ]
+    if len(kinds) == 2:
+        raise InputError(f"{revision} is a branch and a tag: give refs/heads/{revision}, or delete the tag")
 
 
 def _check_ours(registry: Registry, name: str, revision: str, commit: str) -> None:

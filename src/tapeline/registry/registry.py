@@ -7,7 +7,7 @@ with registry.alone():
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from tapeline.registry.contents import Contents
 from tapeline.registry.repository import Repository, Tag
 from tapeline.registry.serving import Serving
 from tapeline.registry.store import Store
-from tapeline.registry.tags import names, state, tagging
+from tapeline.registry.tags import names, seen, state, tagging
 from tapeline.registry.tags.names import Artifact, Reference
 from tapeline.registry.tags.state import Assignment, State, Version
 from tapeline.registry.trust import policy
@@ -113,8 +113,34 @@ class Registry:
                 self.warned.add(tag.name)
                 _say(f"the tag {tag.name} does not count: {why}")
 
+    def lost(self, name: str) -> list[str]:
+        """Return a line for each of a model's tags that counted here once, and is gone or replaced."""
+        self.state(name)
+        artifact = self.artifact(name).tag
+        return self.lost_of(self._read[name][0], lambda one: one == artifact)
+
+    def lost_of(self, tags: list[Tag], wanted: Callable[[str], bool]) -> list[str]:
+        """Return a line for each tag that counted here once and is not among `tags`. wanted: of which models."""
+        counts = self.authority.counted if self.authority else lambda *_: True
+        lost = seen.lost(self.repository.common, tags, wanted, counts)
+        return [seen.told(self.repository.common, tag, why) for tag, why in lost.items()]
+
+    def note(self, name: str, *more: str) -> None:
+        """Remember what is in force for `lost`, and tags that were made here; hold the lock (`alone`)."""
+        found = self.state(name)
+        made = [tag for tag in self._read[name][0] if tag.name in more]
+        try:
+            seen.note(self.repository.common, [*seen.in_force(found, self.settings.stages), *made])
+        except OSError as error:
+            _say(f"which tags count is not noted in Git's folder: {error}")
+
     def check_undisputed(self, found: State, stage: str) -> None:
-        """Raise `InputError` if a tag that does not count is later than what is live in a stage: somebody must look."""
+        """Raise `InputError` if somebody must look: by a policy, at a tag that counted here and is gone.
+
+        Or at one that does not count, and is later than what is live in a stage.
+        """
+        if self.authority and (lost := self.lost(found.artifact.name)):
+            raise InputError(lost[-1])
         if disputed := found.disputed.get(stage):
             tag = disputed[-1]
             raise InputError(
@@ -138,6 +164,10 @@ class Registry:
         inside = self.repository.inside
         found = (s for s in state.read_all(self.repository.tags()).values() if s.artifact.folder == inside)
         states = {one.artifact.name: one for one in found}
+        for artifact in seen.artifacts(self.repository.common):
+            folder, _, name = artifact.rpartition("=")
+            if folder == inside:
+                states.setdefault(name, State(self.artifact(name)))  # every tag of it may be gone
         for one in states.values():
             if self.authority:
                 self.authority.sift(one, self.settings.stages)
@@ -165,6 +195,9 @@ class Registry:
         """Raise `InputError` for a version that is revoked, or that nobody signed who may register."""
         if revoked := self.state(version.name).revoked.get(version.number):
             raise InputError(f"{version.tag.name} is {revoked}: use another version, or register a new one")
+        revocation = state.revocation(self.artifact(version.name), version.number)
+        if self.authority and (lost := [line for line in self.lost(version.name) if f" {revocation}," in line]):
+            raise InputError(lost[0])
         self.trusted(version)
 
     def trusted(self, version: Version) -> Version:
@@ -228,6 +261,7 @@ class Registry:
         self._read.pop(name, None)
         if tags:
             self._take(name, tags)
+        self.note(name, tag)
         return self.state(name)
 
     def latest(self, name: str) -> dict[str, str] | None:

@@ -75,12 +75,14 @@ def _check_promoted(registry: Registry, found: State, version: Version, stage: s
 def _before(registry: Registry, found: State, live: Assignment) -> str:
     """Return the version that was live before. By a policy, only assignments that count are steps."""
     while (number := found.before(live.stage)) and registry.authority:
-        version = found.versions[number]
-        why = registry.authority.promoted(found, version, live.stage)
-        if not why:
+        last = found.put(number, live.stage)[-1].tag.time
+        steps = [e for e in found.assignments if e.stage == live.stage and e.tag.time >= last]
+        bad = {e.tag: why for e in steps if (why := registry.authority.fault_of(found, e))}
+        if not bad:
             break
-        print(f"tapeline: skipping {plain(version.tag.name)}: {why}", file=sys.stderr, flush=True)
-        found = replace(found, assignments=[e for e in found.assignments if e.version != number])
+        for tag, why in bad.items():
+            print(f"tapeline: skipping {plain(tag.name)}: {why}", file=sys.stderr, flush=True)
+        found = replace(found, assignments=[e for e in found.assignments if e.tag not in bad])
     if number is None:
         name = found.artifact.name
         raise InputError(

@@ -1,7 +1,9 @@
 """Make the serving folder what the tags say: the one command that follows tags of others, after checking them."""
 
+import sys
+
 from tapeline.registry.registry import Registry
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, plain
 
 
 def sync(registry: Registry, name: str) -> str:
@@ -16,10 +18,13 @@ def sync(registry: Registry, name: str) -> str:
         if unread := [one.tag.name for one in found.quarantined]:
             raise InputError(f"serving/{name} is left as it is, since {unread[0]} cannot be read: delete that tag")
         registry.check_undisputed(found, registry.settings.served)
+        for line in registry.lost(name):
+            print(f"tapeline: {plain(line)}", file=sys.stderr, flush=True)
         stage, serving = registry.settings.served, registry.serving(name)
         before = serving.integers()
         live, standing = found.live(stage), found.standing(stage)
         registry.align(name, make=live is not None)
+        registry.note(name)
         if live is None:
             why = f"{name}@{standing.version} is {found.revoked[standing.version]}" if standing else "nothing is live"
             return f"{name}: {why}, so no version is served in {stage}"

@@ -90,9 +90,16 @@ def order(version: str) -> tuple[int, ...]:
 
 
 def bumped(versions: list[str], bump: str) -> str:
-    """Return the version after the highest of `versions`; the first is v1.0.0 whatever the bump."""
+    """Return the version after the highest of `versions`; the first is v1.0.0 whatever the bump.
+
+    Raises `InputError` if the highest has the largest number there is: anybody can push such a tag.
+    """
     if not versions:
         return "v1.0.0"
     major, minor, patch = max(order(version) for version in versions)
     after = {"major": (major + 1, 0, 0), "minor": (major, minor + 1, 0), "patch": (major, minor, patch + 1)}
-    return "v" + ".".join(str(number) for number in after[bump])
+    found = "v" + ".".join(str(number) for number in after[bump])
+    if not VERSION.fullmatch(found):
+        highest = max(versions, key=order)
+        raise InputError(f"{highest} is there, and no {bump} version is after it: give a number, or delete that tag")
+    return found

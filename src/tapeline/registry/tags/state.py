@@ -258,6 +258,12 @@ def recorded(tag: Tag) -> dict[str, Any]:
         return {}
 
 
+def artifact_of(name: str) -> str | None:
+    """Return the prefix of the model that a tag is about; None for any other tag."""
+    found = EVENT.fullmatch(name) or REVOKED.fullmatch(name) or ATTESTED.fullmatch(name)
+    return found["artifact"] if found else None
+
+
 def attestation(artifact: Artifact, version: str, stage: str | None, record: dict[str, Any]) -> str:
     """Return the name of the tag with an attestation, which GTO ignores; two persons' have two names."""
     kind = "approved" if stage else "vouched"

@@ -1,0 +1,71 @@
+"""The tags that counted in this clone once, noted in Git's own folder, where no fetch writes.
+
+seen.note(common, tags)
+seen.lost(common, tags, lambda artifact: artifact == "digits")     # name → what became of it
+
+Each tag names the one before it, so one that is gone from the middle is found; the latest tags could be cut off unseen.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tapeline.registry.repository import Tag
+from tapeline.registry.tags.state import State, artifact_of
+from tapeline.repository import notes
+
+NAME = "tags"
+
+
+def in_force(found: State, stages: Iterable[str]) -> list[Tag]:
+    """Return the tags that decide what is live in these stages, and what may never be."""
+    standing = [event.tag for stage in stages if (event := found.standing(stage))]
+    revoked = [one.tag for one in found.revoked.values()]
+    return [*standing, *revoked, *(back.tag for _, back in found.gone.values())]
+
+
+def note(common: Path, tags: Iterable[Tag]) -> None:
+    """Remember tags."""
+    known = set(notes.lines(common, NAME))
+    if new := [line for tag in tags if (line := f"{tag.object} {tag.name}") not in known]:
+        notes.append(common, NAME, *dict.fromkeys(new))
+
+
+def lost(
+    common: Path,
+    tags: Iterable[Tag],
+    wanted: Callable[[str], bool],
+    counts: Callable[[str, str], bool] = lambda *_: True,
+) -> dict[str, str]:
+    """Return the noted tags that are not among `tags`, and what became of each.
+
+    wanted: of which models, by the prefix of their tags. counts: whether a name and an object count still.
+    """
+    there = {tag.name: tag.object for tag in tags}
+    found = {}
+    for name, made in _noted(common):
+        artifact = artifact_of(name)
+        if artifact and wanted(artifact) and there.get(name) != made and counts(name, made):
+            found[name] = "is another tag now" if name in there else "is gone"
+    return found
+
+
+def noted(common: Path, artifact: str) -> set[tuple[str, str]]:
+    """Return name and object of the noted tags of a model."""
+    return {(name, made) for name, made in _noted(common) if artifact_of(name) == artifact}
+
+
+def artifacts(common: Path) -> set[str]:
+    """Return the models of which a tag was noted."""
+    return {artifact for name, _ in _noted(common) if (artifact := artifact_of(name))}
+
+
+def told(common: Path, name: str, why: str) -> str:
+    """Return what to say of a lost tag."""
+    return (
+        f"the tag {name}, which counted here, {why}: `git fetch --tags --force` brings it back if the remote has it; "
+        f"if it was to go, take its line out of {notes.path(common, NAME)}"
+    )
+
+
+def _noted(common: Path) -> list[tuple[str, str]]:
+    return [(name, made) for made, _, name in (line.partition(" ") for line in notes.lines(common, NAME)) if name]

@@ -1,0 +1,154 @@
+"""Attacks that worked: by one who may push tags and branches of runs, and by one whose key has expired or was lost."""
+
+import json
+import time
+
+import pytest
+from keys import tag
+
+from tapeline.config.params import Params
+from tapeline.config.project import Project
+from tapeline.registry.registry import Registry
+from tapeline.registry.tags import names
+from tapeline.runtime.errors import InputError
+
+DAY = 86_400
+
+
+@pytest.fixture
+def registry(governed, tmp_path):
+    """A copy of `governed` of the test's own; Ana is there."""
+    return governed.copy(tmp_path)
+
+
+def opened(registry):
+    project = Project.find(registry.folder)
+    return Registry.open(project, Params.load(project.folder), pipeline="one")
+
+
+def promotion(registry, stage, version="v1.0.0", **more):
+    """Return a message that has all that a promotion's must have."""
+    made = registry.git("rev-parse", f"refs/tags/one@{version}").strip()
+    record = {"action": "promote", "version": version, "stage": stage, "verdict": "yes", "checks": []}
+    return f"x\n\n{json.dumps({**record, 'version_tag': made, **more})}\n"
+
+
+def commit_of(registry, version="v1.0.0"):
+    return registry.git("rev-parse", f"one@{version}^{{commit}}").strip()
+
+
+@pytest.mark.slow
+def test_a_stage_before_that_only_an_unsigned_tag_says(registry, people):
+    """Dated back behind another promotion, it decided nothing in that stage, and was counted all the same."""
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text().replace("prod: {gate: false, ", "prod: {gate: false, previous: true, "))
+    registry.git("commit", "--quiet", "--all", "--message", "prod is after staging")
+    registry.versions(2)
+    people[1].at(registry)("registry", "approve", "one@v1.0.1", "--stage", "prod")
+    people[0].at(registry)("registry", "promote", "one@v1.0.0", "staging")
+    old = int(time.time()) - DAY
+    tag(registry, "one#staging#9", commit_of(registry, "v1.0.1"), promotion(registry, "staging", "v1.0.1"), time=old)
+    said = registry("registry", "promote", "one@v1.0.1", "prod", status=2).stderr
+    assert "one@v1.0.1 was not put into staging, which prod asks for, by a tag that counts: " in said
+
+
+@pytest.mark.slow
+def test_steps_that_a_rollback_goes_back(registry, people):
+    """An unsigned tag in the middle of the history decided what the version before was."""
+    registry.versions(2, 3)
+    middle = 0
+    for version in ("v1.0.1", "v1.0.2"):
+        people[1].at(registry)("registry", "approve", f"one@{version}", "--stage", "prod")
+        people[0].at(registry)("registry", "promote", f"one@{version}", "prod")
+        middle = middle or int(time.time())
+    tag(registry, "one#prod#9", commit_of(registry), promotion(registry, "prod", action="rollback"), time=middle)
+    back = registry("registry", "rollback", "one", "prod")
+    assert back.stdout.startswith("one in prod: v1.0.2 → v1.0.1 ")
+    assert "tapeline: skipping one#prod#9: it is not signed\n" in back.stderr
+
+
+def test_an_expired_key_that_dates_back(registry, people):
+    """It ended yesterday, and nothing was promoted since the day before: a tag of then would be the latest."""
+    ana, ben, _ = people
+    (registry.folder / "signers").write_text(ana.line() + ben.line(f'valid-before="{day(-1)}"'))
+    registry.git("commit", "--quiet", "--all", "--message", "Ben has left")
+    commit, before = commit_of(registry), int(time.time()) - 2 * DAY
+    text = registry.git("for-each-ref", "--format=%(contents:subject)%0a%0a%(contents:body)", "refs/tags/one@v1.0.0")
+    for name in registry.tags():
+        registry.git("tag", "--delete", name)
+    (registry.folder / ".git" / "tapeline" / "tags").unlink()
+    govern_staging(registry)
+    tag(registry, "one@v1.0.0", commit, text, "--sign", time=before - DAY)
+    ana.at(registry)
+    tag(registry, "one#staging#1", commit, promotion(registry, "staging"), "--sign", time=before)
+    with opened(registry).alone():
+        opened(registry).note("one")
+    ben.at(registry)
+    tag(registry, "one#staging#2", commit, promotion(registry, "staging"), "--sign", time=before + 60)
+    one = opened(registry)
+    found = one.state("one")
+    assert [made.name for made in found.disputed["staging"]] == ["one#staging#2"]
+    assert "has expired" in found.aside[found.disputed["staging"][0]]
+    assert "this clone saw nothing of it before" in found.aside[found.disputed["staging"][0]]
+
+
+def govern_staging(registry):
+    """Let Ben promote to staging too."""
+    params = registry.folder / "params.yaml"
+    params.write_text(
+        params.read_text().replace("staging: [ana@example.org]", "staging: [ana@example.org, ben@example.org]")
+    )
+    registry.git("commit", "--quiet", "--all", "--message", "Ben may promote to staging")
+
+
+def day(offset):
+    return time.strftime("%Y%m%d", time.gmtime(time.time() + offset * DAY))
+
+
+def test_an_approval_and_a_promotion_from_before_the_version(registry, people):
+    """They name the version's tag, so they were made after it, whatever they say."""
+    commit, old = commit_of(registry), int(time.time()) - DAY
+    tag(registry, "one#staging#2", commit, promotion(registry, "staging"), "--sign", time=old)
+    found = opened(registry).state("one")
+    assert list(found.aside.values()) == ["it says it is older than one@v1.0.0, which it is about"]
+    registry.git("tag", "--delete", "one#staging#2")
+    (approval,) = registry.git("tag", "--list", "tapeline/approved/*").split()
+    text = registry.git("for-each-ref", "--format=%(contents:subject)%0a%0a%(contents:body)", f"refs/tags/{approval}")
+    registry.git("tag", "--delete", approval)
+    people[1].at(registry)
+    tag(registry, approval, commit, text, "--sign", time=old)
+    found = opened(registry).state("one")
+    assert f"{approval} does not count: it says it is older than one@v1.0.0" in next(iter(found.aside.values()))
+
+
+def test_tags_of_a_lost_key_are_deleted_and_not_missed(registry, people):
+    """They counted here until its line was taken out; who cleans up need not go to every clone."""
+    _, ben, eve = people
+    signers = registry.folder / "signers"
+    signers.write_text(ben.line() + eve.line().replace("eve@", "ana@"))
+    registry.git("commit", "--quiet", "--all", "--message", "Ana has lost her key, and has another")
+    registry.git("tag", "--delete", "one#prod#1", "one@v1.0.0")
+    assert opened(registry).lost("one") == []
+    registry.git("tag", "--delete", *registry.git("tag", "--list", "tapeline/*").split())
+    (said,) = opened(registry).lost("one")
+    assert said.startswith("the tag tapeline/approved/one/v1.0.0/prod/")  # of Ben, whose key is good
+
+
+def test_the_largest_number_is_taken(fresh):
+    """Anybody's tag: the next version had a number that nobody could read back, and its tag stayed."""
+    fresh.git("tag", "--annotate", "one@v1.0.999999999", "HEAD^{commit}", "--message", "x")
+    fresh.git("commit", "--quiet", "--allow-empty", "--message", "more")
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert "v1.0.999999999 is there, and no patch version is after it: give a number, or delete that tag" in said
+    assert fresh.tags() == ["one@v1.0.999999999"]
+    assert names.bumped(["v1.0.999999999"], "minor") == "v1.1.0"
+    with pytest.raises(InputError, match="no major version is after it"):
+        names.bumped(["v999999999.0.0"], "major")
+
+
+def test_a_tag_with_the_name_of_a_run_s_branch(fresh):
+    """Git would take the tag, which may be on an older commit of one's own."""
+    fresh.git("branch", "runs/brave-owl")
+    fresh.git("tag", "runs/brave-owl", "HEAD")
+    said = fresh("registry", "register", "one", "--rev", "runs/brave-owl", status=2).stderr
+    assert said == "tapeline: runs/brave-owl is a branch and a tag: give refs/heads/runs/brave-owl, or delete the tag\n"
