@@ -135,7 +135,7 @@ def test_tags_of_a_lost_key_are_deleted_and_not_missed(registry, people):
 
 
 def test_the_largest_number_is_taken(fresh):
-    """Anybody's tag: the next version had a number that nobody could read back, and its tag stayed."""
+    """By anybody's tag: what was said was that the next is below it."""
     fresh.git("tag", "--annotate", "one@v1.0.999999999", "HEAD^{commit}", "--message", "x")
     fresh.git("commit", "--quiet", "--allow-empty", "--message", "more")
     said = fresh("registry", "register", "one", status=2).stderr

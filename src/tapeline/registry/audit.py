@@ -184,7 +184,8 @@ class _Model:
         authority = self._registry.authority
         if authority:
             self._by_policy(event.tag, lambda: authority.assignment(self._found, event), f"is about {event.stage}")
-            if event.tag in self._in_force() and (why := authority.late(self._found, event)):
+            counts = event.tag in self._in_force() and not authority.fault_of(self._found, event)
+            if counts and (why := authority.late(self._found, event)):
                 self._report.wrong.append(f"{event.tag.name} is not followed: {why}")
         elif why := judged.fault(event):
             self._report.wrong.append(f"{event.tag.name}: {why}")
