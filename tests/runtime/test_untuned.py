@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "flows", "gallery", "benchmarks", "tests")
-AS_ADVISED = {"benchmarks/peers/tfds_pipeline.py"}
-"""A peer that is measured as its guides advise, with `tf.data.AUTOTUNE`."""
+AS_ADVISED = {"benchmarks/peers/tfds_pipeline.py", "benchmarks/ingesting.py"}
+"""Peers that are measured as their guides advise, with `tf.data.AUTOTUNE`."""
 
 MAKERS = {
     "as_dataset", "as_numpy", "image_dataset_from_directory", "text_dataset_from_directory",
