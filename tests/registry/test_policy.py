@@ -30,6 +30,7 @@ def record(registry, name):
     return json.loads(registry.git("for-each-ref", "--format=%(contents:body)", f"refs/tags/{name}"))
 
 
+@pytest.mark.slow
 def test_two_persons(registry, people):
     """The story: one promotes, another approves; a third may neither, and nobody approves what he promotes."""
     _, ben, eve = people

@@ -154,6 +154,7 @@ def test_a_step_back_says_which_tags_it_goes_over(capsys):
     assert said == "tapeline: skipping one#prod#1, v1, to v1.0.0\n"
 
 
+@pytest.mark.slow
 def test_promoted_replaced_rolled_back(registry):
     assert live(registry) == "v1.0.1"
     registry("registry", "promote", "one", "prod")

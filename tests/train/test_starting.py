@@ -35,6 +35,7 @@ def test_a_finished_run_is_extended_to_the_bits_of_a_longer_one(run):
     assert extended.outs() == longer
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_extended(run):
     first = run("same", epochs=3, checkpoint={"every_steps": 5})
     with pytest.raises(Crash):
@@ -86,6 +87,7 @@ def test_only_the_last_end_of_a_pipeline_is_kept(run):
     assert len(list(first.checkpoints.rglob("final-*"))) == 1
 
 
+@pytest.mark.slow
 def test_weights_of_another_run(run, tf):
     source = run("source")()
     target = run("target", epochs=1, seed=8, init_from="source")

@@ -53,6 +53,7 @@ def houses(folder, seed=0):
 SLOW = [pytest.param(mode, marks=pytest.mark.slow) for mode in ("xla", "eager")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", *SLOW])
 def test_a_cut_run_has_the_same_bits_and_the_export_the_same_constants(tmp_path, tf, mode):
     data, recipe = houses(tmp_path / "houses"), recipes.write(tmp_path, STANDARD)

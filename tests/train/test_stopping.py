@@ -115,6 +115,7 @@ def test_a_signal_while_xla_compiles(project):
     assert outcome(project.folder) == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(project):
     process = project(*SLOW_TO_COMPILE, compile="xla")
     wait_for(lambda: progress(project.folder, "started"), process)

@@ -155,6 +155,7 @@ def test_replicas_need_threads_that_tensorflow_has_not_begun_with(make):
         make("late", *own_step(NO_NORM), replicas=2)()
 
 
+@pytest.mark.slow
 def test_accumulation_with_dropout_resumes(make):
     edits = own_step(NO_NORM)
     whole = make("whole", *edits, accumulate=2)().outs()

@@ -76,15 +76,20 @@ def tune(
     best = choice.winner(every)
     if best is None:
         raise RunError("no mode trained to a finite loss: lower the learning rate, see `tapeline lr-find`")
+    yield from _native(best, (recipe, params, settings, dataset, best.mode), effort)
     yield from _verdict(name, best, every[0], settings)
-    if best.mode.compile != "eager":
-        asked = (recipe, params, settings, dataset, best.mode)
-        try:
-            native = apart(best.mode.replicas, *asked, portable=False, steps=effort.steps, seconds=effort.seconds)
-        except (InputError, RunError) as error:
-            yield f"with `bits: native` it was not measured: {error}"
-        else:
-            yield _cost(best, native)
+
+
+def _native(best: Measured, asked: tuple[Any, ...], effort: Effort) -> Iterator[str]:
+    """Measure the best mode with native bits too, in a process of its own, and yield what the same bits cost here."""
+    if best.mode.compile == "eager":
+        return
+    try:
+        native = apart(best.mode.replicas, *asked, portable=False, steps=effort.steps, seconds=effort.seconds)
+    except (InputError, RunError) as error:
+        yield f"{best.mode} with `bits: native` was not measured: {error}"
+    else:
+        yield _cost(best, native)
 
 
 HEADER = (
@@ -112,7 +117,8 @@ def _cost(portable: Measured, native: Measured) -> str:
     """Return what the same bits on every machine cost on this one."""
     speed = native.examples_per_second
     gain = speed / portable.examples_per_second
-    return f"with `bits: native`: {speed:,.0f} examples/s here, {gain:.2f} × as many; only this CPU type repeats them"
+    what = f"{native.mode} with `bits: native`: {speed:,.0f} examples/s here, {gain:.2f} × as many"
+    return f"{what}; only this CPU type repeats the result"
 
 
 def _verdict(name: str, best: Measured, reference: Measured, settings: TrainSettings) -> Iterator[str]:
