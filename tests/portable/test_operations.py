@@ -5,6 +5,7 @@ and as an AMD Zen 2, whose approximate instructions are others. `python -m tests
 """
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,8 @@ def test_no_operation_is_left_out(tf):
 
 def test_the_caches_that_eigen_knows_are_ours(tf):
     assert arithmetic.fix(tf), "TensorFlow computes with this CPU's own caches"
+
+
+@pytest.mark.parametrize("library", [Path("/nowhere/libtensorflow_cc.so.2"), Path(sys.executable).resolve()])
+def test_a_library_without_eigen_s_sizes_is_told_from_one_that_has_them(library):
+    assert not arithmetic._fix_caches(library)

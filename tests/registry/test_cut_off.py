@@ -1,11 +1,8 @@
 """Tags that counted here once and are gone: who may delete tags on the remote hides nothing from a clone that saw them."""
 
 import pytest
-from keys import tag
+from keys import opened, tag
 
-from tapeline.config.params import Params
-from tapeline.config.project import Project
-from tapeline.registry.registry import Registry
 from tapeline.registry.sync import sync
 from tapeline.registry.tags import seen
 from tapeline.runtime.errors import InputError
@@ -15,12 +12,6 @@ from tapeline.runtime.errors import InputError
 def registry(governed, tmp_path):
     """A copy of `governed` of the test's own; Ana is there."""
     return governed.copy(tmp_path)
-
-
-def opened(registry):
-    """Open the registry as a command does: nothing was read yet."""
-    project = Project.find(registry.folder)
-    return Registry.open(project, Params.load(project.folder), pipeline="one")
 
 
 def journal(registry):

@@ -4,11 +4,8 @@ import json
 import time
 
 import pytest
-from keys import tag
+from keys import opened, tag
 
-from tapeline.config.params import Params
-from tapeline.config.project import Project
-from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names
 from tapeline.runtime.errors import InputError
 
@@ -19,11 +16,6 @@ DAY = 86_400
 def registry(governed, tmp_path):
     """A copy of `governed` of the test's own; Ana is there."""
     return governed.copy(tmp_path)
-
-
-def opened(registry):
-    project = Project.find(registry.folder)
-    return Registry.open(project, Params.load(project.folder), pipeline="one")
 
 
 def promotion(registry, stage, version="v1.0.0", **more):

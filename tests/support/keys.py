@@ -8,6 +8,10 @@ from pathlib import Path
 import clones
 from registries import PARAMS, Registry
 
+from tapeline.config.params import Params
+from tapeline.config.project import Project
+from tapeline.registry import registry as registry_of
+
 POLICY = """
   trust:
     signers: signers
@@ -82,3 +86,9 @@ def pushed_object(registry, name, content: bytes) -> None:
 
 
 assert PARAMS.rstrip().endswith("prod: {gate: false, check: false}"), "the policy is appended to `registry`"
+
+
+def opened(registry):
+    """Open the registry of a repository as a command does: nothing was read yet."""
+    project = Project.find(registry.folder)
+    return registry_of.Registry.open(project, Params.load(project.folder), pipeline="one")

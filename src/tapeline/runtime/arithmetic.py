@@ -41,7 +41,7 @@ def fix(tf: Any, threads: int = THREADS) -> bool:
 
 def _fix_caches(library: Path) -> bool:
     """Set the sizes in a loaded library. Returns False where it has no such variable, or has computed with others."""
-    offsets = _addresses(library)
+    offsets = _addresses(library) if library.exists() else {}  # another system names it otherwise
     if not offsets:
         return False
     base = _base(library)
