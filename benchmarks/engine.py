@@ -5,9 +5,10 @@
 Both run the same recipe on the same data in the same mode, in one process, a second each in turn: drift of the machine
 affects both alike, and pairs from which other virtual machines stole time do not count. Both are rebuilt in each start,
 because two identical builds differ by up to 5 % for as long as they live. Bare is a hand-written `tf.while_loop` with a
-gather from memory. The engine has everything on: indices by tf.data, exact metrics, guard, snapshots, history, progress
-file, and a checkpoint every five seconds; its last hook blocks it while bare runs, except for work pending in its
-threads. Compilation is not counted. The ratio is the mean over the starts of the median over their pairs.
+gather from memory, and draws in the compiled step what the recipe's `prepare` draws. The engine has everything on:
+indices by tf.data, exact metrics, guard, snapshots, history, progress file, and a checkpoint every five seconds; its
+last hook blocks it while bare runs, except for work pending in its threads. Compilation is not counted. The ratio is
+the mean over the starts of the median over their pairs.
 """
 
 import argparse
@@ -17,8 +18,10 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from tapeline.runtime import startup
 
@@ -28,42 +31,30 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import machine, result_files
-from benchmarks.images import images
+from benchmarks.catalogue import workload
 from benchmarks.inputs import write_dataset
-from tapeline.config.train import TrainSettings
+from benchmarks.workload import Recipe, Workload
+from tapeline.config.train import CheckpointPolicy
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Context, loading
 from tapeline.recipe.autograph import convert
+from tapeline.recipe.context import running
+from tapeline.recipe.metrics import sums_and_counts
 from tapeline.runtime.progress import Progress
 from tapeline.runtime.records import LoopEnded
 from tapeline.train.job import Job
 from tapeline.train.observers.standard import standard
 from tapeline.train.stage import train
 
-MLP = """
-import keras, tensorflow as tf
-from tapeline.recipe import Supervised
-
-class Mlp(Supervised):
-    def build(self):
-        layers = [keras.Input(SHAPE), keras.layers.Flatten(), keras.layers.Dense(128, "relu"), keras.layers.Dense(10)]
-        self.model = keras.Sequential(layers)
-        self.optimizer = keras.optimizers.Adam(0.001)
-
-    def loss(self, batch, *, training):
-        logits = self.model(tf.cast(batch["image"], tf.float32) / 255.0, training=training)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits)
-        return losses, {"accuracy": tf.equal(tf.argmax(logits, -1), batch["label"])}
-"""
-CNN_LAYERS = """layers = [keras.Input(SHAPE)]
-        for filters in (32, 64, 64):
-            layers += [keras.layers.Conv2D(filters, 3, activation="relu"), keras.layers.MaxPooling2D()]
-        layers = layers[:-1] + [keras.layers.Flatten(), keras.layers.Dense(64, "relu"), keras.layers.Dense(10)]"""
 WORKLOADS = {
-    "mlp xla": ((28, 28, 1), "xla", 128, 60_000, MLP),
-    "mlp graph": ((28, 28, 1), "graph", 128, 60_000, MLP),
-    "cnn graph": ((32, 32, 3), "graph", 64, 10_000, MLP.replace(MLP.split("\n")[6].strip(), CNN_LAYERS)),
+    "mlp xla": ("mlp", "xla"),
+    "mlp graph": ("mlp", "graph"),
+    "cnn graph": ("cnn", "graph"),
+    "gan xla": ("gan", "xla"),
+    "seq2seq_lstm xla": ("seq2seq_lstm", "xla"),
+    "seq2seq_lstm graph": ("seq2seq_lstm", "graph"),
 }
+"""Name → the workload of `benchmarks/workloads` whose recipe and data are used, and the compile mode."""
 
 PAUSE = 5.0
 """Seconds to wait after a pair that other virtual machines disturbed: they are busy for minutes."""
@@ -78,21 +69,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     parser.add_argument("--only", choices=list(WORKLOADS), help="one of the workloads")
     options = parser.parse_args()
-    for name, workload in WORKLOADS.items():
+    for name, (which, mode) in WORKLOADS.items():
         if options.only not in (None, name):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            record = measure(name, Path(folder), options, *workload)
+            record = measure(name, Path(folder), options, workload(which), mode)
         result_files.write(options.out, record, machine.describe())
 
 
-def measure(name, folder, options, shape, mode, batch, examples, source):
+def measure(name: str, folder: Path, options: argparse.Namespace, chosen: Workload, mode: str) -> dict[str, Any]:
     """Run both in turn; print the mean of the starts' ratios."""
-    data, recipe = inputs(folder, shape, examples, source)
+    data = write_dataset(folder / "data", chosen.columns())
+    recipe = replace(chosen.recipe, train={**chosen.recipe.train, "compile": mode})
     starts, again = [], 0
     for number in range(options.starts):
-        turns = Turns(Bare(recipe, data, mode, batch), options.seconds, options.repeats)
-        engine(folder / str(number), recipe, data, mode, batch, turns)
+        turns = Turns(Bare(recipe, data), options.seconds, options.repeats)
+        engine(folder / str(number), recipe, data, turns)
         starts.append(turns.pairs)
         again += turns.again
     ratios = [statistics.median(engine / bare for engine, bare in pairs) for pairs in starts]
@@ -105,7 +97,7 @@ def measure(name, folder, options, shape, mode, batch, examples, source):
         "ratios": [round(ratio, 4) for ratio in ratios],
         "again": again,
     }
-    line = f"{name:10}  bare {record['bare']:8.1f}  engine {record['engine']:8.1f} steps/s  ratio {record['ratio']:.3f}"
+    line = f"{name:18}  bare {record['bare']:8.1f}  engine {record['engine']:8.1f} steps/s  ratio {record['ratio']:.3f}"
     print(f"{line}, starts from {min(ratios):.3f} to {max(ratios):.3f}, {again} pairs disturbed", flush=True)
     return record
 
@@ -147,25 +139,18 @@ class Turns:
         self.resumed = time.perf_counter()
 
 
-def inputs(folder, shape, examples, source):
-    """Write the images and the recipe; return the dataset and the recipe's file."""
-    recipe = folder / "recipe.py"
-    recipe.write_text(source.replace("SHAPE", repr(shape)))
-    return write_dataset(folder / "data", images(examples, shape)()), recipe
-
-
 class Bare:
     """The bare loop."""
 
-    def __init__(self, recipe: Path, data: Dataset, mode: str, batch: int) -> None:
-        self.recipe = loading.build(recipe, {}, data.features)
+    def __init__(self, recipe: Recipe, data: Dataset) -> None:
+        self.recipe = loading.build(recipe.path, recipe.params, data.features)
+        batch = recipe.settings().batch_size
         self.recipe.configure(batch_size=batch)
         self.columns = {name: tf.constant(data.column("train", name)) for name in data.features}
-        self.batch, self.examples = batch, data.examples("train")
-        order = np.random.default_rng(1).integers(0, self.examples, (65_536, self.batch))
+        order = np.random.default_rng(1).integers(0, data.examples("train"), (65_536, batch))
         self.indices = tf.constant(order.astype(np.int32))  # more rows than a turn has steps
-        self.step = convert(self.recipe.train_step)
-        self.loop = tf.function(self._loop, jit_compile=mode == "xla", autograph=False)
+        self.prepare, self.step = convert(self.recipe.prepare), convert(self.recipe.train_step)
+        self.loop = tf.function(self._loop, jit_compile=recipe.settings().compile == "xla", autograph=False)
 
     def run(self, steps: int) -> float:
         """Return steps per second; the first call compiles."""
@@ -174,27 +159,31 @@ class Bare:
         return steps / (time.perf_counter() - began)
 
     def _loop(self, indices: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        def body(number, total, right):
-            index = tf.gather(indices, number)
-            context = Context(tf.cast(number, tf.int64), tf.constant([0, 0]))
-            metrics = self.step({name: tf.gather(column, index) for name, column in self.columns.items()}, context)
-            hits = tf.reduce_sum(tf.cast(metrics["accuracy"], tf.float32))
-            return number + 1, total + tf.reduce_sum(metrics["loss"]), right + hits
+        def step(number: tf.Tensor) -> tf.Tensor:
+            index, context = tf.gather(indices, number), Context(tf.cast(number, tf.int64), tf.constant([0, 0]))
+            batch = self.prepare({name: tf.gather(column, index) for name, column in self.columns.items()}, context)
+            with running(context):
+                return sums_and_counts(self.step(batch, context))[1]
 
-        return tf.while_loop(lambda number, *_: number < count, body, (0, 0.0, 0.0), parallel_iterations=1)[1]
+        return tf.while_loop(
+            lambda number, *_: number < count - 1,
+            lambda number, sums: (number + 1, sums + step(number)),
+            (0, step(tf.constant(0))),
+            parallel_iterations=1,
+        )[1]
 
 
-def engine(folder, recipe, data, mode, batch, turns):
+def engine(folder: Path, recipe: Recipe, data: Dataset, turns: "Turns") -> None:
     """Train until the turns are taken."""
-    settings = {"epochs": 1_000_000, "batch_size": batch, "compile": mode, "checkpoint": {"every_seconds": 5.0}}
+    settings = recipe.settings().model_copy(update={"checkpoint": CheckpointPolicy(every_seconds=5.0)})
     sys.stderr, held = io.StringIO(), sys.stderr
     try:
         with Progress(folder / "progress.jsonl") as report, suppress(Enough):
             train(
                 Job(
-                    recipe=recipe,
-                    params={},
-                    settings=TrainSettings.model_validate(settings),
+                    recipe=recipe.path,
+                    params=recipe.params,
+                    settings=settings,
                     data=data.folder,
                     out=folder / "out",
                     checkpoints=folder / "checkpoints",

@@ -1,6 +1,6 @@
 """What a run costs besides its steps, and a sweep besides its trials' steps: with and without forks.
 
-    python -m benchmarks.starting [--repeats 5] [--trials 20]
+    python -m benchmarks.starting [--repeats 5] [--sweeps 1] [--trials 20]
 
 HEAD is cloned to temporary folders that use this checkout's environment, with page cache and byte code warm after an
 uncounted first run. A run of `digits` with another seed, so that all but ingest is stale, then one with nothing to do;
@@ -57,6 +57,7 @@ def main() -> None:
     """Measure all in turn; print and write the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--sweeps", type=int, default=1, help="of each kind; one without forks takes minutes")
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
@@ -71,7 +72,7 @@ def main() -> None:
                     rows.setdefault(f"{what}{with_or_without(fork)}", []).append(seconds)
             rows.setdefault("nothing to do", []).append(calm(partial(seconds_of, RUN, clone)))
             rows.setdefault("the recipe's own tracing", []).append(tracing(clone))
-            for fork in ("1", "0"):
+            for fork in ("1", "0") if repeat < options.sweeps else ():
                 own = prepared(Path(name) / f"sweep-{repeat}-{fork}")
                 command = [*SWEEP, "--trials", str(options.trials)]
                 what = f"a sweep of {options.trials} trials{with_or_without(fork)}"

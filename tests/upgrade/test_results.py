@@ -47,6 +47,8 @@ def said(content):
         ("a/run.json", said({**RUN, "code": {"f.py": "1"}}), said(RUN), ""),
         ("a/run.json", said(RUN), said({**RUN, "libraries": {"keras": "4"}}), ""),
         ("a/run.json", said(RUN), said({**RUN, "data": "e"}), "a/run.json differs: bytes "),
+        ("a/run.json", said(RUN), said({**RUN, "settings": {"epochs": 2, "bits": "portable"}}), ""),
+        ("a/run.json", said(RUN), said({**RUN, "settings": {"epochs": 3, "bits": "portable"}}), "a/run.json differs: "),
         ("a/run.json", said(RUN), b"no json", "a/run.json differs: bytes "),
         ("a/metrics.json", said({"code": 1}), said({"code": 2}), "a/metrics.json differs: bytes "),
     ],
@@ -61,6 +63,7 @@ def test_a_file(tmp_path, path, old, new, difference):
     ("new", "difference"),
     [
         ({"model.json": said({**MODEL, "run": {**RUN, "code": {"f.py": "1"}}}), "w": b"1"}, ""),
+        ({"model.json": said({**MODEL, "run": {**RUN, "settings": {"epochs": 2, "fused": False}}}), "w": b"1"}, ""),
         ({"model.json": said({**MODEL, "files": {}}), "w": b"1"}, "models/m/model.json differs: bytes "),
         ({"model.json": said(MODEL), "w": b"2"}, "models/m/w differs: bytes 0 to 0"),
         ({"model.json": said(MODEL)}, "models/m/w is in the recorded result only"),

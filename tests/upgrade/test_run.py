@@ -1,5 +1,6 @@
 """`tapeline upgrade` with real Git, DVC and training, on a project in the forms of an older version."""
 
+import json
 import os
 import shutil
 import signal
@@ -154,10 +155,16 @@ def test_one_of_two_differs(project, tmp_path, root):
     engine = changed_engine(
         tmp_path, root, "train/engine/averaging.py", "(1.0 - self._decay) * (", "(1.0 - self._decay) * 0.5 * ("
     )
+    record = project.folder / "runs/averaged/environment.json"
+    made = json.loads(record.read_text())
+    del made["machine"]["bits"]
+    record.write_text(json.dumps(made))
+    project.commit("A record as older versions made it")
     before = locked(project)
     answer = tapeline(project, "upgrade", engine=engine)
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert "iris: same" in answer.stdout.splitlines()
+    assert "  recorded with native bits, which `bits: native` in its `train` keeps" in answer.stdout
     assert "averaged: differs: train@averaged: runs/averaged/train/" in answer.stdout
     after = locked(project)
     assert {stage for stage in after if after[stage] == before[stage]} == {

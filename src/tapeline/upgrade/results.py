@@ -1,8 +1,8 @@
 """Compare a recorded output with a rebuilt one: byte by byte, but for what older versions wrote into two files.
 
 `run.json` listed the hashes of library files, and lists the libraries' versions and hashes of further inputs, which may
-be a model of another form; `model.json` holds the same. They say with what a result was made, and decide nothing: what
-was made is compared byte by byte.
+be a model of another form; `model.json` holds the same. One version may know settings that the other does not. They say
+with what a result was made, and decide nothing: what was made is compared byte by byte.
 """
 
 from collections.abc import Mapping
@@ -45,9 +45,17 @@ def _is_of_another_form(name: str, old: bytes, new: bytes) -> bool:
         before, after = (json_text.mapping(content) for content in (old, new))
     except json_text.NotJson:
         return False
-    return _without(before) == _without(after)
+    return _common(before, after) == _common(after, before)
 
 
-def _without(content: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in content.items() if key not in MADE_WITH}
-    return kept | ({"run": _without(run)} if isinstance(run := kept.get("run"), dict) else {})
+def _common(record: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a record says that the other's version could say too."""
+    kept = {key: value for key, value in record.items() if key not in MADE_WITH}
+    for key, reduced in (("settings", _both), ("run", _common)):
+        if isinstance(mine := kept.get(key), dict) and isinstance(theirs := other.get(key), dict):
+            kept[key] = reduced(mine, theirs)
+    return kept
+
+
+def _both(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in mine.items() if name in theirs}

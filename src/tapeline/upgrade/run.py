@@ -22,7 +22,7 @@ from tapeline.repository import dvc_lock, repair
 from tapeline.repository.git import Git
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.runtime import files, processes
-from tapeline.runtime.environment import machine
+from tapeline.runtime.environment import PORTABLE, machine
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import SOURCE
 from tapeline.upgrade import forms, journal
@@ -70,10 +70,10 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
         if change.removed:
             say(f"src/tapeline: {len(change.removed)} files of the older library go; recipes and builders stay")
         with cloned(project, work, texts=change.texts, removed=change.removed) as place:
-            Params.load(place)
+            params = Params.load(place)
             prover = Prover(place, recorded, say)
             proved = prover.proved(chosen)
-            _report(project, proved, accepted, say)
+            _report(project, params, proved, accepted, say)
             taken = [one for one in proved if one.outcome == SAME or (one.outcome == DIFFERS and one.name in accepted)]
             if not taken and not all(one.reason == NOT_BUILT or one.name in accepted for one in proved):
                 say("nothing is written: no pipeline comes out the same; `--accept NAME` takes a new or a stale result")
@@ -182,14 +182,17 @@ def _check_idle(project: Project) -> None:
         raise RunError(f"another DVC is at work here ({holder}): try again when it has finished")
 
 
-def _report(project: Project, proved: Iterable[Proved], accepted: set[str], say: Say) -> None:
+def _report(project: Project, params: Params, proved: Iterable[Proved], accepted: set[str], say: Say) -> None:
     for one in proved:
         word = "accepted" if one.outcome == DIFFERS and one.name in accepted else one.outcome
         say(f"{one.name}: {word}{f': {one.reason}' if one.reason else ''}")
         for line in one.metrics:
             say(f"  {line}")
         record = recorded_machine(project.folder, one.name) if one.outcome == DIFFERS else None
-        if record and (other := compare(record, machine())).differing:
+        promised = params.pipelines[one.name].train.promised_bits
+        if record and promised == PORTABLE != record.get("bits"):
+            say("  recorded with native bits, which `bits: native` in its `train` keeps on the same machine type")
+        elif record and (other := compare(record, machine())).differing:
             say(f"  it was recorded on another machine type ({other}): the last bits may differ for that reason alone")
 
 
