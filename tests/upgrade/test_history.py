@@ -67,9 +67,16 @@ def test_a_fork_is_upgraded_and_nothing_is_stale(root, fork):
     before, params = locked(fork), (fork / "params.yaml").read_text()
     weights = {path: path.read_bytes() for path in (fork / "runs/line/train/weights").iterdir()}
     this = {"PYTHONPATH": str(root / "src")}
-    said = call(fork, sys.executable, "-P", "-m", "tapeline", "upgrade", **this).splitlines()
-    assert "line: same" in said
-    assert {stage for stage in said if ": same, " in stage} and not any("differs" in line for line in said)
+    upgrade = (sys.executable, "-P", "-m", "tapeline", "upgrade")
+    said = subprocess.run(upgrade, cwd=fork, env={**os.environ, **this}, capture_output=True, text=True, check=False)
+    assert said.returncode == 1 and "line: differs: export@line: models/line/saved_model/saved_model.pb " in said.stdout
+    assert "  recorded with native bits; `--accept line` takes portable ones" in said.stdout
+    assert locked(fork) == before
+    said = call(fork, *upgrade, "--accept", "line", **this).splitlines()
+    assert {f"{stage}@line" for stage in ("ingest", "train", "validate")} <= {
+        stage.partition(":")[0] for stage in said if ": same, " in stage
+    }
+    assert any(line.startswith("line: accepted: export@line: ") for line in said)
     after = locked(fork)
     assert {path for path in before if before[path] != after[path]} == {"runs/line/train/run.json", "models/line"}
     assert {path: path.read_bytes() for path in weights} == weights

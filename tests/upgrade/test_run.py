@@ -164,7 +164,7 @@ def test_one_of_two_differs(project, tmp_path, root):
     answer = tapeline(project, "upgrade", engine=engine)
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert "iris: same" in answer.stdout.splitlines()
-    assert "  recorded with native bits, which `bits: native` in its `train` keeps" in answer.stdout
+    assert "  recorded with native bits; `--accept averaged` takes portable ones" in answer.stdout
     assert "averaged: differs: train@averaged: runs/averaged/train/" in answer.stdout
     after = locked(project)
     assert {stage for stage in after if after[stage] == before[stage]} == {

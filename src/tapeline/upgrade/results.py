@@ -13,6 +13,8 @@ from tapeline.parsing import json_text
 from tapeline.repository.rebuilding import Cached, Out, byte_range
 from tapeline.runtime import files
 
+RECORDS = ("run.json", "model.json")
+"""They hold hashes of other files, which are named first where they differ."""
 MADE_WITH = {"code", "libraries", "needs", "weights"}
 
 
@@ -21,7 +23,7 @@ def difference(recorded: Out, rebuilt: Out, cache: Cached) -> str:
     if recorded.md5 == rebuilt.md5:
         return ""
     one, other = (_files(out, cache) for out in (recorded, rebuilt))
-    for name in sorted(one.keys() | other.keys()):
+    for name in sorted(one.keys() | other.keys(), key=lambda name: (Path(name).name in RECORDS, name)):
         label = f"{recorded.path}/{name}" if name else recorded.path
         if name not in one or name not in other:
             return f"{label} is in the {'new' if name in other else 'recorded'} result only"
@@ -39,7 +41,7 @@ def _files(out: Out, cache: Cached) -> dict[str, Path]:
 
 def _is_of_another_form(name: str, old: bytes, new: bytes) -> bool:
     """Return whether two contents say the same of a run or a model, but for what it was made with."""
-    if name not in ("run.json", "model.json"):
+    if name not in RECORDS:
         return False
     try:
         before, after = (json_text.mapping(content) for content in (old, new))

@@ -191,7 +191,9 @@ def _report(project: Project, params: Params, proved: Iterable[Proved], accepted
         record = recorded_machine(project.folder, one.name) if one.outcome == DIFFERS else None
         promised = params.pipelines[one.name].train.promised_bits
         if record and promised == PORTABLE != record.get("bits"):
-            say("  recorded with native bits, which `bits: native` in its `train` keeps on the same machine type")
+            say(
+                f"  recorded with native bits; `--accept {one.name}` takes portable ones, the same on every CPU with AVX2"
+            )
         elif record and (other := compare(record, machine())).differing:
             say(f"  it was recorded on another machine type ({other}): the last bits may differ for that reason alone")
 
