@@ -191,9 +191,7 @@ def _report(project: Project, params: Params, proved: Iterable[Proved], accepted
         record = recorded_machine(project.folder, one.name) if one.outcome == DIFFERS else None
         promised = params.pipelines[one.name].train.promised_bits
         if record and promised == PORTABLE != record.get("bits"):
-            say(
-                f"  recorded with native bits; `--accept {one.name}` takes portable ones, the same on every CPU with AVX2"
-            )
+            say(f"  recorded with native bits; `--accept {one.name}` takes portable ones")
         elif record and (other := compare(record, machine())).differing:
             say(f"  it was recorded on another machine type ({other}): the last bits may differ for that reason alone")
 
