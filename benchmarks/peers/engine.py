@@ -39,7 +39,7 @@ def contender(recipe: Recipe, setting: str | None = None) -> Contender:
     modes = [train_settings.compile]
     modes += [train_settings.precision] if "precision" in recipe.train else []
     modes += ["fused"] if train_settings.fused else []
-    modes += [f"{train_settings.replicas} replicas"] if train_settings.replicas > 1 else []
+    modes += [f"{train_settings.shards} shards"] if train_settings.shards > 1 else []
     return Contender(family=FAMILY, setting=setting or " ".join(modes), contend=contend)
 
 

@@ -12,7 +12,7 @@ RATE, EPSILON = 0.001, 1e-7
 SHAPE = (32, 32, 3)
 RECIPE = Recipe(path=PACKAGE_RECIPES / "cifar10_cnn.py", train={"batch_size": 64})
 FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
-REPLICATED = Recipe(path=RECIPE.path, train={**FUSED.train, "replicas": 2})
+SHARDED = Recipe(path=RECIPE.path, train={**FUSED.train, "shards": 2})
 
 
 def network(weights: Arrays, *first: Any) -> Any:
@@ -120,7 +120,7 @@ WORKLOAD = Workload(
     contenders=[
         engine.contender(RECIPE),
         engine.contender(FUSED),
-        engine.contender(REPLICATED),
+        engine.contender(SHARDED),
         eager.contender(tutorial),
         *keras_fit.contenders(keras_model, jit=(False,)),
         *torch_loop.contenders(classifier(torch_model, torch_adam, images=channels_first), note="channels last"),

@@ -9,7 +9,7 @@ from benchmarks.workloads import cnn
 
 RECIPE = Recipe(path=cnn.RECIPE.path, train={**cnn.RECIPE.train, "precision": "mixed_bfloat16"})
 FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
-REPLICATED = Recipe(path=RECIPE.path, train={**FUSED.train, "replicas": 2})
+SHARDED = Recipe(path=RECIPE.path, train={**FUSED.train, "shards": 2})
 
 WORKLOAD: Workload = replace(
     cnn.WORKLOAD,
@@ -19,7 +19,7 @@ WORKLOAD: Workload = replace(
     contenders=[
         engine.contender(RECIPE),
         engine.contender(FUSED),
-        engine.contender(REPLICATED),
+        engine.contender(SHARDED),
         eager.contender(cnn.tutorial),
         *keras_fit.contenders(cnn.keras_model, jit=(False,), precision="mixed_bfloat16"),
         *torch_loop.contenders(

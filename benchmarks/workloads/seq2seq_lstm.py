@@ -20,7 +20,7 @@ RECIPE = Recipe(
 )
 GRAPH = Recipe(path=RECIPE.path, params=RECIPE.params, train={**RECIPE.train, "compile": "graph"})
 FUSED = Recipe(path=RECIPE.path, params=RECIPE.params, train={**GRAPH.train, "fused": True})
-REPLICATED = Recipe(path=RECIPE.path, params=RECIPE.params, train={**FUSED.train, "replicas": 2})
+SHARDED = Recipe(path=RECIPE.path, params=RECIPE.params, train={**FUSED.train, "shards": 2})
 
 
 def sums() -> Arrays:
@@ -199,7 +199,7 @@ WORKLOAD = Workload(
         engine.contender(RECIPE),
         engine.contender(GRAPH),
         engine.contender(FUSED),
-        engine.contender(REPLICATED),
+        engine.contender(SHARDED),
         *keras_fit.contenders(keras_model, inputs=NAMES, target=None),
         *torch_loop.contenders(torch_build, names=NAMES),
         jax_scan.contender(jax_model, names=NAMES, draw=coins_ahead),

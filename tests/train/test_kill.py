@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def project(folder, name):
+def project(folder, name, **settings):
     """Write a project folder with one pipeline, on stand-in data, saving a checkpoint at each step."""
     home, entry = PIPELINES[name]
     params = YAML(typ="safe").load((home / "params.yaml").read_text())
@@ -23,6 +24,9 @@ def project(folder, name):
     train["validate_every"] = 20
     if "steps_per_epoch" in train:
         train["steps_per_epoch"] = STEPS_PER_EPOCH
+    train |= settings
+    if "shards" in train:
+        train["shards"] = min(train["shards"], batch)
     recipe = str((home / entry["recipe"]).resolve())
     entry = {**entry, "recipe": recipe, "needs": recipe, "params": without_models(entry["params"]), "train": train}
     dataset = entry["dataset"]
@@ -35,13 +39,14 @@ def project(folder, name):
     return folder
 
 
-def start(folder, name):
+def start(folder, name, cores=None):
     return subprocess.Popen(
         [sys.executable, "-m", "tapeline", "train", name],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=partial(os.sched_setaffinity, 0, cores) if cores else None,
     )
 
 
@@ -52,13 +57,34 @@ def outs(folder, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ONE_PER_RECIPE)
 def test_sigkill_and_go_on(tmp_path, name):
-    whole = project(tmp_path / "whole", name)
-    process = start(whole, name)
+    check_killed(tmp_path, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONE_PER_RECIPE)
+@pytest.mark.parametrize("mode", ["graph", *(pytest.param(mode, marks=pytest.mark.long) for mode in ("xla", "eager"))])
+def test_shards_that_are_killed_go_on_with_other_cores(tmp_path, tf, name, mode):
+    from tapeline.recipe import loading
+
+    home, entry = PIPELINES[name]
+    if mode not in loading.load((home / entry["recipe"]).resolve()).modes:
+        pytest.skip(f"{name} has no mode {mode}")
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("this machine has one core")
+    settings = {"shards": 4, "compile": mode, "precision": "float32", "in_graph_epochs": 1}
+    check_killed(tmp_path, name, before={cores[0]}, after=set(cores[:2]), **settings)
+
+
+def check_killed(tmp_path, name, *, before=None, after=None, **settings):
+    """Kill a run on the cores `before` and continue on `after`, on which a whole run has the same outputs."""
+    whole = project(tmp_path / "whole", name, **settings)
+    process = start(whole, name, after)
     said = process.communicate(timeout=400)[1]
     assert process.returncode == 0, said
 
-    cut = project(tmp_path / "cut", name)
-    process = start(cut, name)
+    cut = project(tmp_path / "cut", name, **settings)
+    process = start(cut, name, before)
     end = time.monotonic() + 120
     while not any((cut / ".tapeline" / "checkpoints").rglob("step-*")):
         assert process.poll() is None, process.stderr.read()
@@ -68,7 +94,7 @@ def test_sigkill_and_go_on(tmp_path, name):
     process.communicate()
     assert not (cut / "runs").exists()
 
-    process = start(cut, name)
+    process = start(cut, name, after)
     said = process.communicate(timeout=400)[1]
     assert process.returncode == 0, said
     assert "resuming from step " in said

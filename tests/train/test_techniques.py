@@ -1,10 +1,7 @@
-"""Accumulation, averaging, fused kernels, drawn data: each against its definition, and resumable like everything else."""
+"""Averaging, fused kernels, drawn data: each against its definition, and resumable like everything else."""
 
 import csv
 import io
-import json
-import subprocess
-import sys
 
 import datasets
 import numpy as np
@@ -12,16 +9,7 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
-from tapeline.dataset.columns import Dataset
 from tapeline.runtime.errors import InputError
-
-NO_NORM = (
-    "keras.layers.Dense(16, use_bias=False), keras.layers.BatchNormalization(), keras.layers.ReLU(),",
-    "keras.layers.Dense(16),",
-)
-NO_DROPOUT = ("keras.layers.Dropout(0.3),", "")
-NO_POISON = ("self.model.layers[3].moving_mean.assign_add", "tf.identity")
-
 
 @pytest.fixture
 def make(tmp_path, tf):
@@ -44,132 +32,9 @@ def history(run):
     return list(csv.DictReader(io.StringIO((run.out / "history.csv").read_text())))
 
 
-def own_step(*edits):
-    """A recipe's own `train_step` is taken out: accumulation is `Supervised`'s."""
-    source = recipes.EVERYTHING
-    start, end = source.index("    def train_step"), source.index("    def predict")
-    return (source[start:end], ""), *edits
-
-
-@pytest.mark.parametrize("mode", ["graph", "xla", "eager"])
-def test_accumulation_is_the_large_batch(make, tf, mode):
-    plain = own_step(NO_NORM, NO_DROPOUT)
-    large = weights(make("large", *plain, compile=mode)(), tf)
-    small = make("small", *plain, compile=mode, accumulate=4)()
-    for name, value in weights(small, tf).items():
-        assert np.abs(value - large[name]).max() <= 1e-6 * max(1.0, np.abs(large[name]).max()), name
-    rows = history(small)
-    assert len(rows) == 3
-    assert float(rows[-1]["loss"]) == pytest.approx(
-        float(history(make("large", *plain, compile=mode))[-1]["loss"]), rel=1e-5
-    )
-
-
-REPLICAS = """
-import json, os, sys
-sys.path[:0] = json.loads(sys.argv[1])
-from pathlib import Path
-from trainings import Crash, Lengths, Run, crash_after
-
-folder, data = Path(sys.argv[2]), Path(sys.argv[3])
-
-def run(label, recipe, **settings):
-    return Run(folder / label, folder / recipe / "recipe.py", data, epochs=3, batch_size=16, **settings)
-
-run("two", "plain", replicas=2)()
-import tensorflow as tf
-threads = tf.config.threading
-assert (threads.get_intra_op_parallelism_threads(), threads.get_inter_op_parallelism_threads()) == (1, 2)
-run("four", "plain", replicas=2, accumulate=2)()
-eight = run("eight", "plain", replicas=2)
-os.sched_getaffinity = lambda pid: {0}
-assert "train.replicas is 2, more than there are cores here: 1" in eight().notes
-run("large", "plain")()
-whole = run("whole", "dropout", replicas=2)().outs()
-cut = run("cut", "dropout", replicas=2, checkpoint={"every_steps": 1})
-try:
-    cut(hooks=[crash_after(7)], pace=Lengths(1))
-except Crash:
-    pass
-assert cut.saved()
-assert cut().outs() == whole
-"""
-
-
-@pytest.mark.slow
-def test_replicas_are_the_large_batch_and_resume(tmp_path, tf):
-    """In a process of its own: each replica has a core, which TensorFlow has to know when it begins."""
-    data = datasets.blobs(tmp_path / "blobs").folder
-    recipes.write(tmp_path / "plain", recipes.EVERYTHING, *own_step(NO_NORM, NO_DROPOUT))
-    recipes.write(tmp_path / "dropout", recipes.EVERYTHING, *own_step(NO_NORM))
-    command = [sys.executable, "-c", REPLICAS, json.dumps(sys.path), str(tmp_path), str(data)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    two, four, large = (
-        weights(Run(tmp_path / label, tmp_path, data, epochs=3, batch_size=16), tf)
-        for label in ("two", "four", "large")
-    )
-    for name, value in large.items():
-        for small in (two, four):
-            assert np.abs(value - small[name]).max() <= 1e-6 * max(1.0, np.abs(value).max()), name
-
-
-def test_each_replica_has_a_dropout_mask_of_its_own(tf):
-    import keras
-
-    from tapeline.recipe.micro_batches import side_by_side
-
-    dropout, masks = keras.layers.Dropout(0.5, seed=1), []
-
-    def step(batch):
-        masks.append(dropout(batch["ones"], training=True))
-        return [tf.reduce_mean(masks[-1])], {"loss": tf.zeros(2)}
-
-    @tf.function(autograph=False)
-    def both():
-        side_by_side(step, 2)({"ones": tf.ones([8, 100])})
-        return masks[:2]
-
-    first, second = both()
-    assert first.shape == (4, 100) and not np.array_equal(first, second)
-
-
-@pytest.mark.parametrize(
-    ("edits", "said"),
-    [
-        (own_step(), "train.replicas is 2: batch_normalization normalizes each micro-batch by itself"),
-        ((NO_NORM, NO_POISON), "train.replicas is 2: Everything writes its own step, so it must do that"),
-    ],
-)
-def test_what_cannot_be_replicated_is_refused(make, edits, said):
-    from tapeline.train.assembly import assemble
-
-    run = make("refused", *edits, replicas=2)
-    with pytest.raises(InputError) as raised:
-        assemble(run.recipe, {}, run.settings, Dataset.open(run.dataset))
-    assert str(raised.value).startswith(said)
-
-
-def test_replicas_need_threads_that_tensorflow_has_not_begun_with(make):
-    with pytest.raises(InputError, match="train.replicas is 2: TensorFlow has begun with other threads"):
-        make("late", *own_step(NO_NORM), replicas=2)()
-
-
-@pytest.mark.slow
-def test_accumulation_with_dropout_resumes(make):
-    edits = own_step(NO_NORM)
-    whole = make("whole", *edits, accumulate=2)().outs()
-    cut = make("cut", *edits, accumulate=2, checkpoint={"every_steps": 1})
-    with pytest.raises(Crash):
-        cut(hooks=[crash_after(7)], pace=Lengths(1))
-    assert cut().outs() == whole
-
-
 @pytest.mark.parametrize(
     ("edits", "settings", "said"),
     [
-        (own_step(), {"accumulate": 2}, "batch_normalization normalizes each micro-batch by itself"),
-        ((NO_NORM, NO_POISON), {"accumulate": 2}, "Everything writes its own step, so it must do that"),
         (
             (("keras.optimizers.Adam(rate)", "keras.optimizers.Adagrad(rate)"),),
             {"fused": True},
@@ -186,20 +51,6 @@ def test_what_would_not_be_as_asked_is_refused(make, edits, settings, said):
     with pytest.raises(InputError) as raised:
         make("refused", *edits, **settings)()
     assert said in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"accumulate": 3}, "accumulate is 3, which does not divide batch_size 16"),
-        ({"replicas": 5}, "replicas is 5, which does not divide batch_size 16"),
-        ({"accumulate": 8, "replicas": 4}, "accumulate is 8 and replicas is 4, which does not divide batch_size 16"),
-        ({"replicas": 2, "compile": "xla"}, "replicas needs compile graph: xla does not run them side by side"),
-    ],
-)
-def test_what_does_not_cut_the_batch_into_equal_parts(make, settings, said):
-    with pytest.raises(ValueError, match=said):
-        make("odd", **settings)
 
 
 def test_a_policy_that_nothing_obeys_is_refused(tmp_path, tf, root):

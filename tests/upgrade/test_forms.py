@@ -35,10 +35,38 @@ def test_params_lose_one_section_and_nothing_else(old, new):
     assert forms.params(new) == new
 
 
+def pipelines(train):
+    return f"# mine\npipelines:\n  a:\n    train: {train}\n    dataset: 'x'\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (pipelines("{epochs: 3, accumulate: 4}"), pipelines("{epochs: 3, shards: 4, at_once: 1}")),
+        (pipelines("{replicas:  2, seed: 1}"), pipelines("{shards: 2, seed: 1}")),
+        (pipelines("{replicas: 2, seed: 1, accumulate: 4}"), pipelines("{shards: 8, seed: 1, at_once: 2}")),
+        (pipelines("{accumulate: 1}"), pipelines("{shards: 1}")),
+        (
+            pipelines("\n      epochs: 3\n      accumulate: 4   # memory\n      # why\n      seed: 1"),
+            pipelines("\n      epochs: 3\n      shards: 4\n      at_once: 1   # memory\n      # why\n      seed: 1"),
+        ),
+        (
+            pipelines("&t {accumulate: 2}") + "  b: {train: *t}\n  c:\n    train: {<<: *t, epochs: 2}\n",
+            pipelines("&t {shards: 2, at_once: 1}") + "  b: {train: *t}\n  c:\n    train: {<<: *t, epochs: 2}\n",
+        ),
+    ],
+)
+def test_what_cut_batches_before_is_shards_today(old, new):
+    assert forms.params(old) == new
+    assert forms.params(new) == new
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("{environment: {keras: 1}, a: 2}\n", "params.yaml: environment shares its lines"),
+        (pipelines("{accumulate: many}"), "params.yaml: accumulate and replicas are shards today, and must be numbers"),
+        (pipelines("{accumulate: 2, shards: 2}"), "params.yaml: accumulate and replicas are shards today, see"),
         ("a: [\n", "params.yaml, line 2: not YAML"),
         ("- a\n", "params.yaml is not a mapping"),
     ],

@@ -17,7 +17,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     """Add the three commands."""
     for tool, what in (
         ("lr-find", "find a learning rate by a range test, with a picture"),
-        ("tune", "measure what a pipeline can train in on this machine: modes, precisions, fused kernels, replicas"),
+        ("tune", "measure what a pipeline can train in on this machine: modes, precisions, fused kernels, shards"),
         ("metric-names", "list what a validation measures, one name per line, before any training"),
     ):
         command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing of the project")

@@ -1,8 +1,7 @@
 """`pipelines.<name>.train` in `params.yaml`. No TensorFlow here: a wrong value is reported in milliseconds."""
 
-import math
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -74,12 +73,13 @@ class TrainSettings(Section):
     checkpoint: CheckpointPolicy = CheckpointPolicy()
     gradients: dict[str, Transforms] = {}
     """Optimizer attribute of the recipe → transforms."""
-    accumulate: PositiveInt = 1
-    """Micro-batches that a step's batch is cut into; the update is that of the whole batch, as long as no example's
-    loss depends on other examples."""
-    replicas: PositiveInt = 1
-    """Micro-batches that are computed in parallel, one core each: for steps whose operations do not use all cores.
-    The update is that of `accumulate`; graph mode only."""
+    shards: PositiveInt = 1
+    """Equal parts that a step's batch is cut into; each takes the step on one core, and they meet at each update. The
+    update is that of the whole batch where the loss is a mean over examples; batch normalization takes the moments of
+    the whole batch."""
+    at_once: PositiveInt | None = None
+    """How many shards run at once in graph mode: as many as this process has cores, if not set; with 1, a step needs
+    the memory of one shard. Has no effect on the result, to the bit."""
     fused: bool = False
     """Use TensorFlow's fused kernels for optimizer updates and batch normalization. Results differ in the last bits;
     `tapeline tune` measures the gain."""
@@ -98,14 +98,22 @@ class TrainSettings(Section):
     init_from: str | None = None
     """Weights to start from: a folder such as `runs/digits/train/weights`, or a registered `digits@v1.0.0`."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _of_today(cls, given: Any) -> Any:
+        """Raise `ValueError` that says today's text for the settings of older versions."""
+        old = {name: given[name] for name in OLD_PARTS if name in given} if isinstance(given, dict) else {}
+        if old:
+            known = all(isinstance(number, int) for number in old.values())
+            today = " and ".join(f"{name}: {number}" for name, number in (as_shards(**old) if known else {}).items())
+            said = " and ".join(f"{name}: {number}" for name, number in old.items())
+            raise ValueError(f"{said} is of an older Tapeline: write {today or 'shards'}, as `tapeline upgrade` does")
+        return given
+
     @model_validator(mode="after")
-    def _micro_batches_are_equal(self) -> "TrainSettings":
-        parts = {"accumulate": self.accumulate, "replicas": self.replicas}
-        if self.batch_size % math.prod(parts.values()):
-            said = " and ".join(f"{name} is {number}" for name, number in parts.items() if number > 1)
-            raise ValueError(f"{said}, which does not divide batch_size {self.batch_size}")
-        if self.replicas > 1 and self.compile != "graph":
-            raise ValueError(f"replicas needs compile graph: {self.compile} does not run them side by side")
+    def _shards_are_equal(self) -> "TrainSettings":
+        if self.batch_size % self.shards:
+            raise ValueError(f"shards is {self.shards}, which does not divide batch_size {self.batch_size}")
         return self
 
     @model_validator(mode="after")
@@ -123,13 +131,27 @@ class TrainSettings(Section):
         return self
 
     @property
+    def one_thread(self) -> bool:
+        """Whether an operation has one thread, so that shards can run side by side."""
+        return self.shards > 1 and self.compile == "graph"
+
+    @property
     def promised_bits(self) -> Bits:
         """`portable` only where operations are in a graph, in which the approximate ones are replaced."""
         return "native" if self.compile == "eager" else self.bits
 
     def deciding(self) -> dict[str, object]:
-        """Return what determines the result bit for bit: everything but when to save, log, or stop at a limit."""
-        return self.model_dump(
-            mode="json",
-            exclude={"checkpoint", "max_time", "log_every", "data", "in_graph_epochs", "tensorboard", "init_from"},
-        )
+        """Return what determines the result bit for bit: everything but when and where to compute, save, or stop."""
+        return self.model_dump(mode="json", exclude=_UNDECIDING)
+
+
+_UNDECIDING = {"checkpoint", "max_time", "log_every", "data", "in_graph_epochs", "tensorboard", "init_from", "at_once"}
+
+
+OLD_PARTS = ("accumulate", "replicas")
+"""What older versions cut a batch into: parts that were computed one after the other, and parts side by side."""
+
+
+def as_shards(accumulate: int = 1, replicas: int = 1) -> dict[str, int]:
+    """Return today's settings for `OLD_PARTS`: all of these are shards, of which as many are computed at once as were."""
+    return {"shards": accumulate * replicas, **({"at_once": replicas} if accumulate > 1 else {})}

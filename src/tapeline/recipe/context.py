@@ -35,7 +35,13 @@ class Context:
         """Return a context whose seeds are independent of this one's."""
         return Context(self.step, tf.random.fold_in(self.key, number))
 
+    def shard(self, number: int) -> "Context":
+        """Return the context of one shard of the step's batch, the first one's too: each draws numbers of its own."""
+        return self.fold_in(_SHARDS + number)
 
+
+_SHARDS = 1 << 28
+"""The first `fold_in` number for shards: beyond those of all else that draws in a step."""
 _running: ContextVar[Context] = ContextVar("running")
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tapeline.config.hyperparameters import RecipeParams, Transforms
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
-from tapeline.recipe import fused_layers, fused_updates
+from tapeline.recipe import fused_layers, fused_updates, met_moments, shard_means, shards
 from tapeline.recipe.context import Context, current
 from tapeline.recipe.gradients import transform
 from tapeline.recipe.noise import Noise
@@ -59,9 +59,9 @@ class Recipe(ABC):
         self.features = features
         self._statistics = statistics
         self._transforms: Mapping[str, Transforms] = {}
-        self._accumulate, self._replicas, self._fused = 1, 1, False
+        self._fused = False
         self.batch_size = 1
-        """Examples in a training step, for recipes that generate their data."""
+        """Examples in a training step, or in one shard of it; for recipes that generate their data."""
         self.updated: set[str] = set()
         """The names of the optimizers that `update` was called with."""
 
@@ -81,15 +81,16 @@ class Recipe(ABC):
         *,
         batch_size: int,
         transforms: Mapping[str, Transforms] | None = None,
-        accumulate: int = 1,
-        replicas: int = 1,
+        shards: int = 1,
         fused: bool = False,
     ) -> None:
         """Apply the step settings of `params.yaml`. transforms: by the optimizer's name in `optimizers()`."""
-        self.batch_size, self._transforms = batch_size, transforms or {}
-        self._accumulate, self._replicas, self._fused = accumulate, replicas, fused
-        for layer in layers(self) if fused else ():
-            fused_layers.fuse(layer)
+        self.batch_size, self._transforms, self._fused = batch_size // shards, transforms or {}, fused
+        for layer in layers(self):
+            if shards > 1:
+                met_moments.meet(layer)
+            elif fused:
+                fused_layers.fuse(layer)
 
     @abstractmethod
     def build(self) -> None:
@@ -170,7 +171,19 @@ class Recipe(ABC):
         self.refuse_missing(variables, gradients)
         name = self._name(optimizer)
         self.updated.add(name)
-        transforms = self._transforms.get(name)
+        shard = shards.running()
+        if shard is None:
+            self._apply(optimizer, variables, gradients)
+        else:
+            step = shard.step
+            shards.meet(
+                f"self.update of {name or 'an optimizer'}",
+                list(gradients),
+                lambda brought: self._apply(optimizer, variables, shard_means.batch_gradients(step, brought)),
+            )
+
+    def _apply(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor]) -> None:
+        transforms = self._transforms.get(self._name(optimizer))
         if transforms is not None:
             gradients = transform(gradients, variables, transforms, current().fold_in(1).seed)
         if self._fused:

@@ -5,6 +5,7 @@ stateful operations. Inside a step the engine sets the states. tf.data runs `pre
 variable can be set, so there the states become values.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tapeline.recipe.context import Context
+from tapeline.recipe import shards
+from tapeline.recipe.context import Context, current
 from tapeline.runtime import keras_private, tensorflow_private
 from tapeline.runtime.errors import InputError
 
@@ -65,18 +67,20 @@ def without_states(states: Mapping[str, keras.Variable], context: Context, where
 def seeded_images(context: Context, where: str) -> Iterator[None]:
     """Make `tf.image.random_…` draw from (seed, step) in the block, each call with its own seed.
 
+    A shard of a step has draws of its own, from its context.
     Raises `InputError` at a draw inside a loop or a nested `tf.function`, where each call would draw the same numbers.
     """
-    drawn, graph = 0, _graph()
+    drawn, graph = Counter[int](), _graph()
 
     def uniform(
         shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32, seed: Any = None
     ) -> tf.Tensor:
-        nonlocal drawn
         if not _is_inside(graph):
             raise InputError(_in_a_loop(where, "tf.image.random_…"))
-        own = context.fold_in(_IMAGES + drawn).seed
-        drawn += 1
+        shard = shards.running()
+        number = shard.number if shard else -1
+        own = (current() if shard else context).fold_in(_IMAGES + drawn[number]).seed
+        drawn[number] += 1
         if seed is not None:
             own = tf.random.fold_in(own, seed)
         return tf.random.stateless_uniform(shape, own, minval, maxval, dtype)

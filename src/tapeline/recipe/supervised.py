@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
-from tapeline.recipe.metrics import sums_and_counts
-from tapeline.recipe.micro_batches import one_after_the_other, side_by_side
+from tapeline.recipe.shard_means import means
 from tapeline.runtime.errors import InputError
 
 
@@ -50,28 +49,20 @@ class Supervised(Recipe):
         return tf.add_n(losses) if losses else 0.0
 
     def train_step(self, batch: Batch, context: Context) -> Metrics:
-        """Minimise the mean loss by one update, with the gradient of the batch or the mean of its micro-batches'."""
-        if self._accumulate == self._replicas == 1:
-            gradients, metrics = self.gradients(batch)
-        else:
-            replicated = side_by_side(self._summed_gradients, self._replicas)
-            gradients, sums = one_after_the_other(replicated, self._accumulate)(batch)
-            metrics = {name: (pair[0], pair[1]) for name, pair in sums.items()}
+        """Minimise the mean loss by one update."""
+        gradients, metrics = self.gradients(batch)
         self.update(self.optimizer, self.variables, gradients)
         return metrics
 
     def gradients(self, batch: Batch) -> tuple[Sequence[tf.Tensor | None], Metrics]:
-        """Return the gradient of the batch's mean loss for each of `variables`, and the metrics."""
+        """Return the gradient of the batch's mean loss for each of `variables`, and the metrics.
+
+        In a shard, the gradient is that of all shards, the metrics are its own.
+        """
         with tf.GradientTape() as tape:
             losses, metrics = self._measured(batch, training=True)
             objective = tf.reduce_mean(losses) + self.regularization()
-        return tape.gradient(objective, self.variables), {"loss": losses, **metrics}
-
-    def _summed_gradients(self, batch: Batch) -> tuple[Sequence[tf.Tensor], Mapping[str, tf.Tensor]]:
-        gradients, metrics = self.gradients(batch)
-        self.refuse_missing(self.variables, gradients)
-        names, sums = sums_and_counts(metrics)
-        return gradients, {name: sums[number] for number, name in enumerate(names)}
+        return means("self.gradients", tape.gradient(objective, self.variables)), {"loss": losses, **metrics}
 
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
         """Measure one batch without dropout and with the moving statistics."""

@@ -29,12 +29,17 @@ def machine() -> dict[str, Any]:
     told = {
         **_cpu(_first_processor()),
         "architecture": platform.machine(),
-        "threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "threads": cores(),
         "libc": " ".join(platform.libc_ver()).strip(),
         "python": platform.python_version(),
         "system": platform.system(),
     }
     return {name: value for name, value in told.items() if value not in ("", None)}
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def has_portable_bits() -> bool:

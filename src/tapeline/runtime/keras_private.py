@@ -3,7 +3,9 @@
 `tests/runtime/test_keras_private.py` fails by name when one goes; `pyproject.toml` bounds the version.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -31,3 +33,63 @@ def global_seed_state() -> keras.Variable | None:
     """Return the state of `keras.random`'s global generator; None if nothing has drawn from it since the last reset."""
     generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
     return generator.state if generator is not None else None
+
+
+class Shared:
+    """Keras' state of the thread that makes this object, for other threads: policies, names and scopes.
+
+    The global generator of `keras.random`, which any of them may be the first to need, goes from one to the next.
+    """
+
+    def __init__(self) -> None:
+        state = vars(global_state.GLOBAL_STATE_TRACKER)
+        self._state = {name: list(value) if isinstance(value, list) else value for name, value in state.items()}
+
+    def adopt(self) -> None:
+        """Take all of it over in a new thread."""
+        for name, value in self._state.items():
+            global_state.set_global_attribute(name, list(value) if isinstance(value, list) else value)
+
+    def hand_over(self) -> None:
+        """Leave the global generator to the thread that runs next."""
+        self._state[GLOBAL_SEED_GENERATOR] = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
+
+    def take_over(self) -> None:
+        """Use the global generator that another thread left."""
+        global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, self._state.get(GLOBAL_SEED_GENERATOR))
+
+
+@contextmanager
+def draws(drawing: Callable[[keras.Variable], AbstractContextManager[keras.Variable]]) -> Iterator[None]:
+    """Make seed generators draw within `drawing(their state)`, from the state that it yields, in the block."""
+    original = keras.random.SeedGenerator.next
+
+    def next_seed(generator: Any, ordered: bool = True) -> Any:
+        with drawing(generator.state) as state:
+            return original(SimpleNamespace(state=state, backend=generator.backend), ordered)
+
+    keras.random.SeedGenerator.next = next_seed
+    try:
+        yield
+    finally:
+        keras.random.SeedGenerator.next = original
+
+
+def losses(layers: Sequence[keras.Layer]) -> Callable[[], None]:
+    """Return a function that makes the losses that layers have added in their calls what they are now."""
+    known = [(layer, list(layer._losses), set(layer._loss_ids)) for layer in layers]
+
+    def restore() -> None:
+        for layer, values, numbers in known:
+            layer._losses[:] = values
+            layer._loss_ids.clear()
+            layer._loss_ids.update(numbers)
+
+    return restore
+
+
+def replace_moments(layer: keras.layers.BatchNormalization, moments: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a batch normalization use other moments, functions of (inputs, mask), and return its own."""
+    own: Callable[..., Any] = layer._moments
+    layer._moments = moments
+    return own

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tapeline.runtime import arithmetic, caps, imports
+from tapeline.runtime import arithmetic, caps, environment, imports
 from tapeline.runtime.errors import InputError
 
 _RARE = frozenset(
@@ -165,12 +165,12 @@ def rare_modules_later() -> Iterator[None]:
         sys.meta_path.remove(_RareModules)
 
 
-def tensorflow(replicas: int = 1, *, portable: bool = True) -> None:
+def tensorflow(*, one_thread: bool = False, portable: bool = True) -> None:
     """Import TensorFlow and list its devices, which is when it prints its startup messages.
 
-    replicas: as `train.replicas`; two or more get one core each. portable: compute the same bits on any CPU that has
-    AVX2, with any number of cores. Raises `InputError` if TensorFlow has already started with other settings, which it
-    cannot change.
+    one_thread: an operation has one thread, and as many operations run at once as there are cores. portable: compute
+    the same bits on any CPU that has AVX2, with any number of cores. Raises `InputError` if TensorFlow has already
+    started with other settings, which it cannot change.
     """
     if not portable and "tapeline.runtime.exact" in sys.modules:
         raise InputError("train.bits is native: TensorFlow has begun with portable bits, so train in another process")
@@ -182,20 +182,21 @@ def tensorflow(replicas: int = 1, *, portable: bool = True) -> None:
         import tensorflow as tf
 
         try:
-            if replicas > 1:
-                _one_core_an_operation(tf.config.threading, replicas)
+            if one_thread:
+                _one_thread_an_operation(tf.config.threading)
             if portable:
-                _compute_portably(tf, 1 if replicas > 1 else arithmetic.THREADS)
+                _compute_portably(tf, 1 if one_thread else arithmetic.THREADS)
         except RuntimeError:
-            why = f"train.replicas is {replicas}" if replicas > 1 else "train.bits is portable"
+            why = "train.shards in graph mode" if one_thread else "train.bits is portable"
             raise InputError(f"{why}: TensorFlow has begun with other threads, so use another process") from None
         tf.config.list_physical_devices()
         tf.constant(0)
 
 
-def _one_core_an_operation(threading: Any, replicas: int) -> None:
-    threading.set_intra_op_parallelism_threads(1)
-    threading.set_inter_op_parallelism_threads(replicas)
+def _one_thread_an_operation(threads: Any) -> None:
+    if threads.get_intra_op_parallelism_threads() != 1:
+        threads.set_intra_op_parallelism_threads(1)
+        threads.set_inter_op_parallelism_threads(environment.cores())
 
 
 def _compute_portably(tf: Any, threads: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import func_graph, op_def_registry
-from tensorflow.python.ops import image_ops_impl, random_crop_ops
+from tensorflow.python.ops import image_ops_impl, random_crop_ops, resource_variable_ops
 
 _DRAWING = (image_ops_impl, random_crop_ops)
 """The modules behind `tf.image.random_…`, which call `random_ops.random_uniform`."""
@@ -57,6 +57,52 @@ def image_draws(random_uniform: Callable[..., tf.Tensor]) -> Iterator[None]:
     finally:
         for module, original in zip(_DRAWING, originals, strict=True):
             module.random_ops = original
+
+
+@contextmanager
+def inside(graph: Any, scope: str) -> Iterator[Callable[[Sequence[Any]], None]]:
+    """Let a new thread add to a graph that another thread traces, under a name scope; None is eager execution.
+
+    Yields a function: what this thread adds to the graph after a call of it waits for the given operations.
+    """
+    if graph is None:
+        with tf.name_scope(scope):
+            yield lambda operations: None
+        return
+    with tf.Graph.as_default(graph), tf.name_scope(scope), graph.control_dependencies([]) as _:
+        controller = graph._control_dependencies_stack[-1]
+
+        def wait_for(operations: Sequence[Any]) -> None:
+            controller._control_inputs_val = list(operations)
+            controller._seen_nodes = set()
+
+        yield wait_for
+
+
+Write = Callable[[Any, Any, Callable[[Any], Any]], Any]
+"""Takes a variable, a value, and a function that writes the value; returns what the write returns."""
+
+
+@contextmanager
+def writes(intercept: Write) -> Iterator[None]:
+    """Pass the `assign`, `assign_add` and `assign_sub` of all variables to `intercept` in the block."""
+    kind = resource_variable_ops.BaseResourceVariable
+    originals = {name: getattr(kind, name) for name in ("assign", "assign_add", "assign_sub")}
+
+    def intercepted(original: Any) -> Any:
+        @tf.autograph.experimental.do_not_convert
+        def write(variable: Any, value: Any, *rest: Any, **more: Any) -> Any:
+            return intercept(variable, value, lambda taken: original(variable, taken, *rest, **more))
+
+        return write
+
+    for name, original in originals.items():
+        setattr(kind, name, intercepted(original))
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(kind, name, original)
 
 
 class _With:

@@ -14,6 +14,7 @@ from tapeline.dataset.columns import Dataset
 from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe import Recipe, loading, variables
 from tapeline.recipe.evaluation import Evaluation
+from tapeline.runtime import environment
 from tapeline.runtime.errors import InputError
 from tapeline.train.checks import completeness, python_state, repeatability, requirements
 from tapeline.train.checks.repeatability import Made
@@ -94,8 +95,7 @@ def assemble(
     recipe.configure(
         batch_size=settings.batch_size,
         transforms=settings.gradients,
-        accumulate=settings.accumulate,
-        replicas=settings.replicas,
+        shards=settings.shards,
         fused=settings.fused,
     )
     adapt(recipe)
@@ -117,7 +117,8 @@ def _traced(
     evaluation = _evaluation(recipe, settings, dataset, key)
     measure = InGraphMeasure(evaluation) if evaluation and settings.in_graph_epochs > 1 else None
     plain = python_state.attributes(recipe)
-    step = Step(recipe, feed, key=key)
+    at_once = settings.at_once or environment.cores()
+    step = Step(recipe, feed, key=key, shards=settings.shards, at_once=at_once if settings.one_thread else None)
     python_state.check_traced(plain, recipe)
     requirements.check(recipe, settings, dataset, step.names, evaluation)
     requirements.check_updated(recipe, settings)
@@ -155,7 +156,7 @@ def _feed(
     in_ram = settings.data == "ram" or (
         settings.data == "auto" and (not stored or fits_in_ram(dataset.nbytes("train")))
     )
-    return Feed(recipe, columns, batches, key=key, in_ram=in_ram, loaded=loaded)
+    return Feed(recipe, columns, batches, key=key, in_ram=in_ram, loaded=loaded, shards=settings.shards)
 
 
 def _evaluation(recipe: Recipe, settings: TrainSettings, dataset: Dataset, key: tf.Tensor) -> Evaluation | None:
@@ -178,7 +179,9 @@ def _checked(
     """Refuse by name what a checkpoint could not hold, in all traced functions; return the values of this start."""
     tracked, tables = variables.find(recipe).all(), variables.tables(recipe)
     traced = {"train_step": step.traced}
-    completeness.check(step.traced, tracked, tables=tables)
+    completeness.check(step.traced, tracked | step.seeds, tables=tables)
+    if step.sharded:
+        completeness.check_shards(step.traced, tracked, drawn={**variables.find(recipe).seeds, **step.seeds})
     if step.feed.traced:
         traced["prepare"] = step.feed.traced
         changed = completeness.written(step.traced)

@@ -7,7 +7,6 @@ from typing import Any
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import loading
 from tapeline.runtime import files, processes
-from tapeline.runtime.environment import machine
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.records import Hook, Note, Record, Saved
 from tapeline.train import outputs, starting
@@ -37,8 +36,6 @@ def run(job: Job, dataset: Dataset) -> None:
         if answers is not None:
             rehearsal.record(folder, answers)
         starting.start(parts.state, folder, covered, options=job.options, weights=job.weights, rows=rows, say=say)
-        if job.settings.replicas > (cores := machine()["threads"]):
-            say(f"train.replicas is {job.settings.replicas}, more than there are cores here: {cores}")
         if dropped := parts.batches.dropped:
             say(f"each epoch leaves out {dropped} examples of its permutation: they fill no batch")
         writer = disk.Writer(folder, keep=job.settings.checkpoint.keep, on_saved=audience.saved, on_failed=say)

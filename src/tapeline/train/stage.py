@@ -24,7 +24,7 @@ def train(job: Job) -> None:
             f"needs names {job.needs}, which is not there: run the stage that writes it, or `dvc checkout`"
         )
 
-    startup.tensorflow(replicas=job.settings.replicas, portable=job.settings.bits == "portable")
+    startup.tensorflow(one_thread=job.settings.one_thread, portable=job.settings.bits == "portable")
     from tapeline.train.run import run
 
     run(job, dataset)

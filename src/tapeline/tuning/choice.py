@@ -18,11 +18,11 @@ class Mode(NamedTuple):
     compile: str
     precision: str
     fused: bool = False
-    replicas: int = 1
+    shards: int = 1
 
     def __str__(self) -> str:
-        fused, replicas = " fused" * self.fused, f" {self.replicas} replicas" * (self.replicas > 1)
-        return f"{self.compile} {self.precision}{fused}{replicas}"
+        fused, shards = " fused" * self.fused, f" {self.shards} shards" * (self.shards > 1)
+        return f"{self.compile} {self.precision}{fused}{shards}"
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ def candidates(modes: Mapping[str, Sequence[str]]) -> list[Mode]:
     return sorted(every, key=lambda mode: (order.get(mode.compile, 3), mode.precision != "float32", mode.fused))
 
 
-def replicated(measured: Sequence[Measured], cores: int) -> Mode | None:
-    """Return the fastest good graph mode with a replica for each core, or `None` if there is none.
+def sharded(measured: Sequence[Measured], cores: int) -> Mode | None:
+    """Return the fastest good graph mode with a shard for each core, or `None` if there is none.
 
     measured: the reference first.
     """
     good = [one for one in measured if one.mode.compile == "graph" and is_good(one, measured[0])]
     fastest = max(good, key=lambda one: one.examples_per_second, default=None)
-    return fastest.mode._replace(replicas=cores) if fastest and cores > 1 else None
+    return fastest.mode._replace(shards=cores) if fastest and cores > 1 else None
 
 
 def allowed(reference: Measured) -> float:

@@ -1,4 +1,4 @@
-"""`tapeline tune`: measure a recipe's compile modes and precisions, with fused kernels and replicas, on this machine.
+"""`tapeline tune`: measure a recipe's compile modes and precisions, with fused kernels and shards, on this machine.
 
 The project is not changed. Times are this machine's: measure again on another.
 """
@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.config.train import TrainSettings
-from tapeline.runtime import startup
-from tapeline.runtime.environment import machine
+from tapeline.runtime import environment, startup
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.train.stage import opened
 from tapeline.tuning import choice
@@ -52,13 +51,13 @@ def tune(
     every: list[Measured] = []
 
     def tried(mode: choice.Mode) -> Iterator[str]:
-        take = measure if mode.replicas == 1 else partial(apart, mode.replicas)
+        take = measure if mode.shards == 1 else partial(apart, one_thread=True)
         try:
             one = take(recipe, params, settings, dataset, mode, steps=effort.steps, seconds=effort.seconds)
         except (InputError, RunError) as error:
             if not every:
                 raise
-            unasked = mode.fused and mode.replicas == 1  # its optimizers need not have fused kernels
+            unasked = mode.fused and mode.shards == 1  # its optimizers need not have fused kernels
             if isinstance(error, RunError) or not unasked:
                 yield f"{_named(mode)}  {error}"
             return
@@ -68,9 +67,9 @@ def tune(
     for mode in choice.candidates(loading.load(recipe).modes):
         yield from tried(mode)
         gc.collect()
-    if more := choice.replicated(every, machine()["threads"]):
-        if settings.batch_size % (settings.accumulate * more.replicas):
-            yield f"{_named(more)}  not tried: batches of {settings.batch_size} have no {more.replicas} equal parts"
+    if more := choice.sharded(every, environment.cores()):
+        if settings.batch_size % more.shards:
+            yield f"{_named(more)}  not tried: batches of {settings.batch_size} have no {more.shards} equal parts"
         else:
             yield from tried(more)
     best = choice.winner(every)
@@ -85,7 +84,8 @@ def _native(best: Measured, asked: tuple[Any, ...], effort: Effort) -> Iterator[
     if best.mode.compile == "eager":
         return
     try:
-        native = apart(best.mode.replicas, *asked, portable=False, steps=effort.steps, seconds=effort.seconds)
+        one_thread = best.mode.shards > 1  # those are measured in graph mode
+        native = apart(*asked, one_thread=one_thread, portable=False, steps=effort.steps, seconds=effort.seconds)
     except (InputError, RunError) as error:
         yield f"{best.mode} with `bits: native` was not measured: {error}"
     else:
@@ -93,13 +93,13 @@ def _native(best: Measured, asked: tuple[Any, ...], effort: Effort) -> Iterator[
 
 
 HEADER = (
-    f"{'compile':8}{'precision':16}{'fused':6}{'replicas':9}"
+    f"{'compile':8}{'precision':16}{'fused':6}{'shards':9}"
     f"{'compiling s':>12}{'examples/s':>14}{'loss':>12}{'difference':>12}"
 )
 
 
 def _named(mode: choice.Mode) -> str:
-    return f"{mode.compile:8}{mode.precision:16}{'yes' if mode.fused else 'no':6}{mode.replicas:<9}"
+    return f"{mode.compile:8}{mode.precision:16}{'yes' if mode.fused else 'no':6}{mode.shards:<9}"
 
 
 def _row(one: Measured, reference: Measured, steps: int) -> str:

@@ -12,6 +12,7 @@ from ruamel.yaml.nodes import MappingNode
 from tapeline.config.engine_lock import STAGES
 from tapeline.config.params import OLD
 from tapeline.config.project import PARAMS
+from tapeline.config.train import OLD_PARTS, as_shards
 from tapeline.parsing import yaml_text
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.proposal import template
@@ -24,7 +25,74 @@ ENGINE_FILES = ("src/tapeline/", "../src/tapeline/")
 
 
 def params(text: str) -> str:
-    """Return `params.yaml` without the section `environment`. Raises `InputError` if it is not YAML."""
+    """Return `params.yaml` as of today. Raises `InputError` if it is not YAML, or for what cannot be rewritten.
+
+    It has no section `environment`, and `shards` where `train` had `accumulate` and `replicas`.
+    """
+    return _with_shards(_without_libraries(text))
+
+
+def _with_shards(text: str) -> str:
+    before = _parsed(text, PARAMS)
+    edits = [edit for train in _trains(YAML().compose(text)) for edit in _shards(train)]
+    if not edits:
+        return text
+    new = text
+    for start, end, today in sorted(edits, reverse=True):
+        new = new[:start] + today + new[end:]
+    for pipeline in before["pipelines"].values():
+        train = pipeline["train"]
+        if old := {name: train.pop(name) for name in OLD_PARTS if name in train}:
+            train |= {**as_shards(**old), **_limit(old)}
+    after = yaml_text.parsed_or_none(new)
+    if after != before:
+        raise InputError(f"{PARAMS}: accumulate and replicas are shards today, see the README: write them by hand")
+    return new
+
+
+def _trains(root: Any) -> list[MappingNode]:
+    """Return the mappings that hold the settings of `train`, those that others refer to once."""
+    found: dict[int, MappingNode] = {}
+
+    def visit(node: Any, path: tuple[str, ...]) -> None:
+        if not isinstance(node, MappingNode):
+            return
+        if not path:
+            found[id(node)] = node
+        for key, value in node.value:
+            if key.value == "<<":  # a mapping, or a list of them
+                for one in [value] if isinstance(value, MappingNode) else value.value:
+                    visit(one, path)
+            elif path and path[0] in (key.value, "*"):
+                visit(value, path[1:])
+
+    visit(root, ("pipelines", "*", "train"))
+    return list(found.values())
+
+
+def _shards(train: MappingNode) -> list[tuple[int, int, str]]:
+    """Return the edits of a mapping, (start, end, text): an old setting's place gets a new one."""
+    pairs = [(key, value) for key, value in train.value if key.value in OLD_PARTS]
+    try:
+        old = {str(key.value): int(value.value) for key, value in pairs}
+    except (TypeError, ValueError):
+        raise InputError(f"{PARAMS}: accumulate and replicas are shards today, and must be numbers") from None
+    if not old:
+        return []
+    texts = [f"{name}: {number}" for name, number in {**as_shards(**old), **_limit(old)}.items()]
+    between = ", " if train.flow_style else "\n" + " " * pairs[0][0].start_mark.column
+    texts = texts if len(pairs) > 1 else [between.join(texts)]
+    return [
+        (key.start_mark.index, value.end_mark.index, today) for (key, value), today in zip(pairs, texts, strict=True)
+    ]
+
+
+def _limit(old: Mapping[str, int]) -> dict[str, int]:
+    """Return the second setting where there were two, so that each has a successor."""
+    return {"at_once": old["replicas"]} if len(old) > 1 else {}
+
+
+def _without_libraries(text: str) -> str:
     before = _parsed(text, PARAMS)
     if OLD not in before:
         return text

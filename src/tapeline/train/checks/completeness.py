@@ -5,11 +5,12 @@ unlisted one may hold state that is in no checkpoint.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from tapeline.recipe import shards
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.tensorflow_private import functions_in
 
@@ -117,14 +118,35 @@ def operations(graph: Any) -> Iterator[Any]:
     yield from walk(graph)
 
 
-def written(traced: Any) -> set[int]:
-    """Return the `id`s of the handles that a concrete function changes, directly or in functions it calls."""
+def written(traced: Any, *, but: Callable[[str], bool] = lambda name: False) -> set[int]:
+    """Return the `id`s of the handles that a concrete function changes, directly or in functions it calls.
+
+    but: whether to pass over an operation of the function itself, by its name.
+    """
     graph = traced.graph
-    return _written(graph, {id(internal): id(external) for external, internal in graph.captures})
+    return _written(graph, {id(internal): id(external) for external, internal in graph.captures}, but)
 
 
-def _written(graph: Any, roots: dict[int, int]) -> set[int]:
-    """Return the `id`s of the changed handles. roots: `id` of a tensor in the graph → `id` of its handle."""
+def check_shards(traced: Any, tracked: Mapping[str, tf.Variable], *, drawn: Mapping[str, tf.Variable]) -> None:
+    """Check the concrete function of a step that is taken by shards.
+
+    drawn: states of seed generators, which each shard changes by itself.
+    Raises `InputError` for another tracked variable that a shard changes outside of the meetings.
+    """
+    changed = written(traced, but=shards.in_meeting) - {id(variable.handle) for variable in drawn.values()}
+    for name, variable in tracked.items():
+        if id(variable.handle) in changed:
+            raise InputError(
+                f"train.shards: train_step changes {name} once for each shard of the batch: use its assign, assign_add "
+                f"or assign_sub, or self.update, which happen once for all"
+            )
+
+
+def _written(graph: Any, roots: dict[int, int], but: Callable[[str], bool] = lambda name: False) -> set[int]:
+    """Return the `id`s of the changed handles. roots: `id` of a tensor in the graph → `id` of its handle.
+
+    but: whether to pass over an operation of this graph, by its name.
+    """
     changed: set[int] = set()
     for operation in graph.get_operations():
         handles = {number: roots[id(tensor)] for number, tensor in enumerate(operation.inputs) if id(tensor) in roots}
@@ -133,14 +155,14 @@ def _written(graph: Any, roots: dict[int, int]) -> set[int]:
         kind = operation.type.removeprefix("Stateless")
         if kind in _CALLS:
             skipped = _CALLS[kind]
-            for function in _called(operation):
+            for function in () if but(operation.name) else _called(operation):
                 inner = {id(function.inputs[n - skipped]): root for n, root in handles.items()}
                 changed |= _written(function, inner)
             if kind == "While":
                 roots |= {id(operation.outputs[number]): root for number, root in handles.items()}
         elif kind == "Identity":
             roots[id(operation.outputs[0])] = handles[0]
-        elif kind not in _READS:
+        elif kind not in _READS and not but(operation.name):
             changed |= set(handles.values())
     return changed
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
-from tapeline.recipe import Noise, Recipe, Supervised, variables
+from tapeline.recipe import Noise, Recipe, variables
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime.errors import InputError
 
@@ -24,8 +24,7 @@ def check_settings(recipe: Recipe, settings: TrainSettings) -> None:
     if unknown := settings.gradients.keys() - recipe.optimizers().keys():
         known = ", ".join(recipe.optimizers()) or "none"
         raise InputError(f"train.gradients names {', '.join(sorted(unknown))}: the optimizers of {name} are {known}")
-    layers = list(variables.layers(recipe))
-    if settings.precision != "float32" and not layers:
+    if settings.precision != "float32" and not any(True for _ in variables.layers(recipe)):
         raise InputError(
             f"train.precision is {settings.precision}: {name} has no Keras layer, and no other obeys a dtype policy"
         )
@@ -33,15 +32,6 @@ def check_settings(recipe: Recipe, settings: TrainSettings) -> None:
         raise InputError(
             f"train.in_graph_epochs is {settings.in_graph_epochs}: {name}.evaluate is Python, outside graphs"
         )
-    cuts = {"accumulate": settings.accumulate, "replicas": settings.replicas}
-    for asked in (f"train.{cut} is {parts}" for cut, parts in cuts.items() if parts > 1):
-        if not isinstance(recipe, Supervised) or type(recipe).train_step is not Supervised.train_step:
-            raise InputError(f"{asked}: {name} writes its own step, so it must do that")
-        if normalized := [layer.name for layer in layers if type(layer).__name__ == "BatchNormalization"]:
-            raise InputError(
-                f"{asked}: {normalized[0]} normalizes each micro-batch by itself, which is not the large batch: "
-                f"use another normalization"
-            )
 
 
 def check_updated(recipe: Recipe, settings: TrainSettings) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tapeline.dataset.columns import release
 from tapeline.recipe import Batch, Recipe
+from tapeline.runtime.errors import InputError
 from tapeline.runtime.untuned import untuned
 from tapeline.train.data.batches import Ahead, Batches
 from tapeline.train.data.memory import Recycled
@@ -44,7 +45,11 @@ INDEX = ""
 
 
 class Feed:
-    """All the data that the steps of one run read."""
+    """All the data that the steps of one run read.
+
+    shards: the equal parts that each batch is cut into, along the first axis of each of its entries. Without stored
+    columns each shard has a `prepare` of its own. Raises `InputError` for an entry that cannot be cut.
+    """
 
     def __init__(
         self,
@@ -55,7 +60,9 @@ class Feed:
         key: tf.Tensor,
         in_ram: bool,
         loaded: Mapping[str, tf.Tensor] | None = None,
+        shards: int = 1,
     ) -> None:
+        self._shards, self._stacked = shards, shards > 1 and not columns
         self._batches, self._ahead = batches, Ahead(batches)
         self._stored = columns
         self.columns: Mapping[str, tf.Tensor] = loaded or (
@@ -65,7 +72,7 @@ class Feed:
         stored = {name: tf.TensorSpec((batches.batch_size, *c.shape[1:]), c.dtype) for name, c in columns.items()}
         rows = {} if self.columns else stored
         self._preparation = (
-            Preparation(recipe, key=key, index=index, rows=rows, columns=self.columns)
+            self._prepared(recipe, key, index, rows)
             if type(recipe).prepare is not Recipe.prepare
             else None
         )
@@ -76,6 +83,22 @@ class Feed:
         """The type of one step's row for each name in a chunk."""
         per_step = sum(spec.dtype.size * int(np.prod(spec.shape)) for spec in self.row_specs.values())
         self.chunk_steps = max(1, min(CHUNK_STEPS, CHUNK_BYTES // max(1, per_step)))
+
+    def _prepared(self, recipe: Recipe, key: tf.Tensor, index: tf.TensorSpec, rows: Any) -> Preparation:
+        own = recipe.batch_size
+        recipe.batch_size = own if self._stacked else self._batches.batch_size
+        try:
+            apart = self._shards if self._stacked else None
+            found = Preparation(recipe, key=key, index=index, rows=rows, columns=self.columns, apart=apart)
+        finally:
+            recipe.batch_size = own
+        for name, spec in found.made.items():
+            if self._shards > 1 and not self._stacked and spec.shape[:1] != [self._batches.batch_size]:
+                raise InputError(
+                    f"train.shards is {self._shards}: prepare returns {name!r} of shape {tuple(spec.shape)}, which "
+                    f"cannot be cut: its first axis must be that of the batch's {self._batches.batch_size} examples"
+                )
+        return found
 
     @property
     def traced(self) -> Any:
@@ -109,6 +132,19 @@ class Feed:
         batch = {name: value[row] for name, value in rows.items() if name != INDEX}  # `gather` would copy
         if INDEX in rows:
             index = tf.gather(rows[INDEX], row)
+            batch |= {name: tf.gather(columns[name], index) for name in self._kept if name in columns}
+        return batch
+
+    def part(self, rows: Mapping[str, tf.Tensor], columns: Mapping[str, tf.Tensor], row: tf.Tensor, shard: int) -> Batch:
+        """Return one shard of one step's batch from a chunk's rows, inside the loop."""
+        size = self._batches.batch_size // self._shards
+
+        def cut(value: tf.Tensor) -> tf.Tensor:
+            return value[row, shard] if self._stacked else value[row, shard * size : (shard + 1) * size]
+
+        batch = {name: cut(value) for name, value in rows.items() if name != INDEX}
+        if INDEX in rows and any(name in columns for name in self._kept):
+            index = cut(rows[INDEX])
             batch |= {name: tf.gather(columns[name], index) for name in self._kept if name in columns}
         return batch
 

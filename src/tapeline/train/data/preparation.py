@@ -14,6 +14,7 @@ class Preparation:
     """`prepare` as a concrete function of (step, example numbers, the rows it reads).
 
     index, rows: types of one step's example numbers and stored rows. columns: columns in memory, by name.
+    apart: how often it is called for one step, each time for one shard, and the results stacked; None is once for all.
     """
 
     def __init__(
@@ -24,8 +25,9 @@ class Preparation:
         index: tf.TensorSpec,
         rows: Mapping[str, tf.TensorSpec],
         columns: Mapping[str, tf.Tensor],
+        apart: int | None = None,
     ) -> None:
-        self._recipe, self._key, self._columns = recipe, key, columns
+        self._recipe, self._key, self._columns, self._apart = recipe, key, columns, apart
         self._converted = convert(recipe.prepare)
         traced, kept = self._trace(index, rows, unread={})
         self.read = [name for name, row in zip(sorted(rows), traced.inputs[2:], strict=False) if row.consumers()]
@@ -45,18 +47,24 @@ class Preparation:
 
         def one(step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             nothing = {name: tf.zeros(spec.shape, spec.dtype) for name, spec in unread.items()}  # pruned from the graph
-            kept[:], made = self._one(step, index, {**nothing, **rows})
+            kept[:], made = self._of_shards(step, index) if self._apart else self._one(step, index, {**nothing, **rows})
             return made
 
         step = tf.TensorSpec([], tf.int64)
         return tf.function(one, autograph=False).get_concrete_function(step, index, read), kept
 
+    def _of_shards(self, step: tf.Tensor, index: tf.Tensor) -> tuple[list[str], dict[str, tf.Tensor]]:
+        """Return what `prepare` generates for each shard, shape (shards, *one shard's)."""
+        each = [self._one(step, index, {}, shard=number)[1] for number in range(self._apart or 0)]
+        return [], {name: tf.stack([made[name] for made in each]) for name in each[0]}
+
     def _one(
-        self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor]
+        self, step: tf.Tensor, index: tf.Tensor, rows: Mapping[str, tf.Tensor], *, shard: int | None = None
     ) -> tuple[list[str], dict[str, tf.Tensor]]:
         """Return the names that `prepare` passed on, and what it added to or changed in one step's batch."""
         batch = {**rows, **{name: tf.gather(column, index) for name, column in self._columns.items()}}
-        prepared = self._call(batch, Context(step, self._key).fold_in(2))
+        whole = Context(step, self._key)
+        prepared = self._call(batch, (whole if shard is None else whole.shard(shard)).fold_in(2))
         if not isinstance(prepared, Mapping):
             what = "nothing" if prepared is None else f"a {type(prepared).__name__}"
             raise InputError(f"prepare returns {what}: return the batch, such as {{**batch, 'noise': noise}}")

@@ -1,5 +1,6 @@
 """A recipe's `train_step` for one row of a chunk, traced once: every loop of a run calls the same function."""
 
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -9,22 +10,35 @@ from tapeline.recipe.autograph import convert
 from tapeline.recipe.context import running
 from tapeline.recipe.metrics import sums_and_counts
 from tapeline.train.data.feed import Feed
+from tapeline.train.engine.sharded import Sharded
 
 
 class Step:
-    """One step of a recipe over a feed."""
+    """One step of a recipe over a feed.
 
-    def __init__(self, recipe: Recipe, feed: Feed, *, key: tf.Tensor) -> None:
+    shards: how many parts of the batch take it. at_once: how many of them at the same time, in a graph.
+    """
+
+    def __init__(
+        self, recipe: Recipe, feed: Feed, *, key: tf.Tensor, shards: int = 1, at_once: int | None = None
+    ) -> None:
         self.feed = feed
         self._recipe, self._key = recipe, key
         self._seeds = variables.find(recipe).seeds
+        self.sharded = Sharded(recipe, shards, at_once=at_once) if shards > 1 else None
         self._converted = convert(recipe.train_step)
         self.traced, self.names = self._trace()
         """The concrete function of a step, and the metric names in the order of its sums."""
         found = variables.find(recipe).seeds
         if found.keys() != self._seeds.keys():  # tracing created some: layers that build late, or `keras.random`
             self._seeds = found
+            self.sharded = Sharded(recipe, shards, at_once=at_once) if shards > 1 else None
             self.traced, self.names = self._trace()
+
+    @property
+    def seeds(self) -> dict[str, tf.Variable]:
+        """Variables of the step that are in no checkpoint, because each step begins by setting them."""
+        return self.sharded.seeds if self.sharded else {}
 
     def __call__(self, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
         """Run step `step` on a row of a chunk: eagerly, or as a call of the traced function inside a graph.
@@ -51,8 +65,11 @@ class Step:
     def _run(
         self, train_step: Any, columns: Any, rows: Any, row: tf.Tensor, step: tf.Tensor
     ) -> tuple[list[str], tf.Tensor]:
-        batch = self.feed.batch(rows, columns, row)
         context = Context(step, self._key)
+        if self.sharded:
+            part = partial(self.feed.part, rows, columns, row)
+            return self.sharded(train_step, part, context, [*columns.values(), *rows.values()])
+        batch = self.feed.batch(rows, columns, row)
         randomness.seed_states(self._seeds, context)
         with running(context), randomness.seeded_images(context, "train_step"):
             metrics = train_step(batch, context)

@@ -1,0 +1,47 @@
+"""Batch normalization over the whole batch: its moments are means over all shards, forwards and backwards."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tapeline.recipe import shards
+from tapeline.recipe.shard_means import means
+from tapeline.runtime import keras_private
+
+
+def meet(layer: keras.Layer) -> None:
+    """Make a layer's moments those of the batch, if it is a batch normalization; other layers stay unchanged."""
+    if not isinstance(layer, keras.layers.BatchNormalization):
+        return
+
+    def moments(inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        if shards.running() is None:
+            plain: tuple[tf.Tensor, tf.Tensor] = own(inputs, mask)
+            return plain
+        axes = [axis for axis in range(inputs.shape.rank) if axis != layer.axis % inputs.shape.rank]
+        seen = None if mask is None else tf.broadcast_to(tf.cast(mask, tf.bool)[..., None], tf.shape(inputs))
+        return _moments(f"the moments of {layer.path}", inputs, seen, axes)
+
+    own = keras_private.replace_moments(layer, moments)
+
+
+def _moments(
+    what: str, inputs: tf.Tensor, seen: tf.Tensor | None, axes: list[int]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return mean and variance over `axes` of all shards, shape (channels,): deviations are from the batch's mean.
+
+    seen: bool of the inputs' shape, the elements that count; None if all do.
+    """
+
+    def over_batch(name: str, values: tf.Tensor) -> tf.Tensor:
+        if seen is None:
+            return means(f"{what}, {name}", [tf.reduce_mean(values, axes, keepdims=True)])[0]
+        counted = (tf.where(seen, values, tf.zeros_like(values)), tf.cast(seen, values.dtype))
+        total, weight = (tf.reduce_mean(each, axes, keepdims=True) for each in counted)
+        total, weight = means(f"{what}, {name}", [total, weight])
+        return tf.math.divide_no_nan(total, weight)
+
+    mean = over_batch("mean", inputs)
+    variance = over_batch("variance", tf.square(inputs - mean))
+    return tf.squeeze(mean, axes), tf.squeeze(variance, axes)

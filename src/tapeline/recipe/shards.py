@@ -1,0 +1,224 @@
+"""Shards: the equal parts of a step's batch. Each takes the recipe's step as if it were alone, and they meet.
+
+Each shard runs in a Python thread of its own, one at a time, in the order of their numbers: what they do is the same
+each time. At a meeting a shard waits until all have come to it; what is to be done for the batch as a whole (an
+update, the moments of a normalization, a write) is done once, and each goes on with the result. So a step that is
+written for one batch is traced once for each shard, and needs to know nothing of the others.
+
+results = Shards([lambda: step(first), lambda: step(second)], keep=lambda: lambda: None)()
+"""
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from contextvars import ContextVar, copy_context
+from typing import Any
+
+import tensorflow as tf
+
+from tapeline.runtime import keras_private, tensorflow_private
+from tapeline.runtime.errors import InputError
+
+Action = Callable[[list[Any]], Any]
+"""Takes what each shard brought to a meeting, in their order, and returns what all of them get."""
+Keep = Callable[[], Callable[[], None]]
+"""Returns a function that sets Python state to what it is now: while others run, a shard keeps its own."""
+
+_RUNNING: ContextVar["Shard | None"] = ContextVar("shard", default=None)
+_MEETING = "meeting"
+"""The name scope of what is done in meetings."""
+
+
+class _Stopped(BaseException):
+    """Ends the thread of a shard whose step is given up."""
+
+
+class Shard(threading.Thread):
+    """One shard's call, in a thread that runs only while the one that advances it waits."""
+
+    def __init__(self, number: int, call: Callable[[], Any], step: "Shards") -> None:
+        super().__init__(name=f"shard {number}", daemon=True)
+        self.number, self.step = number, step
+        self.drawing = False
+        """Whether a seed generator draws: its state is this shard's own."""
+        self.at: tuple[str, Any] | None = None
+        """The meeting that the shard waits at, and what it brought; None before the first and after the end."""
+        self.done, self.result = False, None
+        self.error: BaseException | None = None
+        self.finished: list[Sequence[Any]] = []
+        """For each part of the step between two meetings, the operations that end it."""
+        self._call, self._context = call, copy_context()
+        self._answer: Any = None
+        self._throw: BaseException | None = None
+        self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
+        self._wait_for: Callable[[Sequence[Any]], None] = lambda operations: None
+
+    def advance(self, answer: Any = None, *, throw: BaseException | None = None) -> None:
+        """Let the shard go on from its meeting until the next, or until it ends. Called in another thread."""
+        self._answer, self._throw = answer, throw
+        if not self.is_alive() and not self.done:
+            self.start()
+        self._go.release()
+        self._paused.acquire()
+
+    def meet(self, what: str, brought: Any) -> Any:
+        """Wait until all shards are here, and return the result. Called in the shard's own thread."""
+        self.at = (what, brought)
+        self._end_part(brought)
+        self.step.keras.hand_over()
+        self._paused.release()
+        self._go.acquire()
+        self.step.keras.take_over()
+        self.at = None
+        if self._throw is not None:
+            raise self._throw
+        self._begin_part()
+        return self._answer
+
+    def run(self) -> None:
+        """Run the call; the exception that ends it is kept."""
+        self._go.acquire()
+        try:
+            if self._throw is None:
+                self.result = self._context.run(self._inside)
+        except _Stopped:
+            pass
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.done, self.at = True, None
+            self.step.keras.hand_over()
+            self._paused.release()
+
+    def _inside(self) -> Any:
+        _RUNNING.set(self)
+        self.step.keras.adopt()
+        with tensorflow_private.inside(self.step.graph, f"shard_{self.number}") as self._wait_for:
+            self._begin_part()
+            result = self._call()
+            self._end_part(result)
+        return result
+
+    def _begin_part(self) -> None:
+        ahead = self.number - self.step.at_once
+        if self.step.graph is not None and ahead >= 0:
+            self._wait_for(self.step.shards[ahead].finished[len(self.finished)])
+
+    def _end_part(self, brought: Any) -> None:
+        graph = self.step.graph
+        values = tf.nest.flatten(brought, expand_composites=True) if graph is not None else ()
+        self.finished.append([value.op for value in values if getattr(value, "graph", None) is graph])
+
+
+class Shards:
+    """One step of all shards.
+
+    calls: one for each shard. keep: see `Keep`. at_once: how many may run at the same time where the step is a graph;
+    the others wait for their turn, which changes no result.
+    """
+
+    def __init__(self, calls: Sequence[Callable[[], Any]], *, keep: Keep, at_once: int | None = None) -> None:
+        self.graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        self.at_once = at_once or len(calls)
+        self.keras = keras_private.Shared()
+        self.shards = [Shard(number, call, self) for number, call in enumerate(calls)]
+        self._met: dict[int, tuple[Any, Any]] = {}
+        self._keep = keep
+
+    def __call__(self) -> list[Any]:
+        """Return the results in the order of the calls.
+
+        Raises what a call or a meeting raises, and `InputError` for shards that do not come to the same meetings.
+        """
+        keeping = [self._keep() for _ in self.shards]
+        answer: Any = None
+        with ExitStack() as stack:
+            for shard in self.shards:
+                stack.callback(self._stop, shard)
+            while True:
+                for number, shard in enumerate(self.shards):
+                    keeping[number]()
+                    self._advance(shard, answer)
+                    keeping[number] = self._keep()
+                if all(shard.done for shard in self.shards):
+                    return [shard.result for shard in self.shards]
+                self._check_together()
+                answer = self._meeting()
+
+    def met(self, value: Any) -> Any:
+        """Return the meeting's result that a tensor is, which is the same for all shards; None for another tensor."""
+        known = self._met.get(id(value))
+        return known and known[1]
+
+    def remember(self, value: Any, met: Any) -> None:
+        """Note that a shard's tensor is the result of a meeting."""
+        for part in (value, *tf.nest.flatten(value, expand_composites=True)):
+            self._met[id(part)] = (part, met)
+
+    def _advance(self, shard: Shard, answer: Any = None, *, throw: BaseException | None = None) -> None:
+        self.keras.hand_over()
+        shard.advance(answer, throw=throw)
+        self.keras.take_over()
+        if shard.error is not None:
+            raise shard.error
+
+    def _check_together(self) -> None:
+        """Raise `InputError`, in the thread of a shard that waits, unless all wait at the same meeting."""
+        places = [shard.at[0] if shard.at else "its end" for shard in self.shards]
+        odd = next((number for number, place in enumerate(places) if place != places[0]), None)
+        if odd is not None:
+            self._blame(
+                self.shards[odd] if self.shards[odd].at else self.shards[0],
+                InputError(
+                    f"train.shards: the shards of a step come to different places: shard 0 to {places[0]}, shard {odd} "
+                    f"to {places[odd]}; what train_step does may not depend on Python state that it changes"
+                ),
+            )
+
+    def _meeting(self) -> Any:
+        (_, (action, _)), *_ = waiting = [shard.at for shard in self.shards if shard.at]
+        try:
+            with tf.name_scope(_MEETING):
+                return action([brought for _, (_, brought) in waiting])
+        except Exception as error:
+            self._blame(self.shards[0], error)
+
+    def _blame(self, shard: Shard, error: BaseException) -> None:
+        """Raise an error as if it came from what a shard waits for, so that the recipe's line is known."""
+        self._advance(shard, throw=error)
+        raise error
+
+    def _stop(self, shard: Shard) -> None:
+        while not shard.done:
+            shard.advance(throw=_Stopped())
+        if shard.ident is not None:
+            shard.join()
+
+
+def in_meeting(name: str) -> bool:
+    """Return whether an operation of a step's graph was added by a meeting, by its name."""
+    return re.match(rf"{_MEETING}(_\d+)?/", name) is not None
+
+
+def running() -> Shard | None:
+    """Return the shard in whose thread this is called, if any."""
+    return _RUNNING.get()
+
+
+@tf.autograph.experimental.do_not_convert
+def meet(what: str, brought: Any, action: Action) -> Any:
+    """Return the action's result, done once for all shards; each gets the same.
+
+    what: names the place, such as "the update of self.optimizer". brought: what this shard adds, tensors in any nest.
+    Raises `InputError` inside a loop, a branch or a `tf.function` within the step, of which each shard has its own.
+    """
+    shard = running()
+    assert shard is not None, "only shards meet"
+    here = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    if here is not shard.step.graph:
+        raise InputError(
+            f"train.shards: {what} is inside a loop, a branch or a tf.function of the step's own, where shards cannot "
+            f"meet: take it out of it (for a condition, choose the values by tf.where), or set train.shards to 1"
+        )
+    return shard.meet(what, (action, brought))

@@ -1,0 +1,444 @@
+"""Shards of a batch: one update equals the large batch's, for any recipe and mode; what cannot meet is refused."""
+
+import threading
+
+import datasets
+import numpy as np
+import pipelines
+import pytest
+import recipes
+from trainings import Run
+
+from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Dataset
+from tapeline.runtime.errors import InputError
+
+STEEP = ("keras.optimizers.Adam(rate)", "keras.optimizers.SGD(0.1, momentum=0.9)")
+NO_DROPOUT = ("keras.layers.Dropout(0.3),", "")
+MODES = ["graph", "eager", pytest.param("xla", marks=pytest.mark.slow)]
+
+
+class Trained:
+    """The state after a few steps in this process, whatever threads TensorFlow has here."""
+
+    def __init__(self, tf, recipe, data, params=None, *, steps=1, **settings):
+        from tapeline.recipe import variables
+        from tapeline.train.assembly import assemble
+
+        def gentle(recipe):  # Adam divides by a gradient's size, and so enlarges rounding without bound
+            import keras
+
+            for name, optimizer in recipe.optimizers().items():
+                if type(optimizer) is keras.optimizers.Adam and not settings.get("fused"):
+                    setattr(recipe, name, keras.optimizers.SGD(0.05))
+
+        given = {"epochs": 1, "batch_size": 16, **settings}
+        self.parts = assemble(
+            recipe, params or {}, TrainSettings.model_validate(given), Dataset.open(data), adapt=gentle
+        )
+        before = {n: v.numpy() for n, v in variables.find(self.parts.recipe).weights.items()}
+        self.metrics = tf.zeros([len(self.parts.loop.names), 2], tf.float64)
+        for chunk in self.parts.feed.chunks(0, steps):
+            _, table, _ = self.parts.loop(chunk, chunk.first, chunk.end, self.metrics)
+        self.metrics = dict(zip(self.parts.loop.names, table.numpy()[0], strict=True))
+        found = variables.find(self.parts.recipe)
+        self.state = {name: value.numpy() for name, value in {**found.weights, **found.optimizers}.items()}
+        self.moved = max(np.abs(self.state[name] - value).max() for name, value in before.items())
+
+    def agrees(self, large, within=1e-6):
+        """Compare all state and metrics with those of the large batch, to float32 rounding."""
+        assert large.moved > 1e-4, "the step does something"
+        assert self.state.keys() == large.state.keys()
+        for name, value in large.state.items():
+            assert np.abs(self.state[name] - value).max() <= within * max(1.0, np.abs(value).max()), name
+        for name, pair in large.metrics.items():
+            assert self.metrics[name] == pytest.approx(pair, rel=1e-5), name
+        return True
+
+
+@pytest.fixture
+def blobs(tmp_path, tf):
+    data = datasets.blobs(tmp_path / "blobs").folder
+
+    def make(*edits, source=recipes.EVERYTHING, steps=1, **settings):
+        recipe = recipes.write(tmp_path / "r", source, *edits)
+        return Trained(tf, recipe, data, steps=steps, **settings)
+
+    return make
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_batch_normalization_of_rows_is_the_large_batchs(blobs, mode):
+    large = blobs(STEEP, NO_DROPOUT, compile=mode, steps=2)
+    for shards in (2, 4):
+        assert blobs(STEEP, NO_DROPOUT, compile=mode, steps=2, shards=shards).agrees(large)
+
+
+def test_three_shards_and_all_that_goes_along(blobs):
+    settings = {"batch_size": 12, "ema": 0.9, "gradients": {"optimizer": {"clip_global_norm": 0.5, "noise": 0.001}}}
+    large = blobs(STEEP, NO_DROPOUT, **settings)
+    assert blobs(STEEP, NO_DROPOUT, **settings, shards=3).agrees(large), "noise is drawn once, for the batch"
+    large = blobs(NO_DROPOUT, ("Adam(rate)", "SGD(rate, momentum=0.9)"), fused=True)
+    assert blobs(NO_DROPOUT, ("Adam(rate)", "SGD(rate, momentum=0.9)"), fused=True, shards=4).agrees(large)
+
+
+NETWORK = '''
+"""Two convolutions and their normalizations, one of which a mask hides a part from, and an added loss between them."""
+import keras, tensorflow as tf
+from tapeline.recipe import Supervised
+
+class Added(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(tf.reduce_mean(tf.square(x)))
+        return x
+
+class Network(Supervised):
+    inputs, target = ("image",), "label"
+
+    def build(self):
+        inputs = keras.Input((8, 8, 1))
+        x = keras.layers.Rescaling(1 / 16)(inputs)
+        for filters in (4, 8):
+            x = keras.layers.Conv2D(filters, 3, padding="same", use_bias=False)(Added()(x))
+            x = keras.layers.ReLU()(keras.layers.BatchNormalization()(x))
+        self.model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.GlobalAveragePooling2D()(x)))
+        self.masked = keras.layers.BatchNormalization()
+        self.masked.build((None, 8, 8))
+        self.optimizer = keras.optimizers.SGD(0.1)
+
+    @property
+    def variables(self):
+        return [*self.model.trainable_variables, *self.masked.trainable_variables]
+
+    def loss(self, batch, *, training):
+        self.kept = tf.cast(batch["image"], tf.float32)  # a tensor in an attribute, used after others have run
+        logits = self.model(self.kept, training=training)
+        rows = self.kept[..., 0]
+        seen = self.masked(rows, training=training, mask=rows[..., 0] > 4)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits)
+        return losses + tf.reduce_mean(tf.square(seen - 0.3), [1, 2]) * self.kept[:, 0, 0, 0], {}
+
+    def predict(self, inputs):
+        return {"class": tf.argmax(self.model(tf.cast(inputs["image"], tf.float32), training=False), -1)}
+'''
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_batch_normalization_of_images_and_what_python_keeps_between_meetings(blobs, mode):
+    large = blobs(source=NETWORK, compile=mode, steps=2)
+    assert blobs(source=NETWORK, compile=mode, steps=2, shards=4).agrees(large)
+
+
+TABLE = '''
+"""An embedding, whose gradients are rows; the second network penalizes its own gradient."""
+import keras, tensorflow as tf
+from tapeline.recipe import Supervised
+
+class Table(Supervised):
+    inputs, target = ("image",), "label"
+
+    def build(self):
+        layers = [keras.Input((64,)), keras.layers.Embedding(17, 3), keras.layers.Flatten(), keras.layers.Dense(3)]
+        self.model = keras.Sequential(layers)
+        self.optimizer = keras.optimizers.SGD(0.1)
+
+    def loss(self, batch, *, training):
+        logits = self.model(tf.reshape(batch["image"], [-1, 64]), training=training)
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], logits), {}
+
+    def predict(self, inputs):
+        return {"class": tf.argmax(self.model(tf.reshape(inputs["image"], [-1, 64])), -1)}
+'''
+PENALTY = (
+    ("keras.layers.Embedding(17, 3), keras.layers.Flatten(), ", 'keras.layers.Dense(4, "tanh"), '),
+    ('tf.reshape(batch["image"], [-1, 64])', 'tf.reshape(tf.cast(batch["image"], tf.float32) / 16, [-1, 64])'),
+    ('tf.reshape(inputs["image"], [-1, 64])', 'tf.reshape(tf.cast(inputs["image"], tf.float32) / 16, [-1, 64])'),
+    (
+        "    def predict",
+        "    def train_step(self, batch, context):\n"
+        "        with tf.GradientTape() as tape:\n"
+        "            gradients, metrics = self.gradients(batch)\n"
+        "            penalty = tf.add_n([tf.reduce_sum(tf.square(one)) for one in gradients])\n"
+        "        self.update(self.optimizer, self.variables, tape.gradient(penalty, self.variables))\n"
+        "        return metrics\n\n    def predict",
+    ),
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_that_are_rows_of_a_table(blobs, mode):
+    large = blobs(source=TABLE, compile=mode)
+    assert blobs(source=TABLE, compile=mode, shards=4).agrees(large)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_gradient_of_the_batchs_gradient(blobs, mode):
+    large = blobs(*PENALTY, source=TABLE, compile=mode)
+    assert blobs(*PENALTY, source=TABLE, compile=mode, shards=4).agrees(large)
+
+
+def test_a_gradient_of_rows_cannot_be_differentiated_again(blobs):
+    with pytest.raises(InputError, match=r"self.gradients of rows of a table, which cannot be differentiated again"):
+        blobs(PENALTY[3], ("tf.square(one)", "tf.square(tf.convert_to_tensor(one))"), source=TABLE, shards=4)
+
+
+OWN = {"digits-gan": {}, "digits-sam": {"dropout": 0.0}, "addition-seq2seq": {}, "linear-regression": {}}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", OWN)
+def test_the_librarys_recipes_take_the_step_of_the_large_batch(tmp_path, tf, name, mode):
+    folder, entry = pipelines.PIPELINES[name]
+    data = pipelines.stand_in(entry["dataset"], tmp_path / "data", 16)
+    params = {**pipelines.without_models(entry["params"]), **OWN[name]}
+    recipe = folder / entry["recipe"]
+    large = Trained(tf, recipe, data, params, compile=mode)
+    assert Trained(tf, recipe, data, params, compile=mode, shards=4).agrees(large)
+
+
+STORED = '''
+"""MAML on waves that are stored."""
+from tapeline.recipes import sinusoid_maml
+
+class Stored(sinusoid_maml.SinusoidMaml):
+    def prepare(self, batch, context):
+        return batch
+'''
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_maml_on_stored_tasks_takes_the_step_of_the_large_batch(tmp_path, tf, mode):
+    columns = pipelines.waves(np.random.default_rng(0), 33)
+    data = datasets.write(tmp_path / "waves", {"train": columns, "val": columns}).folder
+    recipe = recipes.write(tmp_path, STORED)
+    large = Trained(tf, recipe, data, compile=mode)
+    assert Trained(tf, recipe, data, compile=mode, shards=4).agrees(large)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("sinusoid-maml", "graph"), ("sinusoid-maml", "eager"), ("cartpole-reinforce", "graph")]
+)
+def test_recipes_that_draw_their_data_draw_it_for_each_shard(tmp_path, tf, name, mode):
+    folder, entry = pipelines.PIPELINES[name]
+    data = pipelines.stand_in(entry["dataset"], tmp_path / "data", 4)
+    settings = {"batch_size": 4, "steps_per_epoch": 2, "compile": mode}
+    trained = Trained(tf, folder / entry["recipe"], data, entry["params"], shards=2, **settings)
+    assert trained.moved > 1e-5
+    (chunk,) = trained.parts.feed.chunks(0, 1)
+    for value in chunk.rows.values():
+        first, second = value[0].numpy()
+        assert not np.array_equal(first, second), "each shard has a seed of its own"
+
+
+def test_how_many_are_computed_at_once_changes_no_bit(blobs):
+    """Here an operation has several threads, whose number does not change either."""
+    states = [blobs(steps=6, shards=4, at_once=at_once).state for at_once in (1, 2, 4)]
+    for name, value in states[0].items():
+        assert all(value.tobytes() == other[name].tobytes() for other in states[1:]), name
+
+
+def test_with_one_at_once_each_waits_for_the_one_before(blobs):
+    """The gradients of a shard depend on those of the one before, and so its memory is free by then."""
+
+    def waits(at_once):
+        graph = blobs(NO_DROPOUT, shards=2, at_once=at_once).parts.loop._step.traced.graph
+        operations = graph.get_operations()
+        gradients = {one.name for one in operations if "shard_0/" in one.name and "grad" in one.name.lower()}
+        begun = [one for one in operations if one.name.startswith("shard_1/")]
+        return any(control.name in gradients for one in begun for control in one.control_inputs)
+
+    assert waits(1) and not waits(2)
+
+
+DRAWS = [
+    "keras.random.uniform([4], seed=generator)",
+    "keras.layers.Dropout(0.5, seed=generator)(tf.ones([4, 100]), training=True)",
+    "tf.image.random_brightness(tf.zeros([2, 2, 3]), 0.5)",
+    "tf.random.stateless_uniform([4], context.seed)",
+    "tf.while_loop(lambda n, x: n < 3, lambda n, x: (n + 1, x + keras.random.uniform([4], seed=generator)),"
+    " (0, tf.zeros([4])))[1]",
+]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("eager", [False, True])
+def test_each_shard_draws_numbers_of_its_own(tf, draw, eager):
+    import keras
+
+    from tapeline.recipe import Context
+    from tapeline.train.engine.sharded import Sharded
+
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.generator = generator = keras.random.SeedGenerator(1)
+
+    def drawn(count):
+        sharded = Sharded(holder, count, at_once=None)
+
+        def both():
+            found = []
+
+            def step(part, context):
+                place = {"tf": tf, "keras": keras, "context": context, "generator": generator}
+                found.append([eval(draw, place) for _ in range(2)])
+                return {"loss": tf.zeros([1])}
+
+            sharded(step, lambda number: {}, Context(tf.constant(5, tf.int64), tf.constant([7, 0])), [])
+            return found
+
+        run = both if eager else tf.function(both, autograph=False)
+        return [[one.numpy().tobytes() for one in shard] for shard in run()]
+
+    two, three = drawn(2), drawn(3)
+    assert two == three[:2], "a shard's draws are those of its number"
+    seeded = "context.seed" in draw
+    assert len({one for shard in three for one in shard}) == (3 if seeded else 6)
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_what_does_not_depend_on_examples_is_written_once(blobs, mode):
+    counting = ("        metrics = dict(", "        self.count.assign_add(1)\n        metrics = dict(")
+    made = ("        rate = keras", "        self.count = tf.Variable(0)\n        rate = keras")
+    trained = blobs(counting, made, compile=mode, shards=4, steps=3)
+    assert trained.state["count"] == 3
+
+
+STEP = "        metrics = dict(super().train_step(batch, context))\n"
+SEEN = ("        rate = keras", "        self.seen = tf.Variable(tf.zeros([4]))\n        rate = keras")
+SUM = "tf.reduce_sum(tf.cast(batch['image'], tf.float32))"
+
+
+@pytest.mark.parametrize(
+    ("edits", "said"),
+    [
+        (
+            [SEEN, (STEP, f"{STEP}        self.seen.assign_add(tf.ones([4]) * {SUM})\n")],
+            "train_step changes seen:0 by a value that depends on its examples",
+        ),
+        (
+            [SEEN, (STEP, f"{STEP}        self.seen.assign(tf.random.stateless_uniform([4], context.seed))\n")],
+            "train_step changes seen:0 by a value that depends on its examples",
+        ),
+        (
+            [SEEN, (STEP, f"{STEP}        if context.step > 5:\n            self.seen.assign(tf.ones([4]))\n")],
+            "the change of seen:0 is inside a loop, a branch or a tf.function of the step's own",
+        ),
+        (
+            [SEEN, (STEP, f"{STEP}        self.seen.scatter_nd_add([[1]], [1.0])\n")],
+            "train_step changes seen once for each shard of the batch",
+        ),
+        (
+            [("        metrics = dict(super().train_step(batch, context))\n", OPTIMIZED := (
+                "        with tf.GradientTape() as tape:\n"
+                "            losses, _ = self.loss(batch, training=True)\n"
+                "        gradients = tape.gradient(tf.reduce_mean(losses), self.variables)\n"
+                "        self.optimizer.apply(gradients, self.variables)\n"
+                "        metrics = {'loss': losses}\n"
+            ))],
+            "by a value that depends on its examples",
+        ),
+        (
+            [("    def train_step", "    @tf.function\n    def train_step")],
+            "is inside a loop, a branch or a tf.function of the step's own",
+        ),
+        (
+            [("return {**batch, \"flip\": flips}", "return {**batch, \"flip\": flips, \"pair\": tf.zeros([2, 16])}")],
+            "train.shards is 4: prepare returns 'pair' of shape (2, 16), which cannot be cut",
+        ),
+        (
+            [(STEP, "        metrics = {'loss': self.loss(batch, training=True)[0]}\n"
+              "        if len(NUMBERS) % 2:\n            metrics['more'] = metrics['loss']\n"
+              "        NUMBERS.append(1)\n"), ("class Everything", "NUMBERS = []\n\nclass Everything")],
+            "one shard of a step returns the metrics loss, another loss, more",
+        ),
+    ],
+)
+def test_what_shards_cannot_do_is_refused_by_name(blobs, edits, said):
+    with pytest.raises(InputError) as refused:
+        blobs(*edits, shards=4)
+    assert said in str(refused.value)
+    assert not [one for one in threading.enumerate() if one.name.startswith("shard ")]
+
+
+def meeting(place):
+    from tapeline.recipe import shards
+
+    return shards.meet(place, 1, sum)
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([lambda: meeting("a"), lambda: meeting("b")], "shard 0 to a, shard 1 to b"),
+        ([lambda: meeting("a"), lambda: 1], "shard 0 to a, shard 1 to its end"),
+        ([lambda: 1, lambda: 1, lambda: meeting("c")], "shard 0 to its end, shard 2 to c"),
+    ],
+)
+def test_shards_that_come_to_different_places_do_not_wait_for_ever(tf, calls, said):
+    from tapeline.recipe.shards import Shards
+
+    with pytest.raises(InputError, match=said):
+        Shards(calls, keep=lambda: lambda: None)()
+    assert not [one for one in threading.enumerate() if one.name.startswith("shard ")]
+
+
+def test_an_error_in_a_shard_or_a_meeting_is_the_callers(tf):
+    from tapeline.recipe import shards
+    from tapeline.recipe.shards import Shards
+
+    def fails():
+        raise LookupError("here")
+
+    def bad(brought):
+        raise LookupError(f"at the meeting of {len(brought)}")
+
+    for calls, said in (
+        ([lambda: meeting("a"), fails], "here"),
+        ([lambda: shards.meet("a", 1, bad)] * 3, "at the meeting of 3"),
+    ):
+        with pytest.raises(LookupError, match=said) as raised:
+            Shards(calls, keep=lambda: lambda: None)()
+        assert any(entry.name in ("fails", "bad") for entry in raised.traceback)
+        assert not [one for one in threading.enumerate() if one.name.startswith("shard ")]
+    assert Shards([lambda: meeting("a") + meeting("b")] * 3, keep=lambda: lambda: None)() == [6, 6, 6]
+
+
+def test_shards_are_part_of_a_run_and_their_placement_is_not(make_settings):
+    eight = make_settings(shards=8)
+    assert eight.deciding() == make_settings(shards=8, at_once=1).deciding() != make_settings().deciding()
+    assert "at_once" not in eight.deciding() and eight.deciding()["shards"] == 8
+
+
+@pytest.fixture
+def make_settings():
+    return lambda **given: TrainSettings.model_validate({"epochs": 1, "batch_size": 16, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"shards": 3}, "shards is 3, which does not divide batch_size 16"),
+        ({"accumulate": 4}, "accumulate: 4 is of an older Tapeline: write shards: 4 and at_once: 1, as `tapeline upgrade`"),
+        ({"replicas": 2}, "replicas: 2 is of an older Tapeline: write shards: 2, as"),
+        ({"accumulate": 4, "replicas": 2}, "accumulate: 4 and replicas: 2 is of .* write shards: 8 and at_once: 2, as"),
+        ({"accumulate": "x"}, "accumulate: x is of an older Tapeline: write shards, as"),
+    ],
+)
+def test_settings_that_are_refused(make_settings, given, said):
+    with pytest.raises(ValueError, match=said):
+        make_settings(**given)
+
+
+def test_shards_need_threads_that_tensorflow_has_not_begun_with(tmp_path, tf):
+    run = Run(
+        tmp_path,
+        recipes.write(tmp_path),
+        datasets.points(tmp_path / "points").folder,
+        epochs=1,
+        batch_size=2,
+        shards=2,
+    )
+    with pytest.raises(InputError, match="train.shards in graph mode: TensorFlow has begun with other threads"):
+        run()
