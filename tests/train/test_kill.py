@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,14 +39,18 @@ def project(folder, name, **settings):
 
 
 def start(folder, name, cores=None):
-    return subprocess.Popen(
-        [sys.executable, "-m", "tapeline", "train", name],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=partial(os.sched_setaffinity, 0, cores) if cores else None,
-    )
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores or before)  # which the process inherits
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tapeline", "train", name],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def outs(folder, name):

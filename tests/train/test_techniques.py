@@ -11,6 +11,7 @@ from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.runtime.errors import InputError
 
+
 @pytest.fixture
 def make(tmp_path, tf):
     data = datasets.blobs(tmp_path / "blobs").folder

@@ -1,6 +1,6 @@
 """`pipelines.<name>.train` in `params.yaml`. No TensorFlow here: a wrong value is reported in milliseconds."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -153,5 +153,5 @@ OLD_PARTS = ("accumulate", "replicas")
 
 
 def as_shards(accumulate: int = 1, replicas: int = 1) -> dict[str, int]:
-    """Return today's settings for `OLD_PARTS`: all of these are shards, of which as many are computed at once as were."""
+    """Return today's settings for `OLD_PARTS`: all are shards, of which as many are computed at once as were."""
     return {"shards": accumulate * replicas, **({"at_once": replicas} if accumulate > 1 else {})}

@@ -1,7 +1,5 @@
 """Batch normalization over the whole batch: its moments are means over all shards, forwards and backwards."""
 
-from typing import Any
-
 import keras
 import tensorflow as tf
 
@@ -15,6 +13,7 @@ def meet(layer: keras.Layer) -> None:
     if not isinstance(layer, keras.layers.BatchNormalization):
         return
 
+    @tf.autograph.experimental.do_not_convert
     def moments(inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         if shards.running() is None:
             plain: tuple[tf.Tensor, tf.Tensor] = own(inputs, mask)
@@ -26,9 +25,7 @@ def meet(layer: keras.Layer) -> None:
     own = keras_private.replace_moments(layer, moments)
 
 
-def _moments(
-    what: str, inputs: tf.Tensor, seen: tf.Tensor | None, axes: list[int]
-) -> tuple[tf.Tensor, tf.Tensor]:
+def _moments(what: str, inputs: tf.Tensor, seen: tf.Tensor | None, axes: list[int]) -> tuple[tf.Tensor, tf.Tensor]:
     """Return mean and variance over `axes` of all shards, shape (channels,): deviations are from the batch's mean.
 
     seen: bool of the inputs' shape, the elements that count; None if all do.

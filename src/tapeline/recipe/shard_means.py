@@ -41,6 +41,7 @@ def batch_gradients(step: shards.Shards, brought: Sequence[Sequence[Any]]) -> li
     return [of_batch(each) for each in zip(*brought, strict=True)]
 
 
+@tf.autograph.experimental.do_not_convert
 def means(what: str, brought: Sequence[Any]) -> list[Any]:
     """Return the mean over shards of each tensor; without shards, the tensors. None stays None.
 

@@ -26,16 +26,18 @@ class Writes:
         if shard is None or shard.drawing or (shard.step.graph is not None and tf.executing_eagerly()):
             return write(value)  # not in a shard; a seed generator's state; a new variable's initial value
 
+        name = variable.name.split(":")[0]
+
         def once(brought: list[Any]) -> Any:
             if self._depends(brought[0], shard.step):
                 raise InputError(
-                    f"train_step changes {variable.name} by a value that depends on its examples, and each shard of "
+                    f"train_step changes {name} by a value that depends on its examples, and each shard of "
                     f"the batch has others: pass gradients to self.update, which takes their mean, or set train.shards "
                     f"to 1"
                 )
             return write(brought[0])
 
-        return shards.meet(f"the change of {variable.name}", value, once)
+        return shards.meet(f"the change of {name}", value, once)
 
     def _depends(self, value: Any, step: shards.Shards) -> bool:
         """Return whether a value comes from one shard's examples or seeds, other than through a meeting."""

@@ -47,7 +47,7 @@ class Shard(threading.Thread):
         self.done, self.result = False, None
         self.error: BaseException | None = None
         self.finished: list[Sequence[Any]] = []
-        """For each part of the step between two meetings, the operations that end it."""
+        """For each part of the step between two meetings, what waits for its end in the graph: an operation or none."""
         self._call, self._context = call, copy_context()
         self._answer: Any = None
         self._throw: BaseException | None = None
@@ -102,13 +102,16 @@ class Shard(threading.Thread):
 
     def _begin_part(self) -> None:
         ahead = self.number - self.step.at_once
-        if self.step.graph is not None and ahead >= 0:
+        if ahead >= 0:
             self._wait_for(self.step.shards[ahead].finished[len(self.finished)])
 
     def _end_part(self, brought: Any) -> None:
-        graph = self.step.graph
-        values = tf.nest.flatten(brought, expand_composites=True) if graph is not None else ()
-        self.finished.append([value.op for value in values if getattr(value, "graph", None) is graph])
+        graph, ends = self.step.graph, []
+        if graph is not None and self.number + self.step.at_once < len(self.step.shards):
+            values = tf.nest.flatten(brought, expand_composites=True)
+            with graph.control_dependencies([value for value in values if getattr(value, "graph", None) is graph]):
+                ends = [tf.no_op("done")]
+        self.finished.append(ends)
 
 
 class Shards:

@@ -81,7 +81,8 @@ def losses(layers: Sequence[keras.Layer]) -> Callable[[], None]:
 
     def restore() -> None:
         for layer, values, numbers in known:
-            layer._losses[:] = values
+            layer._losses.clear()
+            layer._losses.extend(values)
             layer._loss_ids.clear()
             layer._loss_ids.update(numbers)
 

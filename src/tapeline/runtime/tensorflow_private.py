@@ -69,13 +69,13 @@ def inside(graph: Any, scope: str) -> Iterator[Callable[[Sequence[Any]], None]]:
         with tf.name_scope(scope):
             yield lambda operations: None
         return
-    with tf.Graph.as_default(graph), tf.name_scope(scope), graph.control_dependencies([]) as _:
-        controller = graph._control_dependencies_stack[-1]
+    waiting = graph.control_dependencies([])
 
-        def wait_for(operations: Sequence[Any]) -> None:
-            controller._control_inputs_val = list(operations)
-            controller._seen_nodes = set()
+    def wait_for(operations: Sequence[Any]) -> None:
+        waiting._control_inputs_val = list(operations)
+        waiting._seen_nodes = set()
 
+    with tf.Graph.as_default(graph), tf.name_scope(scope), waiting:
         yield wait_for
 
 

@@ -72,9 +72,7 @@ class Feed:
         stored = {name: tf.TensorSpec((batches.batch_size, *c.shape[1:]), c.dtype) for name, c in columns.items()}
         rows = {} if self.columns else stored
         self._preparation = (
-            self._prepared(recipe, key, index, rows)
-            if type(recipe).prepare is not Recipe.prepare
-            else None
+            self._prepared(recipe, key, index, rows) if type(recipe).prepare is not Recipe.prepare else None
         )
         self._kept = self._preparation.kept if self._preparation else list(columns)
         if self._preparation:
@@ -135,7 +133,9 @@ class Feed:
             batch |= {name: tf.gather(columns[name], index) for name in self._kept if name in columns}
         return batch
 
-    def part(self, rows: Mapping[str, tf.Tensor], columns: Mapping[str, tf.Tensor], row: tf.Tensor, shard: int) -> Batch:
+    def part(
+        self, rows: Mapping[str, tf.Tensor], columns: Mapping[str, tf.Tensor], row: tf.Tensor, shard: int
+    ) -> Batch:
         """Return one shard of one step's batch from a chunk's rows, inside the loop."""
         size = self._batches.batch_size // self._shards
 

@@ -23,10 +23,7 @@ class Sharded:
     def __init__(self, recipe: Recipe, count: int, *, at_once: int | None) -> None:
         self._recipe, self._count, self._at_once = recipe, count, at_once
         self._generators = variables.find(recipe).generators
-        self._others = [
-            {name: keras.Variable([0, 0], dtype=state.dtype, trainable=False, name="seed") for name, state in every}
-            for every in [self._generators.items()] * (count - 1)
-        ]
+        self._others = [{name: _like(state) for name, state in self._generators.items()} for _ in range(count - 1)]
 
     @property
     def seeds(self) -> dict[str, tf.Variable]:
@@ -89,3 +86,7 @@ class Sharded:
             yield self._others[shard.number - 1][name] if name and shard.number else state
         finally:
             shard.drawing = False
+
+
+def _like(state: keras.Variable) -> keras.Variable:
+    return keras.Variable(tf.zeros_like(state.value), dtype=state.dtype, trainable=False, name="seed")
