@@ -3,6 +3,9 @@
 import os
 import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -90,7 +93,14 @@ def test_a_model_that_does_more_than_compute_is_refused_before_it_is_loaded(tf, 
 def lenient(tmp_path, monkeypatch):
     """The same programs, with a list of operations that reads and writes files: as if somebody had got around it."""
     package = Path(sandboxed.PROGRAM).parents[1]
-    for name in ("prediction/answering.py", "registry/gate", "export/check.py"):
+    parts = (
+        "prediction/answering.py",
+        "registry/gate",
+        "export/check.py",
+        "runtime/saved_models",
+        "runtime/arithmetic.py",
+    )
+    for name in parts:
         target = tmp_path / "package" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (package / name).is_dir() else shutil.copy)(package / name, target)
@@ -210,3 +220,27 @@ def test_what_the_kernel_lacks_is_one_line():
     assert sandboxed._lacking("seccomp") == (
         "the model ran in a sandbox without network namespace, Landlock: this kernel has none"
     )
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tapeline.prediction.sandboxed import Sandboxed
+
+with Sandboxed(Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_a_scratch_folder_of_a_killed_process_goes_with_the_next_call(tf, model, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    folder = model(lambda x: {"y": 2 * x})
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=environment, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    (left,) = (path for path in tmp_path.glob("tapeline-*/predict-*") if path.is_dir())
+    with Sandboxed(folder) as answer:
+        assert answer({"x": ONE}, {"y"})["y"].tolist() == [[2, 2]]
+        assert not left.exists()

@@ -1,7 +1,9 @@
 """Registries of real Git and DVC repositories, made once a session and copied for each test."""
 
+import subprocess
+
 import pytest
-from keys import Person, govern
+from keys import Gpg, Person, govern
 from registries import Registry
 
 
@@ -50,3 +52,11 @@ def governed(built, people, tmp_path_factory):
     ben.at(registry)("registry", "approve", "one@v1.0.0", "--stage", "prod")
     ana.at(registry)("registry", "promote", "one", "prod")
     return registry
+
+
+@pytest.fixture(scope="session")
+def gnupg(tmp_path_factory):
+    """A GPG key that has expired."""
+    home = tmp_path_factory.mktemp("g")  # a short name, for gpg's sockets
+    yield Gpg.generated(home, 1_700_000_000 - 1000)  # 2023-11-14; a key of the future is none
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)

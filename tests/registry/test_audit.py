@@ -114,7 +114,8 @@ def test_what_was_deleted_or_replaced(registry, people):
     gone = f"the tag {approval}, which counted here, is gone"
     assert wrong[-1].startswith(gone)
     ben.at(registry)("registry", "approve", "one@v1.0.0", "--stage", "prod")
-    (chain, seen), _, _ = audited(registry)
+    (chain, late, seen), _, _ = audited(registry)
+    assert late.startswith("one#prod#1 is older than its approval tapeline/approved/one/v1.0.0/prod/")
     assert chain == f"one#prod#1 was made after {approval}, which is gone" and seen.startswith(gone)
 
 

@@ -4,7 +4,7 @@ import json
 import time
 
 import pytest
-from keys import opened, tag
+from keys import POLICY, govern, opened, tag
 
 from tapeline.registry.tags import names
 from tapeline.runtime.errors import InputError
@@ -82,6 +82,34 @@ def test_an_expired_key_that_dates_back(registry, people):
     assert [made.name for made in found.disputed["staging"]] == ["one#staging#2"]
     assert "has expired" in found.aside[found.disputed["staging"][0]]
     assert "this clone saw nothing of it before" in found.aside[found.disputed["staging"][0]]
+
+
+def test_an_expired_key_of_gpg_that_dates_back(built, people, gnupg, tmp_path):
+    """As above: gpg itself dates a signature as it is told to, and says of it that the key has expired since."""
+    ana = people[0]
+    registry = built.copy(tmp_path / "copy")
+    policy = POLICY.replace("    signers: signers\n", "    signers: signers\n    gpg_keys: keys.asc\n")
+    policy = policy.replace("staging: [ana@example.org]", "staging: [ana@example.org, zoe@example.org]")
+    lines = ana.line() + people[1].line() + f"zoe@example.org gpg {gnupg.fingerprint}\n"
+    govern(registry, lines, policy, **{"keys.asc": gnupg.exported})
+    ana.at(registry)("registry", "register", "one")
+    text = registry.git("for-each-ref", "--format=%(contents:subject)%0a%0a%(contents:body)", "refs/tags/one@v1.0.0")
+    commit, valid = commit_of(registry), gnupg.made + 100
+    registry.git("tag", "--delete", "one@v1.0.0")
+    (registry.folder / ".git" / "tapeline" / "tags").unlink(missing_ok=True)
+    tag(registry, "one@v1.0.0", commit, text, "--sign", time=valid - 50)
+    tag(registry, "one#staging#1", commit, promotion(registry, "staging"), "--sign", time=valid)
+    with opened(registry).alone():
+        opened(registry).note("one")
+    config = gnupg.signing(tmp_path, valid + 10)
+    tag(registry, "one#staging#2", commit, promotion(registry, "staging"), "--sign", time=valid + 10, config=config)
+    one = opened(registry)
+    found = one.state("one")
+    assert [made.name for made in found.disputed["staging"]] == ["one#staging#2"]
+    why = found.aside[found.disputed["staging"][0]]
+    assert f"its GPG key {gnupg.fingerprint} is revoked or had expired; this clone saw nothing of it before" in why
+    (registry.folder / ".git" / "tapeline" / "tags").unlink()
+    assert opened(registry).state("one").live("staging").tag.name == "one#staging#2", "a fresh clone cannot tell"
 
 
 def govern_staging(registry):

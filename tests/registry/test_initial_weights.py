@@ -73,6 +73,28 @@ def test_weights_that_are_not_those_of_the_record_are_refused(project):
     assert not (project.local / "init_from" / "blobs@v1.0.0").exists()
 
 
+def test_weights_that_are_a_single_file(tmp_path):
+    """A stage of one's own wrote them: there is no folder to copy."""
+    for command in ("git init -q -b main", "git config user.email t@example.org", "git config user.name T"):
+        subprocess.run(command.split(), cwd=tmp_path, check=True)
+    subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "params.yaml").write_text("{}")
+    file = "mkdir -p runs/${key}/train && cp text runs/${key}/train/weights"
+    (tmp_path / "dvc.yaml").write_text(
+        DVC.replace("mkdir -p runs/${key}/train/weights && cp text runs/${key}/train/weights/weights.index", file)
+    )
+    (tmp_path / "text").write_text("x")
+    subprocess.run([sys.executable, "-m", "dvc", "repro", "-q"], cwd=tmp_path, check=True)
+    for command in ("git add -A", "git commit -qm one", "git tag blobs@v1.0.0"):
+        subprocess.run(command.split(), cwd=tmp_path, check=True)
+    with pytest.raises(
+        InputError, match=r"^train.init_from is 'blobs@v1.0.0': runs/blobs/train/weights is a single file"
+    ):
+        initial_weights(Project.find(tmp_path), "blobs@v1.0.0")
+    with pytest.raises(InputError, match="neither a folder such as"):
+        initial_weights(Project.find(tmp_path), "runs/blobs/train/weights")
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

@@ -182,47 +182,31 @@ def test_a_line_of_signers_that_cannot_be_followed(ana, line, why):
         known("# first\n", line.format(key=ana.public.split()[1]), "\n")
 
 
-@pytest.fixture(scope="module")
-def gnupg(tmp_path_factory):
-    """A GPG key of Ana's, that expired at NOW; its home, and its fingerprint."""
-    home = tmp_path_factory.mktemp("g")
-    home.chmod(0o700)
-    gpg = ["gpg", "--batch", "--quiet", "--homedir", str(home), "--faked-system-time", f"{NOW - 1000}!"]
-    made = [*gpg, "--passphrase", "", "--quick-gen-key", "Ana <ana@example.org>", "ed25519", "sign", "seconds=1000"]
-    subprocess.run(made, check=True, capture_output=True)
-    listed = subprocess.run([*gpg, "--list-keys", "--with-colons"], check=True, capture_output=True, text=True).stdout
-    yield home, next(line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr:"))
-    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False, capture_output=True)
-
-
 def test_a_signature_of_gpg_by_fingerprint(place, gnupg, tmp_path):
-    home, fingerprint = gnupg
-    program = tmp_path / "gpg"
-    moment = NOW - 500
-    program.write_text(f'#!/bin/sh\nexec gpg --homedir {home} --faked-system-time {moment}! "$@"\n')
-    program.chmod(0o755)
-    config = [
-        part
-        for key in ("gpg.format=openpgp", f"gpg.program={program}", f"user.signingKey={fingerprint}")
-        for part in ("-c", key)
-    ]
-    exported = subprocess.run(
-        ["gpg", "--homedir", str(home), "--armor", "--export"], check=True, capture_output=True
-    ).stdout
-    tag(place, "t", "HEAD", "x\n", "--sign", time=moment, config=config)
-    tag(place, "late", "HEAD", "x\n", "--sign", time=NOW + 5, config=config)
-    line = f"ana@example.org gpg {fingerprint}\n"
+    moment = gnupg.expires - 500
+    tag(place, "t", "HEAD", "x\n", "--sign", time=moment, config=gnupg.signing(tmp_path, moment))
+    tag(place, "late", "HEAD", "x\n", "--sign", time=gnupg.expires + 5, config=gnupg.signing(tmp_path, moment))
+    line, exported = f"ana@example.org gpg {gnupg.fingerprint}\n", gnupg.exported.encode()
     who = place.who("t", signers.read(line, "signers", gpg_keys=exported))
-    assert (who.people, who.key) == ({"ana@example.org"}, fingerprint)
+    assert (who.people, who.key) == ({"ana@example.org"}, gnupg.fingerprint)
     with pytest.raises(Untrusted, match=r"is revoked or had expired$"):
         place.who("late", signers.read(line, "signers", gpg_keys=exported))
     with pytest.raises(Untrusted, match="is not in the policy's `gpg_keys`$"):
         place.who("t", signers.read(line, "signers"))
-    with pytest.raises(Untrusted, match=f"^its GPG key {fingerprint} is not among the signers$"):
+    with pytest.raises(Untrusted, match=f"^its GPG key {gnupg.fingerprint} is not among the signers$"):
         place.who("t", signers.read(f"ana gpg {'0' * 40}\n", "signers", gpg_keys=exported))
     pushed_object(place, "u", place.content("t").replace(b"\nx\n", b"\ny\n"))
     with pytest.raises(Untrusted, match="^its GPG signature is not of its content$"):
         place.who("u", signers.read(line, "signers", gpg_keys=exported))
+
+
+def test_a_key_of_gpg_that_was_revoked(place, gnupg, tmp_path):
+    """Nothing counts that it ever signed: when it was lost, nobody knows. Once it had expired, gpg's word was another."""
+    moment = gnupg.expires - 500
+    tag(place, "t", "HEAD", "x\n", "--sign", time=moment, config=gnupg.signing(tmp_path, moment))
+    line = f"ana@example.org gpg {gnupg.fingerprint}\n"
+    with pytest.raises(Untrusted, match=f"^its GPG key {gnupg.fingerprint} is revoked$"):
+        place.who("t", signers.read(line, "signers", gpg_keys=gnupg.revoked().encode()))
 
 
 def test_git_s_settings_name_no_program_that_verifies(place, ana, tmp_path):

@@ -57,6 +57,51 @@ class Person:
         return registry
 
 
+@dataclass(frozen=True)
+class Gpg:
+    """A GPG key that was valid for 1000 s of 2023."""
+
+    home: Path
+    fingerprint: str
+    made: int
+    """In seconds since 1970."""
+
+    @property
+    def expires(self) -> int:
+        return self.made + 1000
+
+    @property
+    def exported(self) -> str:
+        """The public key."""
+        return _gpg(self.home, "--armor", "--export")
+
+    @classmethod
+    def generated(cls, home: Path, made: int) -> "Gpg":
+        home.chmod(0o700)
+        key = ("--passphrase", "", "--quick-gen-key", "Ana <ana@example.org>", "ed25519", "sign", "seconds=1000")
+        _gpg(home, "--faked-system-time", f"{made}!", *key)
+        lines = _gpg(home, "--list-keys", "--with-colons").splitlines()
+        return cls(home, next(line.split(":")[9] for line in lines if line.startswith("fpr:")), made)
+
+    def signing(self, folder: Path, moment: int) -> list[str]:
+        """Return options by which Git signs with this key, at a time that is claimed."""
+        program = folder / "gpg"
+        program.write_text(f'#!/bin/sh\nexec gpg --homedir {self.home} --faked-system-time {moment}! "$@"\n')
+        program.chmod(0o755)
+        settings = ("gpg.format=openpgp", f"gpg.program={program}", f"user.signingKey={self.fingerprint}")
+        return [part for one in settings for part in ("-c", one)]
+
+    def revoked(self) -> str:
+        """Return the public key with the certificate that revokes it, which is kept beside each key."""
+        text = (self.home / "openpgp-revocs.d" / f"{self.fingerprint}.rev").read_text()
+        return f"{self.exported}-----BEGIN{text.partition(':-----BEGIN')[2]}"
+
+
+def _gpg(home: Path, *arguments: str) -> str:
+    command = ["gpg", "--batch", "--quiet", "--homedir", str(home), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 def govern(registry: Registry, signers: str, policy: str = POLICY, **files: str) -> None:
     """Commit a policy and the signers on main."""
     params = registry.folder / "params.yaml"

@@ -1,5 +1,6 @@
 """A checkpoint is whole or it is not used."""
 
+import os
 import random
 import resource
 from contextlib import contextmanager
@@ -360,3 +361,28 @@ def test_the_writer_is_busy_while_it_writes(state, tmp_path):
         assert writer.busy
     writer.close()
     assert not writer.busy and seen == [False]
+
+
+@pytest.mark.timeout(60)
+def test_what_is_no_folder_in_the_place_of_a_checkpoint(state, folder, tf, tmp_path_factory):
+    """A FIFO, and a link to a folder elsewhere: neither is waited for, read or followed, and `--fresh` removes them."""
+    from tapeline.train.checkpoints import disk
+
+    victim = tmp_path_factory.mktemp("victim")
+    (victim / "a").write_text("as it was")
+
+    for name in ("step-0000000000", "damaged-step-"):
+        os.mkfifo(folder / f"{name}01")
+        (folder / f"{name}02").symlink_to(victim)
+    os.mkfifo(folder / ".step-1.partial")
+    (folder / ".step-2.partial").symlink_to(victim)
+    os.mkfifo(folder / "step-000000000020" / "more")
+    said = []
+    assert disk.newest(folder, state.expected, said.append).step == 10
+    assert [line for line in said if "more is a FIFO" in line]
+    disk.remove_partial(folder)
+    writer = disk.Writer(folder, keep=1, on_saved=lambda *_: None)
+    writer.write(next(snapshots(state, tf)))
+    disk.remove_all(folder)
+    writer.close()
+    assert list(folder.iterdir()) == [] and (victim / "a").read_text() == "as it was"

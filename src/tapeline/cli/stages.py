@@ -21,7 +21,7 @@ from tapeline.repository.unseen import check_source
 from tapeline.runtime import files, interpreter, processes
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.environment import library_versions, machine, recordable
-from tapeline.runtime.errors import Interrupted, TapelineError
+from tapeline.runtime.errors import InputError, Interrupted, TapelineError
 from tapeline.runtime.interruption import interruptible
 from tapeline.runtime.progress import Progress, Report, write_outcome
 
@@ -87,7 +87,7 @@ def _ignore(project: Project, stage: str, name: str) -> None:
 def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:
     try:
         write_outcome(outcome, outcome=failure.outcome, status=failure.status, message=str(failure))
-    except OSError as error:
+    except (OSError, InputError) as error:
         print(f"tapeline: the outcome could not be passed to the flow: {error}", file=sys.stderr)
     return fail(failure)
 

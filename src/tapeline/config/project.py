@@ -4,16 +4,23 @@
 checkpoints outlive a removed worktree.
 """
 
-import subprocess
+import os
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tapeline.runtime.errors import InputError
+from tapeline.runtime import git_call
+from tapeline.runtime.errors import InputError, TapelineError
 
 STATE = ".tapeline"
 PARAMS = "params.yaml"
 RUN_BRANCHES = "runs/"
 """Prefix of the branches of isolated runs; the flow run's name follows."""
+WRITTEN = (STATE, "data", "runs", "models", "serving")
+"""The folders that Tapeline writes to, all but `data/raw`."""
+LINK = "120000"
+"""The mode of a link in Git's index."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +35,13 @@ class Project:
     def find(cls, start: Path | None = None) -> "Project":
         """Return the project of `start` (the working directory) or of its nearest parent.
 
-        Raises `InputError` if no folder up to the root holds `params.yaml`.
+        Raises `InputError` if no folder up to the root holds `params.yaml`, and for a link that Git has in the place of
+        a folder that is written to: a repository of others could have us write, or remove, anywhere.
         """
         start = (start or Path.cwd()).resolve()
         for folder in (start, *start.parents):
             if (folder / PARAMS).is_file():
+                _check_links(folder)
                 return cls(folder, folder / STATE, _shared_state(folder))
         raise InputError(f"no {PARAMS} in {start} or above it: call tapeline inside a project folder")
 
@@ -68,12 +77,53 @@ class Project:
 
 def _shared_state(folder: Path) -> Path:
     """Return this project's state folder in the main checkout, or the local one outside Git."""
-    command = ["git", "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel"]
+    command = ("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
     try:
-        answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+        answer = git_call.called(folder, *command)
+    except TapelineError:
         return folder / STATE
-    common, top = (Path(line) for line in answer.stdout.splitlines())
+    if answer.returncode:
+        return folder / STATE
+    common, top = (Path(os.fsdecode(line)) for line in answer.stdout.splitlines())
     if common.name != ".git":
         return folder / STATE
     return common.parent / STATE / folder.relative_to(top.resolve())
+
+
+def _check_links(folder: Path) -> None:
+    """Raise `InputError` for a link in the place of a folder that is written to, if Git has it: yours is followed."""
+    for link in _links(folder):
+        if _tracked(link):
+            raise InputError(
+                f"{link} is a link that came with this repository, and Tapeline would write where it leads: "
+                "`git rm --cached` it, and make a folder of it"
+            )
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    for name in WRITTEN:
+        top = folder / name
+        if top.is_symlink():
+            yield top
+        elif top.is_dir():
+            yield from _below(top, depth=2 if name == STATE else 1)
+
+
+def _below(folder: Path, *, depth: int) -> Iterator[Path]:
+    with suppress(OSError), os.scandir(folder) as entries:  # it may go meanwhile, or be another user's
+        for entry in entries:
+            if entry.is_symlink():
+                yield Path(entry.path)
+            elif depth > 1 and entry.is_dir():
+                yield from _below(Path(entry.path), depth=depth - 1)
+
+
+def _tracked(link: Path) -> bool:
+    """Return whether Git's index has a link; that of a repository inside this one, if the link is there."""
+    if link.parts[-2:] == ("data", "raw"):
+        return False
+    try:
+        answer = git_call.called(link.parent, "ls-files", "--stage", "--", f":(literal){link.name}")
+    except TapelineError:
+        return False
+    return answer.stdout.startswith(LINK.encode())

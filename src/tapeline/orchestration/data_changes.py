@@ -43,7 +43,7 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
     commit = git.commit_of(ref)
     for name, now in versions(git, commit).items():
         seen = project.shared / FOLDER / name
-        before = seen.read_text(encoding="utf-8") if seen.exists() else None
+        before = files.read_bytes(seen).decode("utf-8", "replace") if seen.exists() else None
         if before == now:
             continue
         if before is not None:

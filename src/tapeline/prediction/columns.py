@@ -4,6 +4,7 @@ What is not written yet stays small, however many answers there are.
 """
 
 import io
+import os
 import shutil
 import struct
 import zipfile
@@ -20,6 +21,7 @@ from tapeline.prediction.inputs import Piece
 from tapeline.prediction.lines import continued, kept, numbers, repeated, texts
 from tapeline.prediction.outputs import Answers
 from tapeline.prediction.signature import shape_text
+from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 GROUP_ROWS, GROUP_BYTES = 2**16, 2**26
@@ -113,8 +115,7 @@ class Arrays:
     def _opened(self, number: int) -> IO[bytes]:
         if not self._archive:
             return self._file
-        path = self._folder / f"{number}.npy"
-        return path.open("r+b" if path.exists() else "w+b")
+        return os.fdopen(files.own(self._folder / f"{number}.npy", os.O_RDWR | os.O_CREAT), "r+b")
 
     def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> Answers:
         """Return the answers. For any thread, in any order. Raises `InputError` for what an array does not hold."""

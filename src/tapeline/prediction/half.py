@@ -85,7 +85,7 @@ class Half:
     def file(self, name: str) -> IO[bytes]:
         """Open a file for reading and writing; its content stays if the half is continued."""
         path = self.folder / name
-        self._files.append(path.open("r+b" if path.exists() else "w+b"))
+        self._files.append(os.fdopen(files.own(path, os.O_RDWR | os.O_CREAT), "r+b"))
         return self._files[-1]
 
     def save(self, saved: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ def _alone(out: Path, folder: Path) -> Iterator[None]:
     while True:
         _make(folder)
         try:
-            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            descriptor = files.own(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:  # its process has just finished
             continue
         try:

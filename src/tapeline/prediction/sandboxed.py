@@ -22,7 +22,7 @@ from typing import IO, Any
 from tapeline.prediction import answering
 from tapeline.prediction.answering import Channel, Closed, Memory
 from tapeline.prediction.outputs import Answers
-from tapeline.runtime import processes, sandbox
+from tapeline.runtime import processes, sandbox, scratch
 from tapeline.runtime.errors import InputError, RunError, graph_reason
 
 PROGRAM = Path(answering.__file__)
@@ -56,8 +56,7 @@ class Sandboxed:
     def __enter__(self) -> "Sandboxed":
         """Start the process, and wait until the model is loaded. Raises `InputError` for one that may not be."""
         with ExitStack() as stack:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tapeline-predict-")))
-            self._start(scratch, stack)
+            self._start(stack.enter_context(scratch.folder("predict")), stack)
             try:
                 said = self._channels[0].hear()
             except Closed:
@@ -107,7 +106,7 @@ class Sandboxed:
         finally:
             self._free.put(channel)
 
-    def _start(self, scratch: Path, stack: ExitStack) -> None:
+    def _start(self, home: Path, stack: ExitStack) -> None:
         ends: list[tuple[int, int, int, int]] = []
         self._channels, self._free = list[Channel](), queue.SimpleQueue[Channel]()
         for _ in range(WORKERS):
@@ -119,7 +118,7 @@ class Sandboxed:
             self._channels.append(Channel(hear, ask, given, found))
             self._free.put(self._channels[-1])
         try:
-            self._process = stack.enter_context(_started(self._folder, scratch, ends))
+            self._process = stack.enter_context(_started(self._folder, home, ends))
         finally:
             for asks, says, *_ in ends:
                 os.close(asks)
@@ -180,9 +179,9 @@ def _memory() -> int:
     return descriptor
 
 
-def _started(folder: Path, scratch: Path, ends: list[tuple[int, int, int, int]]) -> "subprocess.Popen[bytes]":
+def _started(folder: Path, home: Path, ends: list[tuple[int, int, int, int]]) -> "subprocess.Popen[bytes]":
     read = (str(PROGRAM.parents[1]), str(folder))
-    rules = sandbox.Rules(read=read, folder=str(scratch), file_bytes=FILE_BYTES)
+    rules = sandbox.Rules(read=read, folder=str(home), file_bytes=FILE_BYTES)
     leash = [sys.executable, "-I", processes.__file__, str(int(signal.SIGKILL)), str(os.getpid())]
     program = [sys.executable, "-I", str(PROGRAM), str(folder)]
     return subprocess.Popen(
@@ -190,7 +189,7 @@ def _started(folder: Path, scratch: Path, ends: list[tuple[int, int, int, int]])
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=sandbox.environment(scratch, TF_CPP_MIN_LOG_LEVEL="2"),
+        env=sandbox.environment(home, TF_CPP_MIN_LOG_LEVEL="2"),
         pass_fds=[descriptor for four in ends for descriptor in four],
         process_group=0,  # a Ctrl-C is for this process, which then ends that one
     )

@@ -1,6 +1,5 @@
 """Decide whether a version may go into a stage: both models predict, each in a fresh process, and the gate judges."""
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.model import SAVED_MODEL, Model
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags.state import Version
+from tapeline.runtime import scratch
 from tapeline.runtime.errors import InputError
 from tapeline.validate import finite
 from tapeline.validate.verdict import judge
@@ -41,8 +41,8 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
     checks: list[dict[str, Any]] = []
     figures: dict[str, Any] = {}
     if wanted.gate or wanted.check:
-        with tempfile.TemporaryDirectory(prefix="tapeline-") as made:
-            trial = _Trial(registry, version, champion if wanted.gate else None, Path(made), asked.gate, asked.check)
+        with scratch.folder("assess") as made:
+            trial = _Trial(registry, version, champion if wanted.gate else None, made, asked.gate, asked.check)
             checks += trial.failures()
             if wanted.check:
                 checks += trial.infra()

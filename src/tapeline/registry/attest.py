@@ -49,8 +49,8 @@ def _attest(registry: Registry, version: Version, stage: str | None, said: dict[
     about = {"version": version.number, "commit": version.commit, "version_tag": version.tag.object}
     with registry.alone():
         record = {**said, **about, "before": registry.latest(version.name)}
-        tag = state.attestation(registry.artifact(version.name), version.number, stage, record)
+        tag = registry.free_name(state.attestation(registry.artifact(version.name), version.number, stage, record))
         subject = f"{said['action']} {version.tag.name}{f' for {stage}' if stage else ''}"
-        tagging.make(registry.repository, tag, version.commit, state.message(subject, record), signed=True)
+        tagging.make(registry.repository, tag, version.commit, state.message(subject, record), counts=registry.counts)
         registry.made(version.name, tag)
     return tag

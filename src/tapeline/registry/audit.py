@@ -53,6 +53,13 @@ def audit(registry: Registry, *, fetch: bool = False) -> Report:
     for found in state.read_all(tags).values():
         if found.artifact.folder == registry.repository.inside:
             _Model(registry, found, tags, report, fetch).check()
+    report.unchecked.extend(
+        f"{tag.name} is about {artifact}, which is no model's name, and says nothing"
+        for tag in tags
+        if (artifact := state.artifact_of(tag.name))
+        and not state.is_model(artifact)
+        and artifact.rpartition("=")[0] == registry.repository.inside
+    )
     _check_seen(registry, tags, report)
     _check_branches(registry, report)
     if replaced := registry.repository.git("for-each-ref", "--format=%(refname)", "refs/replace").splitlines():
@@ -66,7 +73,7 @@ class _Model:
     def __init__(self, registry: Registry, found: State, tags: list[Tag], report: Report, fetch: bool) -> None:
         self._registry, self._found, self._report, self._fetch = registry, found, report, fetch
         prefixes = f"{found.artifact.tag}@", f"{found.artifact.tag}#"
-        extra = [one.tag for one in found.revoked.values()] + [one.tag for one in found.attested]
+        extra = [one.tag for claims in found.claimed.values() for one in claims] + [one.tag for one in found.attested]
         self._tags = sorted([t for t in tags if t.name.startswith(prefixes)] + extra, key=lambda tag: tag.time)
         self._since = _policy_since(registry)
 
@@ -88,8 +95,10 @@ class _Model:
         if authority := self._registry.authority:
             for number, (_, back) in self._found.gone.items():
                 self._by_policy(back.tag, partial(authority.taken_back, back.tag), f"takes {number} back")
-            for number, revoked in self._found.revoked.items():
-                self._by_policy(revoked.tag, partial(authority.revocation, revoked.tag), f"revokes {number}")
+            for number, claims in self._found.claimed.items():
+                for claim in claims:
+                    ask = partial(authority.revocation, self._found, number, claim.tag)
+                    self._by_policy(claim.tag, ask, f"revokes {number}")
         self._check_serving()
 
     def _by_policy(self, tag: Tag, ask: Callable[[], object], what: str) -> None:
@@ -113,7 +122,7 @@ class _Model:
         annotated = {tag.name for tag in self._tags} | {one.tag.name for one in self._found.quarantined}
         names = self._registry.repository.tag_names(*state.patterns(self._found.artifact))
         for name in names:
-            if name not in annotated and (state.EVENT.fullmatch(name) or name.startswith("tapeline/")):
+            if name not in annotated and (state.EVENT.fullmatch(name) or name.startswith("tapeline")):
                 self._report.unchecked.append(f"{name} is no annotated tag on a commit, and says nothing")
 
     def _check_object(self, tag: Tag) -> None:
@@ -187,6 +196,12 @@ class _Model:
             counts = event.tag in self._in_force() and not authority.fault_of(self._found, event)
             if counts and (why := authority.late(self._found, event)):
                 self._report.wrong.append(f"{event.tag.name} is not followed: {why}")
+            if approval := authority.approved_late(self._found, event):
+                lines = self._report.unchecked if event.tag.time < self._since else self._report.wrong
+                lines.append(
+                    f"{event.tag.name} is older than its approval {approval.name}: whatever verifies nothing had it "
+                    "live before two had agreed"
+                )
         elif why := judged.fault(event):
             self._report.wrong.append(f"{event.tag.name}: {why}")
         if not event.record and not event.back:

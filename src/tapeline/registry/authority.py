@@ -8,12 +8,13 @@ authority.version(state, version)        # the record that counts; raises Untrus
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tapeline.registry import judged
 from tapeline.registry.repository import Repository, Tag
 from tapeline.registry.tags import seen
-from tapeline.registry.tags.state import Assignment, Attestation, State, Version
+from tapeline.registry.tags.state import Assignment, Attestation, State, Version, recorded
 from tapeline.registry.trust import signed as objects
 from tapeline.registry.trust import signing, verify
 from tapeline.registry.trust.policy import Policy
@@ -117,9 +118,9 @@ class Authority:
             raise Untrusted(str(why)) from None
 
     def approval(self, found: State, version: Version, stage: str, promoter: Signer) -> Tag | None:
-        """Return the tag by which somebody other than the promoter approved a version; None where none is asked for.
+        """Return the first tag by which somebody other than the promoter approved a version; None if none is asked for.
 
-        Raises `Untrusted` if there is none.
+        It may be later than the promotion, which counts from then on. Raises `Untrusted` if there is none.
         """
         people = self.policy.settings.approve.get(stage)
         if people is None:
@@ -168,6 +169,14 @@ class Authority:
             self.approval(found, version, event.stage, who)
         return who
 
+    def approved_late(self, found: State, event: Assignment) -> Tag | None:
+        """Return the approval of a promotion that counts, and that was made before it; None for any other."""
+        version = found.versions.get(event.version)
+        if version is None or event.record.get("action") != "promote" or self.fault_of(found, event):
+            return None
+        approval = self.approval(found, version, event.stage, self.signer(event.tag))
+        return approval if approval and approval.time > event.tag.time else None
+
     def promoted(self, found: State, version: Version, stage: str) -> str:
         """Return why no promotion of a version to a stage counts; empty if one does."""
         events = [one for one in found.put(version.number, stage) if one.record.get("action") == "promote"]
@@ -202,26 +211,54 @@ class Authority:
         except Untrusted:
             return False
 
-    def revocation(self, tag: Tag) -> Signer:
-        """Return who revoked a version. Raises `Untrusted` for one who may not."""
-        return self._may(self.signer(tag), self.policy.settings.revoke, "revoke versions")
+    def revocation(self, found: State, number: str, tag: Tag) -> Signer:
+        """Return who revoked a version. Raises `Untrusted` for one who may not, and for another commit's version.
+
+        Signers may be those of another repository too, which has a model of this name.
+        """
+        who = self._may(self.signer(tag), self.policy.settings.revoke, "revoke versions")
+        about, version = recorded(tag).get("commit"), found.versions.get(number)
+        if about is not None and version is not None and about != version.commit:
+            raise Untrusted(f"it is about another commit than that of {version.tag.name}")
+        return who
+
+    def known(self, tag: Tag) -> bool:
+        """Return whether somebody of the signers signed a tag, for whatever."""
+        return not self._fault(self.signer, tag)
 
     def sift(self, found: State, stages: Iterable[str]) -> None:
         """Set aside what does not count of that which decides what is live in these stages, and what is revoked."""
-        for number, revoked in list(found.revoked.items()):
-            if why := self._fault(self.revocation, revoked.tag):
-                found.aside[revoked.tag] = why
-                del found.revoked[number]
+        for number, tags in found.said.items():
+            if len(tags) > 1:
+                self._sift_said(found, number, tags)
         for number, (version, back) in list(found.gone.items()):
             if why := self._fault(self.taken_back, back.tag):
                 found.aside[back.tag] = why
                 del found.gone[number]
                 found.restore(version)
+        for number, claims in found.claimed.items():
+            found.revoked.pop(number, None)
+            for one in reversed(claims):
+                if why := self._fault(partial(self.revocation, found, number), one.tag):
+                    found.aside[one.tag] = why
+                else:
+                    found.revoked[number] = one
         for stage in stages:
             while bad := {one.tag: why for one in found.deciding(stage) if (why := self.fault(found, one))}:
                 found.aside |= bad
                 found.disputed.setdefault(stage, []).extend(bad)
                 found.assignments = [one for one in found.assignments if one.tag not in bad]
+
+    def _sift_said(self, found: State, number: str, tags: list[tuple[Version, bool]]) -> None:
+        """Set aside what does not count of several tags that register a number, or take it back, if any does."""
+        faults = [self._fault_said(found, *one) for one in tags]
+        good = [one for one, why in zip(tags, faults, strict=True) if not why]
+        if any(not back for _, back in good) and len(good) < len(tags):
+            found.aside |= {one.tag: why for (one, _), why in zip(tags, faults, strict=True) if why}
+            found.resaid(number, good)
+
+    def _fault_said(self, found: State, version: Version, back: bool) -> str:
+        return self._fault(self.taken_back if back else lambda _: self.version(found, version), version.tag)
 
     def attested(self, one: Attestation) -> Signer:
         """Return who approved or vouched. Raises `Untrusted` for one who may not."""

@@ -40,6 +40,8 @@ def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
     try:
         recorded = _tagged(project, tag, folder, name)
         weights = recorded.out(f"train@{name}", f"runs/{name}/train/weights")
+        if not weights.endswith(".dir"):
+            raise InputError(f"runs/{name}/train/weights is a single file there, and no folder of Tapeline's")
         sums = _registered_sums(project, tag, folder, name, recorded)
         return Store(project.folder).kept(weights, project.local / "init_from" / tag, sums=sums)
     except InputError as error:

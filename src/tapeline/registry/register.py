@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -45,8 +46,8 @@ def register(
         _check_one_meaning(registry, revision)
         _check_ours(registry, name, revision, commit)
     found = registry.state(name)
-    wanted = names.check_version(version) if version else names.bumped(found.numbers, bump)
-    _check_version(found, wanted, commit)
+    wanted = names.check_version(version) if version else _next(registry, found, bump)
+    _check_version(registry, found, wanted, commit)
     recorded = _checked(registry, commit, name, is_head=revision is None)
     environment = _environment(registry, commit, name)
     model = Model.at(registry.store, recorded.model, f"models/{name} of {commit[:10]}")
@@ -60,15 +61,26 @@ def register(
     return _tagged(registry, wanted, commit, _record(registry, commit, recorded, model, environment, flow_run))
 
 
+def _next(registry: Registry, found: state.State, bump: str) -> str:
+    """Return the next number; by a policy the next that no tag keeps from being one."""
+    numbers = found.numbers
+    while True:
+        wanted = names.bumped(numbers, bump)
+        if not (registry.authority and tagging.in_the_way(registry.repository, f"{found.artifact.tag}@{wanted}")):
+            return wanted
+        numbers = [*numbers, wanted]
+
+
 def _tagged(registry: Registry, wanted: str, commit: str, record: dict[str, Any]) -> Version:
     """Make the version's tag, unless another process was first."""
     name = Path(record["model"]["path"]).name
-    signed = registry.authority is not None
     with registry.alone():
         found = registry.state(name)
-        _check_version(found, wanted, commit)
+        _check_version(registry, found, wanted, commit)
         text = state.message(f"{name} {wanted}", {**record, "before": registry.latest(name)})
-        tagging.register(registry.repository, found, wanted, commit, text, signed=signed)
+        others = {one: v for one, v in found.versions.items() if v.commit != commit or registry.is_usable(v)}
+        used = replace(found, versions=others)
+        tagging.register(registry.repository, used, wanted, commit, text, counts=registry.counts)
         registry.tell_unverified()
         return registry.made(name, f"{found.artifact.tag}@{wanted}").versions[wanted]
 
@@ -77,11 +89,11 @@ def _check_one_meaning(registry: Registry, revision: str) -> None:
     """Check that no tag has a branch's name: Git would take the tag, and anybody may push one."""
     kinds = [
         kind
-        for kind in ("heads", "tags")
+        for kind in ("heads", "remotes", "tags")
         if registry.repository.git.ask("show-ref", "--verify", f"refs/{kind}/{revision}")
     ]
-    if len(kinds) == 2:
-        raise InputError(f"{revision} is a branch and a tag: give refs/heads/{revision}, or delete the tag")
+    if len(kinds) > 1 and "tags" in kinds:
+        raise InputError(f"{revision} is a branch and a tag: give refs/{kinds[0]}/{revision}, or delete the tag")
 
 
 def _check_ours(registry: Registry, name: str, revision: str, commit: str) -> None:
@@ -140,14 +152,17 @@ def _check_tree(registry: Registry, recorded: Recorded) -> None:
         raise InputError(f"{changed[0]} is not committed{more}: a version is a commit; commit or restore it")
 
 
-def _check_version(found: state.State, wanted: str, head: str) -> None:
+def _check_version(registry: Registry, found: state.State, wanted: str, head: str) -> None:
+    """Raise `InputError` for a number or a commit that is a version already; by a policy, one that counts."""
     if wanted in found.versions:
         raise InputError(f"{found.artifact.tag}@{wanted} exists: a version is never changed; give another number")
     for name, other in found.versions.items():
-        if other.commit == head:
+        is_head, is_above = other.commit == head, names.order(name) > names.order(wanted)
+        if not (is_head or is_above) or not registry.is_usable(other):
+            continue
+        if is_head:
             raise InputError(f"{head[:10]} is {other.tag.name} already: one commit is one version of a model")
-        if names.order(name) > names.order(wanted):
-            raise InputError(f"{wanted} is below {name}, which exists: versions grow")
+        raise InputError(f"{wanted} is below {name}, which exists: versions grow")
 
 
 def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> None:

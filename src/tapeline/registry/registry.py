@@ -6,6 +6,7 @@ with registry.alone():
 """
 
 import re
+import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -113,6 +114,15 @@ class Registry:
                 self.warned.add(tag.name)
                 _say(f"the tag {tag.name} does not count: {why}")
 
+    @property
+    def counts(self) -> tagging.Counts | None:
+        """Whether a tag is signed by somebody of the signers, by its name; None without a trust policy."""
+        return self._counts if self.authority else None
+
+    def _counts(self, name: str) -> bool:
+        found = self.repository.tags(f"refs/tags/{name}")
+        return any(tag.name == name and self.authority is not None and self.authority.known(tag) for tag in found)
+
     def lost(self, name: str) -> list[str]:
         """Return a line for each of a model's tags that counted here once, and is gone or replaced."""
         self.state(name)
@@ -121,9 +131,11 @@ class Registry:
 
     def lost_of(self, tags: list[Tag], wanted: Callable[[str], bool]) -> list[str]:
         """Return a line for each tag that counted here once and is not among `tags`. wanted: of which models."""
+        return [seen.told(self.repository.common, tag, why) for tag, why in self._lost(tags, wanted).items()]
+
+    def _lost(self, tags: list[Tag], wanted: Callable[[str], bool]) -> dict[str, str]:
         counts = self.authority.counted if self.authority else lambda *_: True
-        lost = seen.lost(self.repository.common, tags, wanted, counts)
-        return [seen.told(self.repository.common, tag, why) for tag, why in lost.items()]
+        return seen.lost(self.repository.common, tags, wanted, counts)
 
     def note(self, name: str, *more: str) -> None:
         """Remember what is in force for `lost`, and tags that were made here; hold the lock (`alone`)."""
@@ -151,12 +163,14 @@ class Registry:
     def version_of(self, name: str, commit: str) -> Version | None:
         """Return the version of a commit, else the newest whose model has the same bytes as the commit's."""
         versions = list(reversed(self.state(name).versions.values()))
-        of_commit = next((version for version in versions if version.commit == commit), None)
+        here = (version for version in versions if version.commit == commit)
+        of_commit = next((version for version in here if self.is_usable(version)), None)
         if of_commit or not versions:
             return of_commit
         model = self.repository.recorded(commit, name).model
         said = [(version, (version.record.get("model") or {}).get("md5", model)) for version in versions]
-        same = (version for version, md5 in said if md5 == model)  # a commit is read only if its tag may be right
+        # A commit is read only if its tag may be right.
+        same = (version for version, md5 in said if md5 == model and self.is_usable(version))
         return next((version for version in same if self.recorded(version).model == model), None)
 
     def states(self) -> dict[str, State]:
@@ -166,7 +180,7 @@ class Registry:
         states = {one.artifact.name: one for one in found}
         for artifact in seen.artifacts(self.repository.common):
             folder, _, name = artifact.rpartition("=")
-            if folder == inside:
+            if folder == inside and state.is_model(artifact):
                 states.setdefault(name, State(self.artifact(name)))  # every tag of it may be gone
         for one in states.values():
             if self.authority:
@@ -195,10 +209,26 @@ class Registry:
         """Raise `InputError` for a version that is revoked, or that nobody signed who may register."""
         if revoked := self.state(version.name).revoked.get(version.number):
             raise InputError(f"{version.tag.name} is {revoked}: use another version, or register a new one")
-        revocation = state.revocation(self.artifact(version.name), version.number)
-        if self.authority and (lost := [line for line in self.lost(version.name) if f" {revocation}," in line]):
-            raise InputError(lost[0])
+        if self.authority:
+            self._check_revocation_there(version)
         self.trusted(version)
+
+    def _check_revocation_there(self, version: Version) -> None:
+        """Raise `InputError` if a revocation of a version counted here once and is gone."""
+        artifact, tags = self.artifact(version.name), self._read[version.name][0]
+        for tag, why in self._lost(tags, lambda one: one == artifact.tag).items():
+            if state.revokes(tag, artifact, version.number):
+                raise InputError(seen.told(self.repository.common, tag, why))
+
+    def is_usable(self, version: Version) -> bool:
+        """Return whether a version counts by the policy, if there is one."""
+        if self.authority is None:
+            return True
+        try:
+            self.authority.version(self.state(version.name), version)
+        except Untrusted:
+            return False
+        return True
 
     def trusted(self, version: Version) -> Version:
         """Return a version with the record that counts by the policy. Raises `InputError` if none does."""
@@ -260,16 +290,20 @@ class Registry:
         tags = [*self._read[name][0], *self.repository.tags(f"refs/tags/{tag}")] if name in self._read else []
         self._read.pop(name, None)
         if tags:
-            self._take(name, tags)
+            self._take(name, sorted(tags, key=lambda tag: tag.time))
         self.note(name, tag)
         return self.state(name)
 
     def latest(self, name: str) -> dict[str, str] | None:
-        """Return name and object of a model's latest tag, for the record of the next; None if there is none."""
+        """Return name and object of a model's latest tag, for the record of the next; None if there is none.
+
+        By a policy one that a signer signed: what others have tagged may go again.
+        """
         if name not in self._read:
             self.state(name)
-        tags = self._read[name][0]
-        return {"tag": tags[-1].name, "object": tags[-1].object} if tags else None
+        tags = reversed(self._read[name][0])
+        last = next((tag for tag in tags if self.authority is None or self.authority.known(tag)), None)
+        return {"tag": last.name, "object": last.object} if last else None
 
     def own(self, rule: str, stage: str = "") -> Signer | None:
         """Return who this user is by the key; None without a policy.
@@ -350,20 +384,29 @@ class Registry:
     def next_tag(self, name: str, stage: str) -> str:
         """Return the tag of the next assignment; hold the lock (`alone`)."""
         artifact = self.artifact(name)
-        names = self.repository.tag_names(f"refs/tags/{artifact.tag}#*")
-        return f"{artifact.tag}#{stage}#{state.counter(names, artifact) + 1}"
+        number = state.counter(self.repository.tag_names(f"refs/tags/{artifact.tag}#*"), artifact) + 1
+        while tagging.in_the_way(self.repository, tag := f"{artifact.tag}#{stage}#{number}").startswith(tag):
+            number += 1
+        return tag
+
+    def free_name(self, tag: str) -> str:
+        """Return a name for a revocation or an attestation: by a policy another one if that is taken."""
+        if self.authority and tagging.in_the_way(self.repository, tag):
+            return state.elsewhere(tag, secrets.token_hex(6))
+        return tag
 
     def assign(self, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
         """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; hold the lock.
 
         Needs only this version's bytes, so that a rollback works even if the current version's bytes are lost.
         """
-        tagging.wait_for_next_second(self.repository)  # first, so that folder and tag change close together
+        # First, so that folder and tag change close together.
+        tagging.wait_for_next_second(self.repository, self.counts)
+        tagging.check_free(self.repository, tag := self.next_tag(version.name, stage))
         if stage == self.settings.served:
             self._put(self.serving(version.name), version)
         record = {**record, "version_tag": version.tag.object, "before": self.latest(version.name)}
         text = state.message(f"{record['action']} {version.tag.name} to {stage}", record)
-        tag = self.next_tag(version.name, stage)
         tagging.assign(self.repository, version, stage, text, tag, signed=self.authority is not None)
         live = self.made(version.name, tag).live(stage)
         self.tell_unverified()

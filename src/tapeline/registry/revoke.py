@@ -30,9 +30,9 @@ def revoke(registry: Registry, version: Version, because: str) -> tuple[Revocati
                 "was_live_in": was,
             }
             record["before"] = registry.latest(version.name)
-            tag, text = state.revocation(found.artifact, version.number), f"revoke {version.tag.name}"
-            signed = registry.authority is not None
-            tagging.make(registry.repository, tag, version.commit, state.message(text, record), signed=signed)
+            tag = registry.free_name(state.revocation(found.artifact, version.number))
+            text = f"revoke {version.tag.name}"
+            tagging.make(registry.repository, tag, version.commit, state.message(text, record), counts=registry.counts)
             registry.made(version.name, tag)
         registry.withdraw(version.name)
         return registry.state(version.name).revoked[version.number], was

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import json_text
-from tapeline.registry.store import Store, discard, has_sums, md5_of, safe
+from tapeline.registry.store import Store, has_sums, md5_of, safe
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -58,7 +58,7 @@ class Serving:
         self._prepare()
         number = self._next()
         partial = self.folder / f".{number}{files.PARTIAL}"
-        discard(partial)
+        files.discard(partial)
         partial.mkdir()
         try:
             store.write(md5, partial, below=SAVED_MODEL, sums=sums)
@@ -68,7 +68,7 @@ class Serving:
             files.sync_tree(partial)
             partial.rename(self.folder / str(number))
         except BaseException:
-            discard(partial)
+            files.discard(partial)
             raise
         files.sync(self.folder)
 
@@ -96,7 +96,7 @@ class Serving:
         for number in self.integers()[:-KEPT]:
             self._remove(number)
         for left in self.folder.glob(f".*{files.PARTIAL}"):
-            discard(left)
+            files.discard(left)
 
     def clear(self) -> None:
         """Serve nothing."""
@@ -105,9 +105,9 @@ class Serving:
 
     def _remove(self, number: int) -> None:
         aside = self.folder / f".{number}.old{files.PARTIAL}"
-        discard(aside)
+        files.discard(aside)
         (self.folder / str(number)).rename(aside)
-        discard(aside)
+        files.discard(aside)
 
     def _prepare(self) -> None:
         for path in (self.folder.parent, self.folder):
@@ -116,7 +116,7 @@ class Serving:
         self.folder.mkdir(parents=True, exist_ok=True)
         ignore = self.folder.parent / ".gitignore"
         if not os.path.lexists(ignore):
-            discard(ignore.with_name(f".{ignore.name}{files.PARTIAL}"))
+            files.discard(ignore.with_name(f".{ignore.name}{files.PARTIAL}"))
             files.write_text(ignore, "*\n")
 
     def _next(self) -> int:

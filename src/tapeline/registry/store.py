@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,9 +35,13 @@ class Store:
             return {"": md5}
         try:
             entries = json_text.parsed(self.bring(md5).read_bytes())
-            return {safe(str(entry["relpath"])): str(entry["md5"]) for entry in entries}
+            found = {safe(str(entry["relpath"])): str(entry["md5"]) for entry in entries}
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{md5} is not a list of a folder's files: {LOCK} was altered") from None
+        for name in found:
+            if above := [one for one in map(str, PurePosixPath(name).parents) if one in found]:
+                raise InputError(f"{md5} has {above[0]!r} as a file and as a folder: the list was altered")
+        return found
 
     def bring(self, md5: str) -> Path:
         """Return the cached file of one object, fetched from the remote if the cache lacks it. Its bytes are checked.
@@ -112,12 +115,12 @@ class Store:
         """
         lock = folder.with_name(f"{folder.name}.lock")
         if lock.is_symlink() or not lock.is_file():
-            discard(lock)
+            files.discard(lock)
         with processes.exclusive(lock, waiting=_nothing):
             if folder.is_symlink() or not folder.is_dir():
-                discard(folder)
+                files.discard(folder)
             for ending in ("", ".old"):
-                discard(folder.with_name(f".{folder.name}{ending}{files.PARTIAL}"))
+                files.discard(folder.with_name(f".{folder.name}{ending}{files.PARTIAL}"))
             if not self._holds(folder, md5) or not (sums is None or has_sums(folder, sums)):
                 with files.replacing(folder) as partial:
                     self.write(md5, partial, sums=sums)
@@ -192,19 +195,18 @@ def _nothing(_line: str) -> None:
 
 
 def safe(path: str) -> str:
-    """Return a relative path that stays in its folder. Raises `InputError` for any other."""
+    """Return a relative path that stays in its folder, as DVC writes it. Raises `InputError` for any other."""
     parts = PurePosixPath(path)
-    if parts.is_absolute() or not path or ".." in parts.parts or "\\" in path or "\0" in path:
+    if (
+        parts.is_absolute()
+        or not parts.parts
+        or parts.as_posix() != path
+        or ".." in parts.parts
+        or "\\" in path
+        or "\0" in path
+    ):
         raise InputError(f"{path!r} would leave its folder: the record was altered")
     return path
-
-
-def discard(path: Path) -> None:
-    """Remove what is left of a copy, or what somebody has put in its place: `rmtree` would wait for a FIFO."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def has_sums(folder: Path, sums: Mapping[str, str]) -> bool:

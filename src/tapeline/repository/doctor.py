@@ -133,7 +133,11 @@ def _dvc(project: Project) -> Iterator[Finding]:
     if lock.exists() and not is_whole(files.read_bytes(lock)):
         yield Finding(MISSING, "dvc.lock was truncated while it was written", "`tapeline repair`")
     yield from _in_git(project)
-    ignored = (top / ".dvcignore").read_text(encoding="utf-8").splitlines() if (top / ".dvcignore").exists() else []
+    ignored = (
+        files.read_bytes(top / ".dvcignore").decode("utf-8", "replace").splitlines()
+        if (top / ".dvcignore").exists()
+        else []
+    )
     if ".tapeline" not in ignored:
         yield Finding(MISSING, ".dvcignore does not name .tapeline, where other runs' worktrees are", "add the line")
 

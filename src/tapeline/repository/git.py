@@ -7,20 +7,16 @@ git("rev-parse", "HEAD")
 """
 
 import os
+import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tapeline.runtime import git_call
 from tapeline.runtime.errors import InputError, RunError
 
-NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_OPTIONAL_LOCKS": "0"}
-"""A scheduled run has nobody to answer prompts."""
-
-READABLE = {"LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1"}
-"""Git's messages are parsed here, and the user's locale may translate them; an object is what its id says."""
-
-OFF = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false")
-"""No hook, no program that says which files changed, and no signature that nobody asked for: SECURITY.md."""
+ID = re.compile(r"[0-9a-f]{40,64}")
+"""The whole id of an object."""
 
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
 """The committer if Git has no identity, as is common on a worker's machine."""
@@ -42,7 +38,7 @@ class Git:
             said = (answer.stderr.strip() or answer.stdout.strip()).splitlines() or [f"status {answer.returncode}"]
             if "not a git repository" in said[-1]:
                 raise InputError(f"{self.folder} is in no Git repository: `git init` makes one")
-            raise RunError(f"git {_command(arguments)}: {said[-1]}")
+            raise RunError(f"git {git_call.verb(arguments)}: {said[-1]}")
         return answer.stdout.removesuffix("\n")
 
     def ask(self, *arguments: str) -> str | None:
@@ -60,12 +56,24 @@ class Git:
         answer = self._start(("cat-file", kind, name))
         return None if answer.returncode else answer.stdout
 
+    def contents(self, objects: Iterable[str]) -> bytes:
+        """Return the contents of objects, one after another, with a line of Git's before each. Raises `RunError`."""
+        answer = self._start(("cat-file", "--batch"), given="".join(f"{one}\n" for one in objects).encode())
+        if answer.returncode:
+            raise RunError(f"git cat-file: {answer.stderr.decode('utf-8', 'replace').strip()}")
+        return answer.stdout
+
     def commit_of(self, ref: str) -> str:
-        """Return the full id of the commit that a branch, tag or commit refers to. Raises `InputError`."""
-        commit = self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-        if commit is None:
-            raise InputError(f"ref is {ref!r}: no such branch, tag or commit; `git branch --all` lists the branches")
-        return commit
+        """Return the full id of the commit that a branch, tag or commit refers to. Raises `InputError`.
+
+        Of a branch and a tag of the same name it is the branch: Git prefers the tag, which anybody may push.
+        """
+        is_whole = ref == "HEAD" or ref.startswith("refs/") or ID.fullmatch(ref)
+        for name in (ref,) if is_whole else (f"refs/heads/{ref}", f"refs/remotes/{ref}", ref):
+            commit = self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+            if commit is not None:
+                return commit
+        raise InputError(f"ref is {ref!r}: no such branch, tag or commit; `git branch --all` lists the branches")
 
     def main_branch(self) -> str:
         """Return the remote's default branch, else `main` or `master`. Raises `InputError`."""
@@ -96,29 +104,4 @@ class Git:
     def _start(
         self, arguments: Sequence[str], timeout: float | None = None, given: bytes = b""
     ) -> "subprocess.CompletedProcess[bytes]":
-        try:
-            return subprocess.run(
-                ["git", *OFF, *arguments],
-                cwd=self.folder,
-                env=_environment(),
-                input=given,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-            )
-        except OSError as error:
-            if error.filename == "git":
-                raise InputError("there is no git on the PATH: install Git") from None
-            raise RunError(f"git cannot be called in {self.folder}: {error.strerror}") from None
-        except subprocess.TimeoutExpired:
-            raise RunError(f"git {_command(arguments)}: did not finish within {timeout:g} s") from None
-
-
-def _command(arguments: Sequence[str]) -> str:
-    return next(word for word in arguments if not word.startswith(("-", "user.")))
-
-
-def _environment() -> Mapping[str, str]:
-    """Return this environment without the variables that a Git hook sets for its own repository."""
-    foreign = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
-    return NO_QUESTIONS | {name: value for name, value in os.environ.items() if name not in foreign} | READABLE
+        return git_call.called(self.folder, *arguments, timeout=timeout, given=given)

@@ -20,10 +20,10 @@ def path(common: Path, name: str) -> Path:
 
 
 def append(common: Path, name: str, *lines: str) -> None:
-    """Add lines to a list, whole and on the disk."""
+    """Add lines to a list, whole and on the disk. Raises `InputError` as `files.own` does."""
     where = path(common, name)
     files.make_folder(where.parent)
-    descriptor = os.open(where, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    descriptor = files.own(where, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(descriptor, "".join(f"{line}\n" for line in lines).encode())
         os.fsync(descriptor)

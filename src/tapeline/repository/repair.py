@@ -5,7 +5,6 @@ A truncated file is replaced and entries of dead processes are cleared; what a l
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import psutil
 from tapeline.config.project import Project
 from tapeline.parsing import json_text, yaml_text
 from tapeline.repository.dvc_lock import LOCK, Lock
+from tapeline.repository.git import Git
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 
@@ -102,8 +102,7 @@ def _mend_lock(path: Path) -> Iterator[str]:
     if not path.exists():
         return
     content = files.read_bytes(path)
-    answer = subprocess.run(["git", "show", f"HEAD:./{LOCK}"], cwd=path.parent, capture_output=True, check=False)
-    committed = answer.stdout if answer.returncode == 0 else b""
+    committed = Git(path.parent).blob("HEAD", f"./{LOCK}") or b""
     beginning = committed.startswith(content) and content != committed
     if is_whole(content) and not beginning:
         return

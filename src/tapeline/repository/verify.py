@@ -6,7 +6,6 @@ with each other instead.
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +18,7 @@ from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.rebuilding import Cached, Out, dvc, first_difference, locked
+from tapeline.runtime import scratch
 from tapeline.runtime.environment import machine
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.files import canonical_json, sha256_of_tree
@@ -41,8 +41,8 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     lock, parameters = (git.ask("show", f"HEAD:{(inside / name).as_posix()}") for name in (LOCK, PARAMS))
     if wrong := stale(Lock.read(lock or "", of=head), _parameters_of(parameters), targets):
         raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
-    with tempfile.TemporaryDirectory(prefix="tapeline-verify-") as made:
-        first = _rebuild(top, Path(made) / "first", inside, targets, say)
+    with scratch.folder("verify") as made:
+        first = _rebuild(top, made / "first", inside, targets, say)
         stages = _stages(first, targets)
         recorded = locked(project.folder, git("show", f"HEAD:{inside.as_posix()}/{LOCK}"), stages)
         other, unsaid = _other_machines(project.folder, stages)
@@ -58,7 +58,7 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
                 )
             return same
         say(f"recorded on {other}: two rebuilds are compared with each other")
-        second = _rebuild(top, Path(made) / "second", inside, targets, say)
+        second = _rebuild(top, made / "second", inside, targets, say)
         one, two = (locked(folder, None, stages) for folder in (first, second))
         return _compared(one, two, lambda out: first / out.path, second, ("first rebuild", "second"), say)
 

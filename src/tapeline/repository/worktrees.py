@@ -5,14 +5,13 @@ succeeds removes its worktree; one that fails leaves `<flow run>.failed` next to
 not held was left by a crash.
 """
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tapeline.repository.git import Git
-from tapeline.runtime import processes
+from tapeline.runtime import files, processes
 from tapeline.runtime.locks import is_held
 
 LOCK, FAILED = ".lock", ".failed"
@@ -35,7 +34,7 @@ class Leftover:
     def time(self) -> float:
         """When the run failed or began, in seconds since 1970."""
         mark = beside(self.folder, FAILED if self.failed else LOCK)
-        return mark.stat().st_mtime if mark.exists() else self.folder.stat().st_mtime
+        return (mark if mark.exists() else self.folder).lstat().st_mtime
 
 
 def beside(worktree: Path, suffix: str) -> Path:
@@ -57,7 +56,7 @@ def leftovers(folder: Path) -> list[Leftover]:
 
 def remove(git: Git, worktree: Path) -> None:
     """Remove a worktree, with the files next to it."""
-    shutil.rmtree(worktree, ignore_errors=True)
+    files.discard(worktree)
     git("worktree", "prune")
     for suffix in (FAILED, LOCK):
         beside(worktree, suffix).unlink(missing_ok=True)

@@ -22,6 +22,8 @@ def disk_error(error: OSError) -> TapelineError:
         return RunError(f"the disk fails{where}: {os.strerror(errno.EIO)}; run again on another one")
     if error.errno in NO_NAME:
         return InputError(f"no file's name{where}: {os.strerror(error.errno)}")
+    if error.errno == errno.EISDIR:
+        return InputError(f"a folder, where a file should be{where}: move it away")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return InputError(f"not writable or readable{where}: {os.strerror(error.errno)}")
     raise error

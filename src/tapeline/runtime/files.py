@@ -1,4 +1,4 @@
-"""Write atomically (the old content or the new, never a half), read regular files only, and hash.
+"""Write atomically (the old content or the new, never a half), read and write regular files only, and hash.
 
 with files.replacing(Path("models/digits")) as folder:   # write into `folder`; renamed on success
     ...
@@ -24,6 +24,7 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, 
 NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
 """The name is at fault: too long, a link to itself, below a file."""
 NO_FILE = "{} is a FIFO, a socket or a device, and no file: give a file, or remove it"
+NOT_OURS = "{} is no regular file, but a link, a folder, a FIFO or the like, and none of Tapeline's: remove it"
 
 
 def opened(path: Path) -> BufferedReader:
@@ -45,6 +46,34 @@ def opened(path: Path) -> BufferedReader:
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise InputError(NO_FILE.format(path))
+
+
+def own(path: Path, flags: int, mode: int = 0o666) -> int:
+    """Open a file that is Tapeline's by its name, a lock or a half-written one, and return the descriptor.
+
+    flags, mode: as of `os.open`. Raises `InputError` for a link, which may lead anywhere, and for what is no regular
+    file: it would block. Raises `OSError` as `os.open` does for others.
+    """
+    try:
+        descriptor = os.open(path, flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENODEV):
+            raise
+        raise InputError(NOT_OURS.format(path)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(NOT_OURS.format(path))
+    if flags & os.O_TRUNC:
+        os.ftruncate(descriptor, 0)
+    return descriptor
+
+
+def discard(path: Path, *, ignore_errors: bool = True) -> None:
+    """Remove what is left of a folder, or is in its place: `rmtree` alone would wait for a FIFO, or keep a link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=ignore_errors)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -92,7 +121,7 @@ def canonical_json(value: Any) -> str:
 
 def sync(path: Path) -> None:
     """Flush one file or folder to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
@@ -100,14 +129,18 @@ def sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush `folder` and every file and folder below it to disk."""
+    """Flush `folder` and every file and folder below it to disk; what is neither has no content."""
     for path in (*folder.rglob("*"), folder):
-        sync(path)
+        if stat.S_IFMT(path.lstat().st_mode) in (stat.S_IFREG, stat.S_IFDIR):
+            sync(path)
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its parents; flush the directory entry of each new one to disk."""
-    new = [path for path in (folder, *folder.parents) if not path.exists()]
+    """Create a folder and its parents; flush the directory entry of each new one to disk.
+
+    Raises `NotADirectoryError` where a file is in the way, or a link to nothing.
+    """
+    new = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     there = new[-1].parent if new else folder
     if not there.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
@@ -117,11 +150,15 @@ def make_folder(folder: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write `content` to a temporary file next to `path`, flush it, and rename it into place."""
+    """Write `content` to a temporary file next to `path`, flush it, and rename it into place.
+
+    Raises `InputError` as `own` does for the temporary file, and `IsADirectoryError` if `path` is a folder.
+    """
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}{PARTIAL}")
+    descriptor = own(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        with partial.open("wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -150,20 +187,20 @@ def replacing(folder: Path) -> Iterator[Path]:
     """
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
     old = folder.with_name(f".{folder.name}.old{PARTIAL}")
-    shutil.rmtree(partial, ignore_errors=True)
+    discard(partial)
     make_folder(folder.parent)
     partial.mkdir()
     try:
         yield partial
         sync_tree(partial)
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
+        discard(old)
+        if os.path.lexists(folder):
             folder.rename(old)  # deleting it here, file by file, could be interrupted half-way
         partial.rename(folder)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        if old.exists() and not folder.exists():
+        discard(partial)
+        if os.path.lexists(old) and not os.path.lexists(folder):
             old.rename(folder)
         raise
     sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    discard(old)

@@ -122,12 +122,12 @@ def _guard(child: int, signum: int) -> NoReturn:
 def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) -> Iterator[None]:
     """Hold an exclusive lock on the file `path`; wait for its holder, and report once which process that is.
 
-    The kernel releases the lock when its holder dies, however it dies.
+    The kernel releases the lock when its holder dies, however it dies. Raises `InputError` as `files.own` does.
     """
     from tapeline.runtime import files  # here: code that runs this file by its path takes no lock, and has no tapeline
 
     files.make_folder(path.parent)
-    with path.open("a+", encoding="utf-8") as file:
+    with os.fdopen(files.own(path, os.O_RDWR | os.O_CREAT), "r+", encoding="ascii", errors="replace") as file:
         told = False
         while True:
             try:
@@ -136,7 +136,8 @@ def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) 
             except BlockingIOError:
                 if not told:
                     file.seek(0)
-                    waiting(f"waiting for process {file.read().strip() or 'unknown'}, which holds {path}")
+                    holder = file.read(20).strip()
+                    waiting(f"waiting for process {holder if holder.isdecimal() else 'unknown'}, which holds {path}")
                     told = True
                 time.sleep(poll)
         file.seek(0)

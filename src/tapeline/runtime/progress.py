@@ -35,8 +35,8 @@ class Progress:
         self._lock = threading.Lock()
 
     def __enter__(self) -> Report:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("wb", buffering=0)
+        files.make_folder(self._path.parent)
+        self._file = os.fdopen(files.own(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb", buffering=0)
         return self._write
 
     def __exit__(

@@ -17,6 +17,7 @@ from tapeline.config import engine_lock, schema
 from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.repository import catalogue as catalogue_file
+from tapeline.repository.git import Git
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold import catalogue, images, table
@@ -170,18 +171,14 @@ def _flows(folder: Path, name: str) -> dict[Path, str]:
 def _top(folder: Path) -> Path | None:
     """Return the root of the Git repository that contains, or will contain, a folder, which need not exist."""
     start = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
-    command = ["git", "rev-parse", "--show-toplevel"]
-    try:
-        answer = subprocess.run(command, cwd=start, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise InputError(f"git cannot be run ({error.strerror}): install it") from None
-    return Path(answer.stdout.strip()) if answer.returncode == 0 else None
+    top = Git(start).ask("rev-parse", "--show-toplevel")
+    return None if top is None else Path(top)
 
 
 def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[str], None]) -> None:
     """Initialize Git and DVC where missing, and set up DVC's plots and `.dvcignore`."""
     if repository is None:
-        _run(["git", "init", "--quiet"], folder)
+        Git(folder)("init", "--quiet")
         repository = folder
         say(f"made {folder} a Git repository")
     dvc = [sys.executable, "-P", "-m", "dvc"]
@@ -200,7 +197,7 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
     if not asked.stdout.strip():
         _run([*dvc, "config", "plots.html_template", "plots/page.html"], root)
     ignore = root / ".dvcignore"
-    known = ignore.read_text(encoding="utf-8") if ignore.exists() else ""
+    known = files.read_bytes(ignore).decode() if ignore.exists() else ""
     if missing := [line for line in IGNORED if line not in known.splitlines()]:
         files.write_text(ignore, "\n".join([*known.splitlines(), *missing]) + "\n")
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import credentials
-from tapeline.runtime.errors import RunError
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError, RunError
 
 API = "PREFECT_API_URL"
 LOOPBACK = "127.0.0.1"
@@ -91,10 +92,10 @@ def use(url: str, auth: str = "") -> None:
 def serving(project: Project, url: str, *, ours: bool = False) -> Iterator[None]:
     """Announce a server to the project's runs; the kernel ends this with the process. The first of several counts.
 
-    Raises `InputError` if the project's folder for servers is another user's.
+    Raises `InputError` if the project's folder for servers is another user's, and as `files.own` does.
     """
     credentials.private_folder(project.shared)
-    with (project.shared / SERVED).open("a+", encoding="utf-8") as file:
+    with os.fdopen(files.own(project.shared / SERVED, os.O_RDWR | os.O_CREAT), "r+", encoding="utf-8") as file:
         end = time.monotonic() + MOMENT
         while not (locked := _locked(file.fileno(), fcntl.LOCK_EX)) and time.monotonic() < end:
             time.sleep(MOMENT / 20)
@@ -108,7 +109,7 @@ def serving(project: Project, url: str, *, ours: bool = False) -> Iterator[None]
 def _served(project: Project) -> tuple[str, bool]:
     """Return the address of the server that is served here, and whether it is ours. Another user's does not count."""
     try:
-        with (project.shared / SERVED).open(encoding="utf-8") as file:
+        with os.fdopen(files.own(project.shared / SERVED, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid() or _locked(file.fileno(), fcntl.LOCK_SH):
                 return "", False
             url, _, owner = file.read().strip().partition("\n")
@@ -145,13 +146,13 @@ def _mentions_server(path: Path) -> bool:
     if os.environ.get("PREFECT_PROFILE"):
         return True
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = files.read_bytes(path).decode("utf-8", errors="replace")
         if path.name == ".env":
             return API in text.upper()
         content = tomllib.loads(text)
     except FileNotFoundError:
         return False
-    except (OSError, tomllib.TOMLDecodeError):
+    except (OSError, InputError, tomllib.TOMLDecodeError):
         return True  # Prefect says what is wrong with it
     if path.name == "pyproject.toml":
         return "prefect" in content.get("tool", {})

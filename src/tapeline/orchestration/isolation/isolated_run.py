@@ -83,7 +83,7 @@ class IsolatedRun:
             self.say(f"nothing is pushed: {branch} is not a run's branch here; `git push` and `dvc push` share it")
             return
         if self.finished:  # DVC pushes what the worktree's dvc.lock lists
-            git("checkout", "--quiet", "--force", "--detach", branch)
+            git("checkout", "--quiet", "--force", "--detach", f"refs/heads/{branch}")
         push(replace(self.tree, name=branch.removeprefix(RUN_BRANCHES)), self.request.pipeline, say=self.say)
 
     def register(self) -> str | None:
@@ -95,8 +95,9 @@ class IsolatedRun:
             return None
         remote = git_remote(Git(self.project.folder)) if self.request.push else None
         branch = self._branch()
-        known = Git(self.project.folder).ask("rev-parse", "--verify", "--quiet", f"{branch}^{{commit}}")
-        revision = known or self.tree.commit  # the ref's own record is called `main at 8607dbd`
+        revision = self.tree.commit  # the ref's own record is called `main at 8607dbd`
+        with suppress(InputError):
+            revision = Git(self.project.folder).commit_of(branch)
         flow_run = self.flow_run["id"]
         return register_run(
             self.tree, self.request.pipeline, branch, revision, flow_run=flow_run, push_to=remote, say=self.say

@@ -8,6 +8,7 @@ are kept. The next run removes what a crash left.
 """
 
 import fcntl
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,7 +56,7 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
     with one_at_a_time(folder, say):
         clean(project, say=say)
         name = _free_name(git, folder, name)
-        held = beside(folder / name, LOCK).open("a")
+        held = os.fdopen(files.own(beside(folder / name, LOCK), os.O_WRONLY | os.O_CREAT), "wb")
         fcntl.flock(held, fcntl.LOCK_EX)
         inside = _made(git, folder / name, commit, project)
     failure = ""

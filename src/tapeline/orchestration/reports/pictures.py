@@ -1,6 +1,7 @@
 """A report's pictures, drawn from the files that the stages write."""
 
 import csv
+import io
 import math
 import operator
 from collections import Counter
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tapeline.orchestration.reports.drawing import COLOURS, INK, drawn, grid, label
+from tapeline.runtime import files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,7 +79,7 @@ def scatter(predictions: Path) -> Iterator[Picture]:
 def _rows(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8") as file:
+    with io.TextIOWrapper(files.opened(path), encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tapeline.config.project import Project
+from tapeline.runtime import files
 from tapeline.runtime.errors import TapelineError
 from tapeline.runtime.locks import is_held
 
@@ -41,7 +42,7 @@ def hold(project: Project, flow_run: str) -> None:
     if path in _held:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = files.own(path, os.O_RDWR | os.O_CREAT)
     if not _locked(descriptor):  # the process that started this one has it, and outlives it
         os.close(descriptor)
         return

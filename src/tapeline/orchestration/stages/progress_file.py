@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import json_text
+from tapeline.runtime import files
 
 
 class ProgressFile:
@@ -23,7 +24,7 @@ class ProgressFile:
             return
         if stamp[1] < self._position:  # another run of the stage began
             self._position = 0
-        with self._path.open("rb") as file:
+        with files.opened(self._path) as file:
             file.seek(self._position)
             complete, newline, _ = file.read().rpartition(b"\n")
         self._position += len(complete) + len(newline)

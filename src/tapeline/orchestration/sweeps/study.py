@@ -6,6 +6,7 @@ with study(project, request, commit, say=print) as trials:
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from tapeline.config.project import Project
 from tapeline.orchestration.sweeps.request import Range, SweepRequest, Value
-from tapeline.runtime import processes
+from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError
 
 DEFINITION = "definition"
@@ -88,6 +89,7 @@ def study(project: Project, request: SweepRequest, commit: str, *, say: Callable
     journal = folder / "journal"
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with processes.exclusive(folder / "lock", waiting=say):
+        os.close(files.own(journal, os.O_RDWR | os.O_CREAT))  # Optuna would wait for a FIFO, or follow a link
         journal.with_name("journal.lock").unlink(missing_ok=True)  # left by a process that was killed while writing
         yield Study(_found(JournalStorage(JournalFileBackend(str(journal))), request, commit, folder), request, folder)
 

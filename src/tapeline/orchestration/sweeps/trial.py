@@ -1,5 +1,6 @@
 """One trial of a sweep: an isolated run of the training flow in its own process, and its result."""
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ class Trial:
 
     def last_words(self) -> str:
         """Return the last line of the run's output."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        lines = files.read_bytes(self.log).decode("utf-8", errors="replace").strip().splitlines()
         return lines[-1] if lines else f"exit status {self.child.returncode}"
 
 
@@ -65,7 +66,7 @@ def start(request: SweepRequest, commit: str, trial: optuna.Trial, *, folder: Pa
     """Start a trial, whose output goes to `folder/NUMBER.log`."""
     log, report = folder / f"{trial.number}.log", folder / f"{trial.number}.json"
     report.unlink(missing_ok=True)
-    with log.open("wb") as output:
+    with os.fdopen(files.own(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as output:
         return Trial(trial, _child(command(request, commit, trial.params, report), checkout, output), report, log)
 
 

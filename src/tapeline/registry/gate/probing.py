@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from tapeline.config.registry import CheckSettings
 from tapeline.export import prediction_log
 from tapeline.parsing import arrays, json_text
-from tapeline.runtime import processes, sandbox
+from tapeline.runtime import processes, sandbox, scratch
 from tapeline.runtime.errors import InputError, plain
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -55,8 +54,8 @@ def run(
     warm-up requests. recorded: an `.npz` of the expected answers for those inputs.
     Never raises because of the model: its errors are in the answer's failures.
     """
-    with tempfile.TemporaryDirectory(prefix="tapeline-probe-") as made:
-        answers = Path(made) / "scratch" / "answers.npz"
+    with scratch.folder("probe") as made:
+        answers = made / "scratch" / "answers.npz"
         asked = {
             "model": str(model.resolve()),
             "signatures": dict(signatures),
@@ -68,7 +67,7 @@ def run(
             "log_name": prediction_log.NAME,
         }
         given = [model, *inputs.values(), *([recorded] if recorded else [])]
-        failure, output = _limited(json.dumps(asked), Path(made), given, settings)
+        failure, output = _limited(json.dumps(asked), made, given, settings)
         if failure:
             return Answer((failure,), {}, {})
         try:
@@ -83,12 +82,12 @@ def run(
 
 def _limited(asked: str, folder: Path, given: Sequence[Path], settings: CheckSettings) -> tuple[str, str]:
     """Return what went wrong, if anything, and the process's stdout. given: what the process may read."""
-    scratch = folder / "scratch"
-    scratch.mkdir()
+    home = folder / "scratch"
+    home.mkdir()
     memory = settings.memory_mb * 2**20
     rules = sandbox.Rules(
         read=tuple(str(path.resolve()) for path in (PACKAGE, *given)),
-        folder=str(scratch),
+        folder=str(home),
         file_bytes=memory,
         memory_bytes=memory,
         seconds=settings.seconds,
@@ -96,7 +95,7 @@ def _limited(asked: str, folder: Path, given: Sequence[Path], settings: CheckSet
     command = [*sandbox.command(rules), sys.executable, "-I", str(PROBE)]
     leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
     (folder / "asked.json").write_text(asked, encoding="utf-8")
-    environment = sandbox.environment(scratch, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
+    environment = sandbox.environment(home, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
     deadline = time.monotonic() + settings.seconds
     with (
         (folder / "asked.json").open("rb") as asks,

@@ -2,7 +2,8 @@
 
 A version's tag is `digits@v1.0.0`, an assignment's `digits#prod#3`; `!` revokes either. Live in a stage is the
 version that was assigned last, of those that were not taken back, unless Tapeline's own tag
-`tapeline/revoked/digits/v1.0.0`, which GTO ignores, says that it may never be live again.
+`tapeline/revoked/digits/v1.0.0`, which GTO ignores, says that it may never be live again. By a trust policy such a name
+begins with `tapeline-0123456789ab/` where it is taken: nobody can take that before.
 """
 
 import gc
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tapeline.config.params import NAME
 from tapeline.config.registry import STAGE
 from tapeline.registry.repository import Tag
 from tapeline.registry.tags import record as records
@@ -24,11 +26,11 @@ EVENT = re.compile(
     rf"(?P<artifact>[^@#]+)(?:@(?P<version>{VERSION.pattern})|#(?P<stage>[A-Za-z0-9][\w/-]*?))(?P<back>!?)(?:#(?P<counter>\d+))?"
 )
 
-
+OWN = r"tapeline(?:-[0-9a-f]{12})?"
 ATTESTED = re.compile(
-    rf"tapeline/(?P<kind>approved|vouched)/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})/(?:(?P<stage>{STAGE.pattern})/)?\w+"
+    rf"{OWN}/(?P<kind>approved|vouched)/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})/(?:(?P<stage>{STAGE.pattern})/)?\w+"
 )
-REVOKED = re.compile(rf"tapeline/revoked/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})")
+REVOKED = re.compile(rf"{OWN}/revoked/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})")
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,11 @@ class State:
     assignments: list[Assignment] = field(default_factory=list)
     quarantined: list[Quarantined] = field(default_factory=list)
     revoked: dict[str, Revocation] = field(default_factory=dict)
-    """Version → its revocation."""
+    """Version → its revocation, the first."""
+    claimed: dict[str, list[Revocation]] = field(default_factory=dict)
+    """Version → all tags that say it is revoked, oldest first."""
+    said: dict[str, list[tuple[Version, bool]]] = field(default_factory=dict)
+    """Number → all tags that register it, oldest first, and whether each takes it back."""
     gone: dict[str, tuple[Version, Version]] = field(default_factory=dict)
     """Version that was taken back → it, and the tag that did so."""
     attested: list[Attestation] = field(default_factory=list)
@@ -137,6 +143,20 @@ class State:
         """Have a version again whose taking back does not count."""
         self.versions[version.number] = version
         self.versions = {name: self.versions[name] for name in sorted(self.versions, key=order)}
+
+    def resaid(self, number: str, tags: Sequence[tuple[Version, bool]]) -> None:
+        """Have a version by only these of the tags in `said`, which are not empty."""
+        self.versions.pop(number, None)
+        self.gone.pop(number, None)
+        last = tags[0][0]
+        for version, back in tags:
+            if back:
+                self.gone[number] = last, version
+            else:
+                self.gone.pop(number, None)
+                last = version
+        if number not in self.gone:
+            self.restore(last)
 
     def stages(self, version: str) -> list[str]:
         """Return the stages in which a version is live."""
@@ -179,7 +199,7 @@ def read(tags: Iterable[Tag], artifact: Artifact) -> State:
 
 def patterns(artifact: Artifact) -> tuple[str, ...]:
     """Return the patterns of `git for-each-ref` that select a model's tags."""
-    return (f"refs/tags/{artifact.tag}@*", f"refs/tags/{artifact.tag}#*", f"refs/tags/tapeline/*/{artifact.tag}/**")
+    return (f"refs/tags/{artifact.tag}@*", f"refs/tags/{artifact.tag}#*", f"refs/tags/tapeline*/*/{artifact.tag}/**")
 
 
 def counter(names: Iterable[str], artifact: Artifact) -> int:
@@ -229,15 +249,19 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
             if found["back"]:
                 state.gone[version] = before or made, made
             state.versions[version] = made
+            state.said.setdefault(version, []).append((made, bool(found["back"])))
         elif names := numbers.get((found["artifact"], tag.commit)):
             number = record["version"] if record.get("version") in names else names[-1]
             state.assignments.append(Assignment(found["stage"], number, tag, bool(found["back"]), record))
     for tag in tags:
-        if match := REVOKED.fullmatch(tag.name):
-            of(match["artifact"]).revoked.setdefault(match["version"], Revocation(tag, _because(tag)))
-        elif match := ATTESTED.fullmatch(tag.name):
-            about = Attestation(match["kind"], match["version"], match["stage"], tag, recorded(tag))
-            of(match["artifact"]).attested.append(about)
+        if (match := REVOKED.fullmatch(tag.name)) and is_model(match["artifact"]):
+            about = Revocation(tag, _because(tag))
+            of(match["artifact"]).revoked.setdefault(match["version"], about)
+            of(match["artifact"]).claimed.setdefault(match["version"], []).append(about)
+        elif (match := ATTESTED.fullmatch(tag.name)) and is_model(match["artifact"]):
+            of(match["artifact"]).attested.append(
+                Attestation(match["kind"], match["version"], match["stage"], tag, recorded(tag))
+            )
     for state in states.values():
         for version in state.gone:
             del state.versions[version]
@@ -264,6 +288,17 @@ def artifact_of(name: str) -> str | None:
     return found["artifact"] if found else None
 
 
+def is_model(artifact: str) -> bool:
+    """Return whether a tag's prefix ends in what may be a model's name: it becomes a folder's, and anybody may tag."""
+    return bool(NAME.fullmatch(artifact.rpartition("=")[2]))
+
+
+def revokes(name: str, artifact: Artifact, version: str) -> bool:
+    """Return whether a tag of this name is about a version's revocation."""
+    found = REVOKED.fullmatch(name)
+    return found is not None and (found["artifact"], found["version"]) == (artifact.tag, version)
+
+
 def attestation(artifact: Artifact, version: str, stage: str | None, record: dict[str, Any]) -> str:
     """Return the name of the tag with an attestation, which GTO ignores; two persons' have two names."""
     kind = "approved" if stage else "vouched"
@@ -276,12 +311,17 @@ def revocation(artifact: Artifact, version: str) -> str:
     return f"tapeline/revoked/{artifact.tag}/{version}"
 
 
+def elsewhere(name: str, unique: str) -> str:
+    """Return another name for a revocation or an attestation. unique: 12 hexadecimal digits."""
+    return f"tapeline-{unique}{name.removeprefix('tapeline')}"
+
+
 def _events(tags: Iterable[Tag]) -> Iterator[tuple[Tag, dict[str, str | Any]]]:
     matches: Sequence[tuple[Tag, re.Match[str] | None]] = [(tag, EVENT.fullmatch(tag.name)) for tag in tags]
     # An assignment refers to the version on its commit, so all versions come first.
     for registering in (True, False):
         for tag, match in matches:
-            if match and bool(match["version"]) == registering:
+            if match and bool(match["version"]) == registering and is_model(match["artifact"]):
                 yield tag, match.groupdict()
 
 

@@ -4,7 +4,9 @@ GTO's own API reads every tag of the repository several times for one that it ma
 lock: what is checked here is still so when the tag is written.
 """
 
+import shlex
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tapeline.parsing import yaml_text
@@ -20,17 +22,22 @@ STALE_LOCK = 1.0
 AHEAD = 5.0
 """Seconds that the newest tag may be ahead of this machine's clock."""
 GTO_SETTINGS = ".gto"
+Counts = Callable[[str], bool]
+"""Whether a tag counts by the trust policy, by its name."""
 
 
 def register(
-    repository: Repository, found: State, version: str, commit: str, message: str, *, signed: bool = False
+    repository: Repository, found: State, version: str, commit: str, message: str, *, counts: Counts | None = None
 ) -> None:
-    """Make the tag `NAME@vX.Y.Z`. Raises `InputError` if GTO's rules forbid it: a commit has one version of a model."""
+    """Make the tag `NAME@vX.Y.Z`. Raises `InputError` if GTO's rules forbid it: a commit has one version of a model.
+
+    counts: as for `make`.
+    """
     if version in found.versions:
         raise InputError(f"{found.artifact.tag}@{version} exists: a version is never changed")
     if same := [one.tag.name for one in found.versions.values() if one.commit == commit]:
         raise InputError(f"{commit[:10]} is {same[0]} already: one commit is one version of a model")
-    make(repository, f"{found.artifact.tag}@{version}", commit, message, signed=signed)
+    make(repository, f"{found.artifact.tag}@{version}", commit, message, counts=counts)
 
 
 def assign(
@@ -46,19 +53,36 @@ def assign(
     _make(repository, tag, version.commit, message, signed)
 
 
-def make(repository: Repository, tag: str, commit: str, message: str, *, signed: bool = False) -> None:
-    """Make an annotated tag, later than every other, signed if Git has a key. signed: whether it must be.
+def make(repository: Repository, tag: str, commit: str, message: str, *, counts: Counts | None = None) -> None:
+    """Make an annotated tag, later than every other, signed if Git has a key.
 
-    Raises `InputError` if a tag of that name exists, whatever it is.
+    counts: by the trust policy, if there is one; then it must be signed. Raises `InputError` if a tag of that name
+    exists, whatever it is, or one that leaves no room for it.
     """
-    wait_for_next_second(repository)
-    _make(repository, tag, commit, message, signed)
+    wait_for_next_second(repository, counts)
+    _make(repository, tag, commit, message, signed=counts is not None)
+
+
+def in_the_way(repository: Repository, tag: str) -> str:
+    """Return a tag that leaves no room for one, which may be of that name; empty if none does.
+
+    Git has a name as a file or as a folder: `a` and `a/b` cannot be both.
+    """
+    parents = {tag[:end] for end, one in enumerate(tag) if one == "/"}
+    names = repository.tag_names()
+    return next((name for name in names if name == tag or name in parents or name.startswith(f"{tag}/")), "")
+
+
+def check_free(repository: Repository, tag: str) -> None:
+    """Raise `InputError` if there is a tag of this name, whatever it is, or one that leaves no room for it."""
+    if other := in_the_way(repository, tag):
+        why = "already exists, and a tag is never changed" if other == tag else f"leaves no room for {tag}"
+        raise InputError(f"the tag {other} {why}: `git tag --delete {shlex.quote(other)}`")
 
 
 def _make(repository: Repository, tag: str, commit: str, message: str, signed: bool) -> None:
     _clear(repository, tag)
-    if repository.git.ask("show-ref", "--verify", "--quiet", f"refs/tags/{tag}") is not None:
-        raise InputError(f"the tag {tag} already exists, and a tag is never changed: `git tag --delete '{tag}'`")
+    check_free(repository, tag)
     try:
         signing.tag(repository.git, tag, commit, message, required=signed)
     except OSError as error:
@@ -76,15 +100,19 @@ def _stages(path: Path) -> list[object] | None:
     return allowed if isinstance(allowed, list) else None
 
 
-def wait_for_next_second(repository: Repository) -> None:
-    """Wait until later than every tag: GTO and DVC sort by whole seconds, so tags of the same second have no order."""
-    newest = max(filter(record.datable_at, repository.tag_times()), key=lambda tag: tag[1], default=None)
-    name, latest = newest or ("", 0)
-    if latest - time.time() > AHEAD:
-        ahead = latest - time.time()
-        raise InputError(
-            f"the newest tag, {name}, is {ahead:.0f} s in the future: set this machine's clock, or delete it"
-        )
+def wait_for_next_second(repository: Repository, counts: Counts | None = None) -> None:
+    """Wait until later than every tag: GTO and DVC sort by whole seconds, so tags of the same second have no order.
+
+    counts: by the trust policy; a tag of the future that does not count is not waited for. Raises `InputError` for
+    another one of the future.
+    """
+    latest, now = 0, time.time()
+    for name, moment in filter(record.datable_at, repository.tag_times()):
+        if moment - now <= AHEAD:
+            latest = max(latest, moment)
+        elif counts is None or counts(name):
+            ahead = f"{moment - now:.0f} s in the future"
+            raise InputError(f"the newest tag, {name}, is {ahead}: set this machine's clock, or delete it")
     while time.time() < latest + 1:
         time.sleep(0.02)
 

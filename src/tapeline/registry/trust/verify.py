@@ -132,6 +132,8 @@ def _judged(signers: Signers, status: Sequence[Sequence[str]], made: int) -> Sig
     lines = [*signers.of(signing), *signers.of(primary)]
     if not lines:
         raise Untrusted(f"its GPG key {primary} is not among the signers")
+    if "KEYREVOKED" in by_word:  # of a key that has expired too, gpg says EXPKEYSIG, and this in a line of its own
+        raise Untrusted(f"its GPG key {primary} is revoked")
     if "GOODSIG" not in by_word:
         ends = [int(rest[0]) for rest in by_word.get("KEYEXPIRED", []) if rest and rest[0].isdecimal()]
         if "EXPKEYSIG" not in by_word or not ends or max(made, at) >= min(ends):

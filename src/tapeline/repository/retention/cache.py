@@ -6,7 +6,6 @@ working tree of each worktree, and recent run-cache entries: no result that can 
 """
 
 import re
-import subprocess
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -83,7 +82,7 @@ class Cache:
         listed = self.git("rev-list", "--objects", *dict.fromkeys((*refs, *heads)), "--", *RECORDS)
         named = [line.split(" ", 1) for line in listed.splitlines() if " " in line]
         blobs = [blob for blob, path in named if path.endswith((".lock", ".dvc"))]
-        found = set(_hashes([_contents(self.git, dict.fromkeys(blobs))]))
+        found = set(_hashes([self.git.contents(dict.fromkeys(blobs))]))
         for folder in folders:
             names = Git(folder)("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *RECORDS)
             paths = (folder / name for name in names.split("\0") if name)
@@ -118,13 +117,6 @@ def _worktrees(git: Git, without: Collection[Path | None]) -> tuple[list[str], l
             folders.append(folder)
             heads += [fields["HEAD"]] if fields.get("HEAD", "").strip("0") else []
     return heads, folders
-
-
-def _contents(git: Git, blobs: Iterable[str]) -> bytes:
-    """Return the concatenated content of Git objects."""
-    asked = "".join(f"{blob}\n" for blob in blobs).encode()
-    command = ["git", "cat-file", "--batch"]
-    return subprocess.run(command, cwd=git.folder, input=asked, capture_output=True, check=True).stdout
 
 
 def _hashes(contents: Iterable[bytes]) -> Iterator[str]:

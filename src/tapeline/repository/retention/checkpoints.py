@@ -1,11 +1,11 @@
 """Checkpoints: a folder for each fingerprint that a pipeline was ever trained with."""
 
-import shutil
 from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
-from tapeline.repository.retention.item import DAY, Item, Limits, age, size_of, younger
+from tapeline.repository.retention.item import DAY, Item, Limits, age, folders_in, size_of, younger
+from tapeline.runtime import files
 from tapeline.runtime.locks import is_held
 
 LOCK = "lock"
@@ -15,10 +15,11 @@ def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limi
     """Yield the folders `<pipeline>/<fingerprint>/`, newest first; `now` is in seconds since 1970.
 
     A folder is kept while a trainer holds it, if it is the newest of an existing pipeline (a run or `--extend` resumes
-    from it), or if it is young; one without a checkpoint is young for a day at most.
+    from it), or if it is young; one without a checkpoint is young for a day at most. Links are left alone. Raises
+    `InputError` for a lock that is no file.
     """
-    for pipeline in sorted(path for path in folder.glob("*") if path.is_dir()):
-        states = sorted((path for path in pipeline.iterdir() if path.is_dir()), key=_changed, reverse=True)
+    for pipeline in sorted(folders_in(folder)):
+        states = sorted(folders_in(pipeline), key=_changed, reverse=True)
         newest = next((state for state in states if _has_checkpoint(state)), None)
         for state in states:
             full, old = _has_checkpoint(state), now - _changed(state)
@@ -30,14 +31,14 @@ def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limi
             else:
                 kept = younger(days) if old < days * DAY else ""
             name = f"{pipeline.name}/{state.name}, {age(old)} old{'' if full else ', empty'}"
-            remove = partial(shutil.rmtree, state)
+            remove = partial(files.discard, state, ignore_errors=False)
             yield Item(kind="checkpoints", name=name, size=size_of(state), kept=kept, remove=remove)
 
 
 def _has_checkpoint(state: Path) -> bool:
-    return any(path.is_dir() for path in state.iterdir())
+    return any(folders_in(state))
 
 
 def _changed(state: Path) -> float:
     """Return when something was last written in the folder."""
-    return max(path.stat().st_mtime for path in (state, *state.iterdir()))
+    return max(path.lstat().st_mtime for path in (state, *state.iterdir()))

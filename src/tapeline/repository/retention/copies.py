@@ -1,11 +1,11 @@
 """Copies of registered models that `tapeline predict` made from DVC's cache."""
 
-import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tapeline.repository.retention.item import DAY, Item, Limits, age, size_of, younger
+from tapeline.repository.retention.item import DAY, Item, Limits, age, folders_in, size_of, younger
+from tapeline.runtime import files
 from tapeline.runtime.files import PARTIAL
 from tapeline.runtime.locks import is_held
 
@@ -13,9 +13,10 @@ from tapeline.runtime.locks import is_held
 def model_copies(folder: Path, *, limits: Limits, now: float) -> Iterator[Item]:
     """Yield the copies in a folder, by name; one is kept while it is being written, or if it was used recently.
 
-    A partial copy of a killed process is kept for at most a day; `now` is in seconds since 1970.
+    A partial copy of a killed process is kept for at most a day; `now` is in seconds since 1970. Links are left alone.
+    Raises `InputError` for a lock that is no file.
     """
-    for copy in sorted(path for path in folder.glob("*") if path.is_dir()):
+    for copy in sorted(folders_in(folder)):
         name = copy.name.removeprefix(".").removesuffix(PARTIAL).removesuffix(".old")
         lock = folder / f"{name}.lock"
         old = now - copy.stat().st_mtime
@@ -24,4 +25,5 @@ def model_copies(folder: Path, *, limits: Limits, now: float) -> Iterator[Item]:
         if is_held(lock):
             kept = "it is being copied"
         which = f"{name[:10]}, used {age(old)} ago"
-        yield Item(kind="model copy", name=which, size=size_of(copy), kept=kept, remove=partial(shutil.rmtree, copy))
+        remove = partial(files.discard, copy, ignore_errors=False)
+        yield Item(kind="model copy", name=which, size=size_of(copy), kept=kept, remove=remove)

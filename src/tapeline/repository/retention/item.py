@@ -1,6 +1,6 @@
 """One item that occupies storage: what it is, how large it is, and why it is kept."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,11 @@ class Item:
     remove: Callable[[], object]
     path: Path | None = None
     """Its folder, if it is a worktree."""
+
+
+def folders_in(folder: Path) -> Iterator[Path]:
+    """Yield the folders in a folder, which may be missing; a link is none, for what it leads to is not ours."""
+    yield from (path for path in folder.glob("*") if path.is_dir() and not path.is_symlink())
 
 
 def size_of(folder: Path) -> int:

@@ -5,7 +5,6 @@
 <pipeline>/<fingerprint>/step-000000001200/    manifest, state.index, state.data-00000-of-00001
 """
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -59,7 +58,7 @@ def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
         files.sync_tree(partial)
         partial.rename(final)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        files.discard(partial)
         raise
     files.sync(folder)
     return final
@@ -71,6 +70,10 @@ def read(path: Path, expected: Expected, *, remedy: str = "start at step 0 with 
     expected: takes the record. Raises `Damaged` if any byte of the checkpoint is not as written, and `InputError`,
     ending in `remedy`, if it is intact but does not fit.
     """
+    try:
+        files.check_tree(path)
+    except InputError as error:
+        raise Damaged(str(error)) from None
     try:
         checksum, body = files.read_bytes(path / MANIFEST).split(b"\n", 1)
     except (OSError, InputError, ValueError):
@@ -128,7 +131,7 @@ def _free(path: Path) -> Path:
 def remove_all(folder: Path) -> None:
     """Remove every checkpoint in a folder, including damaged ones."""
     for path in [*saved(folder), *folder.glob(f"{DAMAGED}*")]:
-        shutil.rmtree(path)
+        files.discard(path, ignore_errors=False)
 
 
 def final(folder: Path, expected: Expected, *, remedy: str) -> Snapshot | None:
@@ -145,7 +148,7 @@ def final(folder: Path, expected: Expected, *, remedy: str) -> Snapshot | None:
 def remove_partial(folder: Path) -> None:
     """Remove the partial files of killed writers. Nobody else may be writing in the folder."""
     for path in folder.glob(f".*{files.PARTIAL}"):
-        shutil.rmtree(path)
+        files.discard(path, ignore_errors=False)
 
 
 def any_saved(folder: Path) -> bool:
@@ -159,7 +162,7 @@ def keep_final(folder: Path, snapshot: Snapshot) -> None:
     remove_all(folder)
     for path in folder.parent.glob(f"*/{FINAL}*"):
         if path.parent != folder:
-            shutil.rmtree(path)
+            files.discard(path, ignore_errors=False)
 
 
 def superseded(paths: list[Path], keep: int) -> Iterator[Path]:
@@ -225,7 +228,7 @@ class Writer:
             path = write(self._folder, snapshot)
             self.failures = 0
             for old in superseded(saved(self._folder), self._keep):
-                shutil.rmtree(old)
+                files.discard(old, ignore_errors=False)
         self.busy = False  # before reporting: a hook may then request the next one
         self._on_saved(snapshot.step, path, time.monotonic() - began)
 

@@ -1,0 +1,89 @@
+"""A temporary folder that outlives no process for long: the next one removes what a killed one has left.
+
+with scratch.folder("predict") as folder:
+    ...
+
+Beside each is a lock, which its process holds: the kernel releases it however the process ends.
+"""
+
+import fcntl
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+LOCK = ".lock"
+
+
+@contextmanager
+def folder(kind: str) -> Iterator[Path]:
+    """Yield an empty folder, which goes with the block. kind: the beginning of its name.
+
+    Where `/tmp/tapeline-UID` is not this user's alone, it is one that nobody will miss.
+    """
+    place = _private()
+    if place is None:
+        with tempfile.TemporaryDirectory(prefix=f"tapeline-{kind}-") as made:
+            yield Path(made)
+        return
+    _tidy(place)
+    lock, descriptor = _locked(place, kind)
+    made_here = lock.with_suffix("")
+    try:
+        made_here.mkdir(mode=0o700)
+        yield made_here
+    finally:
+        _remove(lock)
+        os.close(descriptor)
+
+
+def _private() -> Path | None:
+    """Return the folder for those of this user, made if need be; None if another user could write there."""
+    place = Path(tempfile.gettempdir(), f"tapeline-{os.geteuid()}")
+    try:
+        with suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+        found = place.lstat()
+    except OSError:
+        return None
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    return place if is_ours else None
+
+
+def _locked(place: Path, kind: str) -> tuple[Path, int]:
+    """Return a new lock, which this process holds, and its descriptor."""
+    while True:
+        lock = place / f"{kind}-{secrets.token_hex(6)}{LOCK}"
+        descriptor = files.own(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(lock.lstat(), os.fstat(descriptor)):
+                return lock, descriptor
+        except (BlockingIOError, FileNotFoundError):  # another process took it for one of a dead process
+            pass
+        os.close(descriptor)
+
+
+def _tidy(place: Path) -> None:
+    """Remove what dead processes have left."""
+    for lock in place.glob(f"*{LOCK}"):
+        with suppress(OSError, InputError):
+            descriptor = files.own(lock, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(lock)
+            finally:
+                os.close(descriptor)
+
+
+def _remove(lock: Path) -> None:
+    """Remove a folder, and then its lock: what cannot be removed now is found again."""
+    files.discard(lock.with_suffix(""))
+    if not os.path.lexists(lock.with_suffix("")):
+        lock.unlink(missing_ok=True)

@@ -1,0 +1,54 @@
+"""Git is called in one place, which runs nothing of the repository's, and a branch is no tag of the same name."""
+
+import re
+import subprocess
+
+import pytest
+
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError
+
+
+@pytest.fixture
+def git(tmp_path):
+    """A repository with two commits; the tags are on the first, branches on the second."""
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main"], cwd=tmp_path, check=True)
+    for key in ("user.name", "user.email"):
+        subprocess.run(["git", "config", key, "Ann"], cwd=tmp_path, check=True)
+    made = Git(tmp_path)
+    made("commit", "--quiet", "--allow-empty", "--message", "of Eve")
+    for name in ("main", "heads/main", "origin/runs/owl", "v1", "HEAD"):
+        made("update-ref", f"refs/tags/{name}", "HEAD")
+    made("commit", "--quiet", "--allow-empty", "--message", "ours")
+    made("update-ref", "refs/remotes/origin/runs/owl", "HEAD")
+    return made
+
+
+def test_a_branch_is_preferred_to_a_tag_which_anybody_may_push(git):
+    """A tag `main` had isolated runs, sweeps and schedules train, and so run, what was tagged."""
+    eve, ours = git("rev-parse", "refs/tags/main"), git("rev-parse", "refs/heads/main")
+    assert git("rev-parse", "main") == eve != ours, "Git itself takes the tag"
+    for ref in ("main", "HEAD", "heads/main", "refs/heads/main", "origin/runs/owl", ours, "main~0"):
+        assert git.commit_of(ref) == ours, ref
+    assert git.commit_of(git.main_branch()) == ours
+    for ref in ("v1", "refs/tags/main", "main~1", eve[:12]):
+        assert git.commit_of(ref) == eve, ref
+    for ref in ("none", "--all", "", "main:x", "refs/heads/none"):
+        with pytest.raises(InputError, match="no such branch, tag or commit"):
+            git.commit_of(ref)
+
+
+def test_git_is_called_in_one_place(root):
+    """Elsewhere it would run the hooks and the file-system monitor that a repository names."""
+    found = {
+        path.relative_to(root / "src/tapeline").as_posix()
+        for path in (root / "src/tapeline").rglob("*.py")
+        if "subprocess." in (text := path.read_text()) and re.search(r"""["']git["'],""", text)
+    }
+    assert found == {"runtime/git_call.py"}
+
+
+def test_contents_are_those_of_the_objects(git):
+    blob = git("hash-object", "-w", "--stdin", given="\udcff\n")
+    assert git.contents([blob]) == b"%s blob 2\n\xff\n\n" % blob.encode()
+    assert git.contents(["0" * 40]) == b"0" * 40 + b" missing\n"
