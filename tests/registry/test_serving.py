@@ -9,6 +9,7 @@ import pytest
 from tapeline.registry import serving, store
 from tapeline.registry.serving import Serving
 from tapeline.registry.store import Store
+from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 
@@ -129,7 +130,7 @@ def test_what_cannot_be_removed_is_served_no_more(served, cache, tmp_path, monke
         if not ignore_errors:
             raise PermissionError(path)
 
-    monkeypatch.setattr(store.shutil, "rmtree", refused)
+    monkeypatch.setattr(files.shutil, "rmtree", refused)
     served.tidy()
     assert served.integers() == [2, 3] and (served.folder / ".1.old.partial").is_dir()
     served.clear()

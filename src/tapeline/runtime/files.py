@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -70,10 +70,11 @@ def own(path: Path, flags: int, mode: int = 0o666) -> int:
 
 def discard(path: Path, *, ignore_errors: bool = True) -> None:
     """Remove what is left of a folder, or is in its place: `rmtree` alone would wait for a FIFO, or keep a link."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=ignore_errors)
-    else:
-        path.unlink(missing_ok=True)
+    with suppress(OSError) if ignore_errors else nullcontext():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=ignore_errors)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def read_bytes(path: Path) -> bytes:
