@@ -56,6 +56,22 @@ def test_an_earlier_run_is_registered_and_stays_so(project):
     assert again(project, 2) == (None, [])
 
 
+@pytest.mark.parametrize("name", ["main", "runs/first"])
+def test_a_tag_with_the_name_of_a_branch_is_not_what_is_trained_or_registered(project, name):
+    """Git prefers it to the branch, anybody may push one, and it may be on a commit with recipes of his."""
+    ours = project.git("rev-parse", f"refs/heads/{name}")
+    project.git("switch", "--quiet", "--detach", "main")
+    project.git("commit", "--quiet", "--allow-empty", "--message", "of Eve")
+    project.git("tag", name, "HEAD")
+    project.git("switch", "--quiet", "main")
+    request = Request.of(pipeline="one", isolated=True, overrides={"params.value": 2})
+    with isolated(request, Project.find(project.folder), flow_run=FLOW_RUN, say=print) as run:
+        assert run.tree.commit == project.git("rev-parse", "refs/heads/main").strip()
+    if name == "runs/first":
+        assert again(project, 2, registered=True)[0] == "one@v1.0.0"
+        assert project.git("rev-parse", "one@v1.0.0^{commit}") == ours
+
+
 def test_an_earlier_run_is_pushed(project, tmp_path):
     project.git("remote", "add", "origin", str(tmp_path / "origin.git"))
     with pytest.raises(RunError, match="push it with `git push REMOTE runs/first`"):
