@@ -48,7 +48,7 @@ class Shard(threading.Thread):
         self.error: BaseException | None = None
         self.finished: list[Sequence[Any]] = []
         """For each part of the step between two meetings, what waits for its end in the graph: an operation or none."""
-        self._call, self._context = call, copy_context()
+        self._call, self._surroundings = call, copy_context()
         self._answer: Any = None
         self._throw: BaseException | None = None
         self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
@@ -81,7 +81,7 @@ class Shard(threading.Thread):
         self._go.acquire()
         try:
             if self._throw is None:
-                self.result = self._context.run(self._inside)
+                self.result = self._surroundings.run(self._inside)
         except _Stopped:
             pass
         except BaseException as error:
