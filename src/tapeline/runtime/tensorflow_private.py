@@ -86,8 +86,9 @@ Write = Callable[[Any, Any, Callable[[Any], Any]], Any]
 @contextmanager
 def writes(intercept: Write) -> Iterator[None]:
     """Pass the `assign`, `assign_add` and `assign_sub` of all variables to `intercept` in the block."""
-    kind = resource_variable_ops.BaseResourceVariable
-    originals = {name: getattr(kind, name) for name in ("assign", "assign_add", "assign_sub")}
+    kinds = (resource_variable_ops.BaseResourceVariable, resource_variable_ops.ResourceVariable)  # each has its own
+    names = ("assign", "assign_add", "assign_sub")
+    originals = [(kind, name, vars(kind)[name]) for kind in kinds for name in names if name in vars(kind)]
 
     def intercepted(original: Any) -> Any:
         @tf.autograph.experimental.do_not_convert
@@ -96,12 +97,12 @@ def writes(intercept: Write) -> Iterator[None]:
 
         return write
 
-    for name, original in originals.items():
+    for kind, name, original in originals:
         setattr(kind, name, intercepted(original))
     try:
         yield
     finally:
-        for name, original in originals.items():
+        for kind, name, original in originals:
             setattr(kind, name, original)
 
 

@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tapeline.config import engine_lock
 from tapeline.runtime import closure, environment, files
 from tapeline.runtime.code import digest_of_tree
 
@@ -41,10 +42,9 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
 
 
 def code(recipe: Path) -> dict[str, str]:
-    """Return a hash of each module that training this recipe runs, by path in the package or by file name."""
-    used = {**closure.of_module("tapeline.train.stage"), **closure.of_file(recipe)}
-    inside = {path for path in used if path.is_relative_to(closure.PACKAGE)}
-    return {
-        str(path.relative_to(closure.PACKAGE)) if path in inside else path.name: digest_of_tree(tree)
-        for path, tree in used.items()
-    }
+    """Return a hash of the engine's code, as `engine.lock` has it, and of each module that the recipe runs, by path."""
+    found = {"engine": engine_lock.current("train")}
+    for path, tree in closure.of_file(recipe).items():
+        inside = path.is_relative_to(closure.PACKAGE)
+        found[str(path.relative_to(closure.PACKAGE)) if inside else path.name] = digest_of_tree(tree)
+    return found
