@@ -379,9 +379,9 @@ def test_what_shards_cannot_do_is_refused_by_name(blobs, edits, said):
 
 
 def meeting(place):
-    from tapeline.recipe import shards
+    from tapeline.recipe.sharding import meetings
 
-    return shards.meet(place, 1, sum)
+    return meetings.meet(place, 1, sum)
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def meeting(place):
     ],
 )
 def test_shards_that_come_to_different_places_do_not_wait_for_ever(tf, calls, said):
-    from tapeline.recipe.shards import Shards
+    from tapeline.recipe.sharding.meetings import Shards
 
     with pytest.raises(InputError, match=said):
         Shards(calls, keep=lambda: lambda: None)()
@@ -401,8 +401,8 @@ def test_shards_that_come_to_different_places_do_not_wait_for_ever(tf, calls, sa
 
 
 def test_an_error_in_a_shard_or_a_meeting_is_the_callers(tf):
-    from tapeline.recipe import shards
-    from tapeline.recipe.shards import Shards
+    from tapeline.recipe.sharding import meetings
+    from tapeline.recipe.sharding.meetings import Shards
 
     def fails():
         raise LookupError("here")
@@ -412,7 +412,7 @@ def test_an_error_in_a_shard_or_a_meeting_is_the_callers(tf):
 
     for calls, said in (
         ([lambda: meeting("a"), fails], "here"),
-        ([lambda: shards.meet("a", 1, bad)] * 3, "at the meeting of 3"),
+        ([lambda: meetings.meet("a", 1, bad)] * 3, "at the meeting of 3"),
     ):
         with pytest.raises(LookupError, match=said) as raised:
             Shards(calls, keep=lambda: lambda: None)()

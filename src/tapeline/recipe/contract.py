@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from tapeline.config.hyperparameters import RecipeParams, Transforms
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
-from tapeline.recipe import fused_layers, fused_updates, met_moments, shard_means, shards
+from tapeline.recipe import fused_layers, fused_updates
 from tapeline.recipe.context import Context, current
 from tapeline.recipe.gradients import transform
 from tapeline.recipe.noise import Noise
+from tapeline.recipe.sharding import means, meetings, moments
 from tapeline.recipe.variables import layers
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.records import Hook
@@ -88,7 +89,7 @@ class Recipe(ABC):
         self.batch_size, self._transforms, self._fused = batch_size // shards, transforms or {}, fused
         for layer in layers(self):
             if shards > 1:
-                met_moments.meet(layer)
+                moments.meet(layer)
             elif fused:
                 fused_layers.fuse(layer)
 
@@ -171,15 +172,15 @@ class Recipe(ABC):
         self.refuse_missing(variables, gradients)
         name = self._name(optimizer)
         self.updated.add(name)
-        shard = shards.running()
+        shard = meetings.running()
         if shard is None:
             self._apply(optimizer, variables, gradients)
         else:
             step = shard.step
-            shards.meet(
+            meetings.meet(
                 f"self.update of {name or 'an optimizer'}",
                 list(gradients),
-                lambda brought: self._apply(optimizer, variables, shard_means.batch_gradients(step, brought)),
+                lambda brought: self._apply(optimizer, variables, means.batch_gradients(step, brought)),
             )
 
     def _apply(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor]) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tapeline.recipe import shards
 from tapeline.recipe.context import Context, current
+from tapeline.recipe.sharding import meetings
 from tapeline.runtime import keras_private, tensorflow_private
 from tapeline.runtime.errors import InputError
 
@@ -77,7 +77,7 @@ def seeded_images(context: Context, where: str) -> Iterator[None]:
     ) -> tf.Tensor:
         if not _is_inside(graph):
             raise InputError(_in_a_loop(where, "tf.image.random_…"))
-        shard = shards.running()
+        shard = meetings.running()
         number = shard.number if shard else -1
         own = (current() if shard else context).fold_in(_IMAGES + drawn[number]).seed
         drawn[number] += 1

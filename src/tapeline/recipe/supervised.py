@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
-from tapeline.recipe.shard_means import means
+from tapeline.recipe.sharding.means import means
 from tapeline.runtime.errors import InputError
 
 

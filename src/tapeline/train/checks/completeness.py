@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.recipe import shards
+from tapeline.recipe.sharding import meetings
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.tensorflow_private import functions_in
 
@@ -133,7 +133,7 @@ def check_shards(traced: Any, tracked: Mapping[str, tf.Variable], *, drawn: Mapp
     drawn: states of seed generators, which each shard changes by itself.
     Raises `InputError` for another tracked variable that a shard changes outside of the meetings.
     """
-    changed = written(traced, but=shards.in_meeting) - {id(variable.handle) for variable in drawn.values()}
+    changed = written(traced, but=meetings.in_meeting) - {id(variable.handle) for variable in drawn.values()}
     for name, variable in tracked.items():
         if id(variable.handle) in changed:
             raise InputError(

@@ -8,11 +8,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tapeline.recipe import Context, Recipe, randomness, shard_kept, shards, variables
+from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.context import running
 from tapeline.recipe.metrics import sums_and_counts
-from tapeline.recipe.shard_means import balanced_sum
-from tapeline.recipe.shard_writes import Writes
+from tapeline.recipe.sharding import kept, meetings
+from tapeline.recipe.sharding.means import balanced_sum
+from tapeline.recipe.sharding.writes import Writes
 from tapeline.runtime import keras_private, tensorflow_private
 from tapeline.runtime.errors import InputError
 
@@ -65,7 +66,7 @@ class Sharded:
             keras_private.draws(self._drawing),
         ):
             calls = [partial(take, number) for number in range(self._count)]
-            every = shards.Shards(calls, keep=shard_kept.of(self._recipe), at_once=self._at_once)()
+            every = meetings.Shards(calls, keep=kept.of(self._recipe), at_once=self._at_once)()
         names = every[0][0]
         if odd := next((others for others, _ in every if others != names), None):
             raise InputError(
@@ -76,7 +77,7 @@ class Sharded:
     @contextmanager
     def _drawing(self, state: keras.Variable) -> Iterator[keras.Variable]:
         """Yield the state that the running shard draws from in place of a generator's."""
-        shard = shards.running()
+        shard = meetings.running()
         if shard is None:
             yield state
             return

@@ -3,8 +3,8 @@
 import keras
 import tensorflow as tf
 
-from tapeline.recipe import shards
-from tapeline.recipe.shard_means import means
+from tapeline.recipe.sharding import meetings
+from tapeline.recipe.sharding.means import means
 from tapeline.runtime import keras_private
 
 
@@ -15,7 +15,7 @@ def meet(layer: keras.Layer) -> None:
 
     @tf.autograph.experimental.do_not_convert
     def moments(inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        if shards.running() is None:
+        if meetings.running() is None:
             plain: tuple[tf.Tensor, tf.Tensor] = own(inputs, mask)
             return plain
         axes = [axis for axis in range(inputs.shape.rank) if axis != layer.axis % inputs.shape.rank]

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.recipe import shards
+from tapeline.recipe.sharding import meetings
 from tapeline.runtime.errors import InputError
 
 
@@ -22,7 +22,7 @@ class Writes:
 
     def __call__(self, variable: Any, value: Any, write: Callable[[Any], Any]) -> Any:
         """Do one write for all shards. Raises `InputError` if each would write another value."""
-        shard = shards.running()
+        shard = meetings.running()
         if shard is None or shard.drawing or (shard.step.graph is not None and tf.executing_eagerly()):
             return write(value)  # not in a shard; a seed generator's state; a new variable's initial value
 
@@ -37,9 +37,9 @@ class Writes:
                 )
             return write(brought[0])
 
-        return shards.meet(f"the change of {name}", value, once)
+        return meetings.meet(f"the change of {name}", value, once)
 
-    def _depends(self, value: Any, step: shards.Shards) -> bool:
+    def _depends(self, value: Any, step: meetings.Shards) -> bool:
         """Return whether a value comes from one shard's examples or seeds, other than through a meeting."""
         if step.graph is None:
             return False  # the same step was traced before

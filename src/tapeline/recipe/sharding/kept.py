@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.recipe.shards import Keep
+from tapeline.recipe.sharding.meetings import Keep
 from tapeline.recipe.variables import layers
 from tapeline.runtime import keras_private
 

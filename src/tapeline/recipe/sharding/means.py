@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.recipe import shards
+from tapeline.recipe.sharding import meetings
 from tapeline.runtime.errors import InputError
 
 
@@ -31,7 +31,7 @@ def balanced_mean(values: Sequence[Any]) -> Any:
     return tf.IndexedSlices(tf.math.divide(rows, tf.cast(len(values), rows.dtype)), places, values[0].dense_shape)
 
 
-def batch_gradients(step: shards.Shards, brought: Sequence[Sequence[Any]]) -> list[Any]:
+def batch_gradients(step: meetings.Shards, brought: Sequence[Sequence[Any]]) -> list[Any]:
     """Return the mean of the shards' gradients for each variable; what is a mean of all shards stays as it is."""
 
     def of_batch(values: Sequence[Any]) -> Any:
@@ -45,19 +45,19 @@ def batch_gradients(step: shards.Shards, brought: Sequence[Sequence[Any]]) -> li
 def means(what: str, brought: Sequence[Any]) -> list[Any]:
     """Return the mean over shards of each tensor; without shards, the tensors. None stays None.
 
-    what: names the place, as for `shards.meet`. The means of dense tensors can be differentiated, to any order.
+    what: names the place, as for `meetings.meet`. The means of dense tensors can be differentiated, to any order.
     """
-    shard = shards.running()
+    shard = meetings.running()
     if shard is None:
         return list(brought)
     dense = [value for value in brought if value is not None]
-    found = iter(shards.meet(what, dense, lambda every: [balanced_mean(each) for each in zip(*every, strict=True)]))
+    found = iter(meetings.meet(what, dense, lambda every: [balanced_mean(each) for each in zip(*every, strict=True)]))
     return [None if value is None else _joined(what, value, next(found)) for value in brought]
 
 
 def _joined(what: str, value: Any, met: Any) -> Any:
     """Return a meeting's result as this shard's, through which gradients meet too."""
-    shard = shards.running()
+    shard = meetings.running()
     assert shard is not None, "called for a shard"
     sparse = isinstance(value, tf.IndexedSlices)
 
