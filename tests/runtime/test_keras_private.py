@@ -21,7 +21,10 @@ def hint(name):
     [
         ("keras", "Layer._flatten_layers"),
         ("keras", "optimizers.Optimizer._get_variable_index"),
+        ("keras", "layers.BatchNormalization._moments"),
+        ("keras", "random.SeedGenerator.next"),
         ("keras.src.backend.common.global_state", "get_global_attribute"),
+        ("keras.src.backend.common.global_state", "GLOBAL_STATE_TRACKER"),
         ("keras.src.random.seed_generator", "GLOBAL_SEED_GENERATOR"),
     ],
 )
@@ -77,7 +80,83 @@ def test_the_state_behind_keras_random(tf):
     assert before.shape == (2,) and (np.asarray(global_seed_state()) != before).any()
 
 
-PRIVATE = r"\bkeras\.src\.|\btensorflow\.python\b|__internal__|\._(flatten_layers|get_variable_index|momentums|velocities|functions|shared_name)\b"
+def test_the_losses_that_layers_have_added(tf):
+    import keras
+
+    from tapeline.runtime import keras_private
+
+    class Adds(keras.layers.Layer):
+        def call(self, x):
+            self.add_loss(tf.reduce_sum(x))
+            return x
+
+    layer = Adds()
+    layer(tf.constant([1.0]))
+    restore = keras_private.losses([layer])
+    layer(tf.constant([2.0]))
+    assert [float(one) for one in layer.losses] == [2.0]
+    restore()
+    assert [float(one) for one in layer.losses] == [1.0]
+
+
+def test_a_batch_normalization_with_other_moments(tf):
+    import keras
+
+    from tapeline.runtime import keras_private
+
+    layer = keras.layers.BatchNormalization(epsilon=0.0, momentum=0.0)
+    own = keras_private.replace_moments(layer, lambda inputs, mask: (tf.constant([1.0]), tf.constant([4.0])))
+    np.testing.assert_allclose(layer(tf.constant([[3.0], [5.0]]), training=True), [[1.0], [2.0]])
+    assert float(layer.moving_mean[0]) == 1.0 and float(layer.moving_variance[0]) == 4.0
+    np.testing.assert_allclose(own(tf.constant([[3.0], [5.0]]), None), [[4.0], [1.0]])
+
+
+def test_seed_generators_draw_from_another_state(tf):
+    from contextlib import contextmanager
+
+    import keras
+
+    from tapeline.runtime import keras_private
+
+    one, other = keras.random.SeedGenerator(1), keras.random.SeedGenerator(2)
+    expected, before = np.asarray(keras.random.SeedGenerator(2).next()), np.asarray(one.state)
+
+    @contextmanager
+    def instead(state):
+        assert state is one.state
+        yield other.state
+
+    with keras_private.draws(instead):
+        assert (np.asarray(one.next()) == expected).all()
+    assert (np.asarray(one.state) == before).all() and (np.asarray(one.next()) != expected).any()
+
+
+def test_what_keras_keeps_for_a_thread_goes_to_another(tf):
+    import threading
+
+    import keras
+
+    from tapeline.runtime.keras_private import Shared
+
+    def inside():
+        shared.adopt()
+        found.append(keras.config.dtype_policy().name)
+        keras.random.normal([1])
+        shared.hand_over()
+
+    keras.backend.clear_session()
+    found = []
+    shared = Shared()
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join()
+    shared.take_over()
+    from tapeline.runtime.keras_private import global_seed_state
+
+    assert found == [keras.config.dtype_policy().name] and global_seed_state() is not None
+
+
+PRIVATE = r"layer\._moments\b|\bkeras\.src\.|\btensorflow\.python\b|__internal__|\._(flatten_layers|get_variable_index|momentums|velocities|functions|shared_name|losses|loss_ids|control_inputs_val|seen_nodes)\b"
 
 
 def test_no_other_module_uses_a_private_name(root):

@@ -21,6 +21,8 @@ def hint(name):
         ("tensorflow", "__internal__.autograph.control_status_ctx"),
         ("tensorflow.python.ops.image_ops_impl", "random_ops.random_uniform"),
         ("tensorflow.python.ops.random_crop_ops", "random_ops.random_uniform"),
+        ("tensorflow.python.ops.resource_variable_ops", "BaseResourceVariable.assign"),
+        ("tensorflow.python.ops.resource_variable_ops", "ResourceVariable.assign"),
     ],
 )
 def test_the_name_is_there(tf, module, name):
@@ -100,3 +102,46 @@ def test_what_image_operations_draw_from(tf):
     from tensorflow.python.ops import image_ops_impl, random_crop_ops, random_ops
 
     assert image_ops_impl.random_ops is random_ops is random_crop_ops.random_ops
+
+
+def test_each_write_to_a_variable_is_intercepted_once(tf):
+    import keras
+
+    from tapeline.runtime import tensorflow_private
+
+    seen = []
+
+    def doubled(variable, value, write):
+        seen.append(variable.name)
+        return write(2 * value)
+
+    plain, kept = tf.Variable(1.0, name="plain"), keras.Variable(1.0, name="kept")
+    with tensorflow_private.writes(doubled):
+        assert float(plain.assign_add(1.0)) == 3.0
+        plain.assign_sub(0.5)
+        kept.assign(5.0)
+    plain.assign_add(1.0)
+    assert (float(plain), float(kept)) == (3.0, 10.0)
+    assert [name.split(":")[0] for name in seen] == ["plain", "plain", "kept"]
+
+
+def test_a_thread_adds_to_the_graph_of_another_and_waits_there(tf):
+    import threading
+
+    from tapeline.runtime import tensorflow_private
+
+    def add(graph, first):
+        with tensorflow_private.inside(graph, "there") as wait_for:
+            made.append(tf.constant(1))
+            wait_for([first.op])
+            made.append(tf.constant(2))
+
+    made = []
+    with tf.Graph().as_default() as graph:
+        first = tf.constant(5)
+        thread = threading.Thread(target=add, args=(graph, first))
+        thread.start()
+        thread.join()
+        last = tf.constant(6)
+    assert all(one.graph is graph and one.name.startswith("there/") for one in made)
+    assert not made[0].op.control_inputs and made[1].op.control_inputs == [first.op] and not last.op.control_inputs
