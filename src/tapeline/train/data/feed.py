@@ -140,7 +140,8 @@ class Feed:
         size = self._batches.batch_size // self._shards
 
         def cut(value: tf.Tensor) -> tf.Tensor:
-            return value[row, shard] if self._stacked else value[row, shard * size : (shard + 1) * size]
+            whole = value[row]  # in two steps: under XLA, one takes a wrong part of the second axis
+            return whole[shard] if self._stacked else whole[shard * size : (shard + 1) * size]
 
         batch = {name: cut(value) for name, value in rows.items() if name != INDEX}
         if INDEX in rows and any(name in columns for name in self._kept):
