@@ -98,17 +98,19 @@ class TrainSettings(Section):
     init_from: str | None = None
     """Weights to start from: a folder such as `runs/digits/train/weights`, or a registered `digits@v1.0.0`."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_today(cls, given: Any) -> Any:
+    accumulate: Any = Field(None, exclude=True, deprecated="write `shards` and `at_once: 1`")
+    replicas: Any = Field(None, exclude=True, deprecated="write `shards`")
+
+    @model_validator(mode="after")
+    def _of_today(self) -> "TrainSettings":
         """Raise `ValueError` that says today's text for the settings of older versions."""
-        old = {name: given[name] for name in OLD_PARTS if name in given} if isinstance(given, dict) else {}
+        old = {name: vars(self)[name] for name in OLD_PARTS if name in self.model_fields_set}
         if old:
             known = all(isinstance(number, int) for number in old.values())
             today = " and ".join(f"{name}: {number}" for name, number in (as_shards(**old) if known else {}).items())
             said = " and ".join(f"{name}: {number}" for name, number in old.items())
             raise ValueError(f"{said} is of an older Tapeline: write {today or 'shards'}, as `tapeline upgrade` does")
-        return given
+        return self
 
     @model_validator(mode="after")
     def _shards_are_equal(self) -> "TrainSettings":
