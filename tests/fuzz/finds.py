@@ -104,7 +104,13 @@ FINDS: dict[str, list[Any]] = {
         (1, json.dumps({**VERDICT, "checks": checks}).encode())
         for checks in ([{"metric": "loss"}], [{**CHECK, "min": [None]}], 5)
     ],
-    "csv": [(0, b"\x01\t\x98`\xf2"), (1, b"x,y\n" + b"a" * 131_073)],
+    "csv": [
+        (0, b"\x01\t\x98`\xf2"),
+        (1, b"x,y\n" + b"a" * 131_073),
+        (0, b"x,y,label,split,key\n1,2.5,dog,test,k"),  # the part with the header has no row
+        (3, b"x,y,label,split,key\n\n"),
+    ],
+    "checkpoints": [("body", b'{"files": {"%s": ""}, "record": {}}' % (b"9" * 300))],
     "predict_csv": [("word", b"word,n\n" + b"a" * 131_073 + b",1\n"), ("two", b"x.0,x.1,n\n1,2\n")],
     "traces": [b'{"name": "one", "version": "v1.0.0", "model": "0", "files": [[30.0, 0.01]]}', b'{"session": 5}'],
     "predict_jsonl": [

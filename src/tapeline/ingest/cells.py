@@ -76,7 +76,7 @@ class Cells:
             if (
                 text
                 and pa.types.is_integer(kind)
-                and not pc.all(pc.match_substring_regex(values, "^-?[0-9]+$")).as_py()
+                and not pc.all(pc.match_substring_regex(values, "^-?[0-9]+$"), min_count=0).as_py()
             ):
                 raise pa.ArrowInvalid("Arrow would read hexadecimal digits too")
             # Integers that float64 cannot hold are rounded here; `_refuse_rounded` compares the originals with float32.

@@ -38,7 +38,10 @@ def _piece(rows: Rows, decoder: Decoder, settings: TableSource, bad: Collected) 
 
 
 def pieces(table: Table, decoder: Decoder, settings: TableSource) -> Iterator[tuple[int, Piece]]:
-    """Yield all rows, decoded, and the number of the first. Raises `InputError` for bad cells after the last row."""
+    """Yield all rows, decoded, and the number of the first; no piece is empty.
+
+    Raises `InputError` for bad cells after the last row.
+    """
     words = [column for column in (settings.split, settings.key) if column is not None]
     types = decoder.types | dict.fromkeys(words, pa.string())
 
@@ -51,7 +54,8 @@ def pieces(table: Table, decoder: Decoder, settings: TableSource) -> Iterator[tu
     done = 0
     try:
         for first, piece in table.in_parts(types, work):
-            yield first, piece
+            if piece.count:
+                yield first, piece
             done = first + piece.count
         return
     except (Unusual, InputError):  # said again, of the first row that is at fault
@@ -61,6 +65,6 @@ def pieces(table: Table, decoder: Decoder, settings: TableSource) -> Iterator[tu
         piece = _piece(rows, decoder, settings, bad)
         if bad.full:
             break
-        if not bad.count:  # else the other bad cells are collected
+        if piece.count and not bad.count:  # else the other bad cells are collected
             yield rows.first, piece
     bad.refuse()

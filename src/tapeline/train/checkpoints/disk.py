@@ -85,8 +85,9 @@ def read(path: Path, expected: Expected, *, remedy: str = "start at step 0 with 
         sums, record = {**manifest["files"]}, {**manifest["record"]}  # accepts only mappings, unlike `dict`
     except (ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{path}: the manifest is none that was ever written ({error})") from None
+    there = {file.name for file in path.iterdir() if file.is_file()}
     for name, recorded in sums.items():
-        if not (path / name).is_file() or files.sha256(path / name) != recorded:
+        if name not in there or files.sha256(path / name) != recorded:
             raise Damaged(f"{path}: {name} was altered")
     try:
         variables_there = expected(record)
