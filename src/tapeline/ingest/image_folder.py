@@ -31,9 +31,16 @@ from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, pi
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
+GROUP = 8
+"""Images that a thread decodes in one go: fewer hand-overs between threads."""
+
 LARGE = 2**23
 """Pixels above which no more than two images are decoded at a time, however many threads there are."""
 _FEW = threading.Semaphore(2)
+
+
+_Stamp = tuple[int, int]
+"""Bytes, and when it was written, in nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +59,17 @@ def read(settings: ImageFolderSource, folder: Path) -> Source:
     """
     entries = _listed(folder)
     notes: list[str] = []
-    unseen = settings.columns is not None and "image" not in settings.columns
-    channels, hashes = _surveyed(folder, entries, notes, damage=unseen)
-    digest = hashlib.sha256("".join(f"{key}\0{sha256}\n" for key, sha256 in hashes.items()).encode()).hexdigest()
+    channels, stamps = _surveyed(folder, entries)
     classes = tuple(sorted({entry.label for entry in entries}))
     types = {"image": Feature((*settings.size, channels), "uint8"), "label": Feature((), "int64", classes)}
     kept = chosen_features(types, settings.columns, of=f"image folder {folder.name}")
     features = {name: types[name] for name in kept}
+    origin = {"kind": "images", "name": folder.name}
     return Source(
-        origin={"kind": "images", "name": folder.name, "sha256": digest},
+        origin=origin,
         features=features,
         splits=tuple(split for split in SPLITS if any(entry.split == split for entry in entries)),
-        examples=_examples(folder, entries, hashes, features, classes, notes),
+        examples=_examples(folder, entries, stamps, features, classes, notes, origin),
         total=len(entries),
         notes=notes,
     )
@@ -106,29 +112,28 @@ def _shown(path: Path, folder: Path) -> str:
     return f"{folder.name}/{path.relative_to(folder).as_posix()}"
 
 
-def _surveyed(folder: Path, entries: Sequence[_File], notes: list[str], *, damage: bool) -> tuple[int, dict[str, str]]:
-    """Return the number of channels that fits all images, and the SHA-256 of each image by key.
+def _surveyed(folder: Path, entries: Sequence[_File]) -> tuple[int, dict[str, _Stamp]]:
+    """Return the number of channels that fits all images, and by key how each file stood when it was looked at."""
 
-    damage: whether to look for damaged files already here, for a source whose images are not decoded later.
-    """
-    hashes: dict[str, str] = {}
-    damaged = []
-    grey = True
-
-    def look(entry: _File) -> tuple[_File, bool, str, str]:
-        content = _content(folder, entry)
+    def look(entry: _File) -> tuple[_File, bool, _Stamp]:
+        stamp, content = _stamp(folder, entry), _content(folder, entry)
+        if (grey := jpeg.is_grey(content)) is not None:
+            return entry, grey, stamp
         with decoding(io.BytesIO(content), _shown(folder / entry.key, folder)) as image:
-            plain = image.mode in GREY
-        return entry, plain, jpeg.damage(content) if damage else "", hashlib.sha256(content).hexdigest()
+            return entry, image.mode in GREY, stamp
 
     Image.init()  # Pillow loads its formats, which no two threads should do
     with closing(in_order(entries, look, ahead=16)) as found:
-        for entry, plain, why, sha256 in found:
-            grey = grey and plain
-            hashes[entry.key] = sha256
-            damaged += [f"{entry.key}: {why}"] if why else []
-    notes += _damaged(damaged)
-    return 1 if grey else 3, hashes
+        looks = list(found)
+    return 1 if all(grey for _, grey, _ in looks) else 3, {entry.key: stamp for entry, _, stamp in looks}
+
+
+def _stamp(folder: Path, entry: _File) -> _Stamp:
+    try:
+        status = (folder / entry.key).stat()
+    except FileNotFoundError:
+        return (0, 0)  # which reading it refuses
+    return status.st_size, status.st_mtime_ns
 
 
 def _damaged(files: Sequence[str]) -> Sequence[str]:
@@ -140,13 +145,15 @@ def _damaged(files: Sequence[str]) -> Sequence[str]:
 def _examples(
     folder: Path,
     entries: Sequence[_File],
-    hashes: Mapping[str, str],
+    stamps: Mapping[str, _Stamp],
     features: Mapping[str, Feature],
     classes: Sequence[str],
     notes: list[str],
+    origin: dict[str, str],
 ) -> Iterator[Examples]:
-    size, damaged = piece(features), list[str]()
-    with closing(_pictures(folder, entries, hashes, features)) as pictures:
+    """Yield all examples, then complete `origin` and `notes`."""
+    size, damaged, whole = piece(features), list[str](), hashlib.sha256()
+    with closing(_read(folder, entries, stamps, features)) as read:
         for split in SPLITS:
             chosen = [entry for entry in entries if entry.split == split]
             for start in range(0, len(chosen), size):
@@ -154,40 +161,59 @@ def _examples(
                 columns: dict[str, NDArray[Any]] = {}
                 if "image" in features:
                     columns["image"] = np.empty((len(some), *features["image"].shape), np.uint8)
-                    for place, (pixels, why) in enumerate(islice(pictures, len(some))):
-                        columns["image"][place] = pixels
-                        damaged += [f"{some[place].key}: {why}"] if why else []
                 if "label" in features:
                     columns["label"] = np.array([classes.index(entry.label) for entry in some], np.int64)
+                for place, image in enumerate(islice(read, len(some))):
+                    if image.pixels is not None:
+                        columns["image"][place] = image.pixels
+                    whole.update(f"{some[place].key}\0{image.sha256}\n".encode())
+                    damaged += [f"{some[place].key}: {image.damage}"] if image.damage else []
                 yield Examples(split, [entry.key for entry in some], columns)
     notes += _damaged(damaged)
+    origin["sha256"] = whole.hexdigest()
 
 
-def _pictures(
-    folder: Path, entries: Sequence[_File], hashes: Mapping[str, str], features: Mapping[str, Feature]
-) -> Generator[tuple[NDArray[np.uint8], str], None, None]:
-    """Yield every image's pixels, and in a few words the damage of its file; nothing if images are not wanted."""
-    if "image" not in features:
-        return
-    shape = features["image"].shape
-    yield from in_order(entries, lambda entry: _pixels(folder, entry, hashes[entry.key], shape))
+@dataclass(frozen=True)
+class _Image:
+    """What was read of one file: pixels, uint8 (height, width, channels), if they are wanted."""
+
+    pixels: NDArray[np.uint8] | None
+    damage: str
+    sha256: str
 
 
-def _pixels(folder: Path, entry: _File, sha256: str, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], str]:
-    """Return one image as uint8 of `shape` (height, width, channels), resized bilinearly if its size differs."""
-    height, width, channels = shape
-    shown, content = _shown(folder / entry.key, folder), _content(folder, entry)
-    if hashlib.sha256(content).hexdigest() != sha256:
+def _read(
+    folder: Path, entries: Sequence[_File], stamps: Mapping[str, _Stamp], features: Mapping[str, Feature]
+) -> Generator[_Image, None, None]:
+    """Yield what is in each file, in order. Raises `InputError` for one that has changed since it was looked at."""
+    shape = features["image"].shape if "image" in features else None
+
+    def work(some: Sequence[_File]) -> list[_Image]:
+        return [_image(folder, entry, stamps[entry.key], shape) for entry in some]
+
+    groups = (entries[start : start + GROUP] for start in range(0, len(entries), GROUP))
+    with closing(in_order(groups, work)) as done:
+        for group in done:
+            yield from group
+
+
+def _image(folder: Path, entry: _File, stamp: _Stamp, shape: tuple[int, ...] | None) -> _Image:
+    """Return one image, resized bilinearly if its size differs from `shape`; without pixels if there is none."""
+    content = _content(folder, entry)
+    if _stamp(folder, entry) != stamp:
+        shown = _shown(folder / entry.key, folder)
         raise InputError(f"{shown} changed while the folder was read: ingest again when nothing writes there")
-    file = jpeg.Watched(content)
-    with decoding(file, shown) as image, _FEW if image.width * image.height > LARGE else nullcontext():
-        file.watch(image)
-        image.load()
-        why = file.damage(image)
-        plain = upright(image, channels)
+    sha256 = hashlib.sha256(content).hexdigest()
+    if shape is None:
+        return _Image(None, jpeg.damage(content), sha256)
+    height, width, channels = shape
+    shown = _shown(folder / entry.key, folder)
+    with decoding(io.BytesIO(content), shown) as image, _FEW if image.width * image.height > LARGE else nullcontext():
+        picture, why = jpeg.decoded(content, image)
+        plain = upright(picture, channels)
         if plain.size != (width, height):
             plain = plain.resize((width, height), Image.Resampling.BILINEAR)
-        return np.asarray(plain, np.uint8).reshape(shape), why
+        return _Image(np.asarray(plain, np.uint8).reshape(shape), why, sha256)
 
 
 def _content(folder: Path, entry: _File) -> bytes:

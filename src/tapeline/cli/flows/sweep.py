@@ -35,10 +35,10 @@ def _parser(program: str) -> argparse.ArgumentParser:
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--max", metavar="METRIC", help="the validation metric to maximize")
     goal.add_argument("--min", metavar="METRIC", help="the validation metric to minimize")
+    parser.add_argument("--trials", type=int, default=20, metavar="N", help="how many trials in all (%(default)d)")
     parser.add_argument(
-        "--trials", type=int, default=20, metavar="N", help="how many trials how many trials in all (%(default)d)"
+        "--parallel", type=int, metavar="N", help="how many trials at once (a core and 4 GiB each, one with a GPU)"
     )
-    parser.add_argument("--parallel", type=int, default=1, metavar="N", help="how many trials at once (%(default)d)")
     parser.add_argument("--ref", default="", help="what is trained (the main branch)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting that all trials share"

@@ -32,7 +32,7 @@ def sweep(
     metric: str,
     goal: Goal,
     trials: Trials = 20,
-    parallel: Parallel = 1,
+    parallel: Parallel | None = None,
     ref: Ref = "",
     overrides: Overrides | None = None,
     name: str = "",
@@ -46,7 +46,7 @@ def sweep(
         metric: The metric of the validation split by which trials are ranked.
         goal: Whether more of it is better (max) or less (min).
         trials: How many to run in all; more in a later call go on.
-        parallel: How many run at once. Each uses the whole machine unless TensorFlow is told otherwise.
+        parallel: How many run at once. Empty: a core and 4 GiB of memory for each, at most 8; one where there is a GPU.
         ref: The branch, tag or commit that is trained. Empty: the main branch as it is when the sweep begins.
         overrides: Other values for settings that are not searched over.
         name: What the sweep is called. Empty: as the pipeline.

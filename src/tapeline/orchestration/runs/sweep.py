@@ -9,8 +9,8 @@ again after a kill, a sweep continues: ended trials are not run again, one that 
 import os
 import signal
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from tapeline.config.project import Project
@@ -21,6 +21,7 @@ from tapeline.orchestration.isolation.overrides import override
 from tapeline.orchestration.isolation.worktree import worktree
 from tapeline.orchestration.monitors.monitor import Monitor
 from tapeline.orchestration.stages.child import end_all
+from tapeline.orchestration.sweeps.order import InOrder, usual
 from tapeline.orchestration.sweeps.page import words
 from tapeline.orchestration.sweeps.request import SweepRequest, corners
 from tapeline.orchestration.sweeps.study import Study, Tried, study
@@ -75,41 +76,57 @@ def _check_space(
 def _run_trials(request: SweepRequest, found: Study, project: Project, monitor: Monitor) -> None:
     """Run trials until there are enough. Raises `RunError` when more fail than succeed."""
     bar = monitor.bar(f"sweep-{request.name}-progress")
-    running: list[Trial] = []
+    trials = InOrder(request.parallel or usual())
     failures = 0
     with ExitStack() as stack:
-        stack.callback(lambda: end_all([trial.child for trial in running], signal.SIGTERM))
-        while running or len(found.ranked()) < request.trials:
-            while len(running) < min(request.parallel, request.trials - len(found.ranked())):
+        stack.callback(lambda: _record_rest(trials, found, request))
+        stack.callback(lambda: end_all([trial.child for trial in trials.living], signal.SIGTERM))
+        while missing := request.trials - len(found.ranked()):
+            while trials.has_room(missing):
                 trial = start(request, found.commit, found.ask(), folder=found.folder, checkout=project.folder)
-                running.append(trial)
+                trials.add(trial)
                 monitor.say(f"trial {trial.trial.number}: {words(trial.trial.params)}")
-            while running and not any(trial.done for trial in running):
-                time.sleep(POLL)
-            for trial in [trial for trial in running if trial.done]:
-                running.remove(trial)
-                failures += not _settled(trial, found, request, monitor)
+            for trial in trials.ended():
+                _tell(trial, request, monitor)
+            if due := trials.due(missing):
+                failures += not _recorded(due, found, request)
                 bar.follow(_progress(request, found))
                 if failures >= IN_VAIN + len(found.ranked()):
-                    raise RunError(f"{failures} trials have failed; the last: {trial.last_words()}")
+                    raise RunError(f"{failures} trials have failed; the last: {due.last_words()}")
+            else:
+                time.sleep(POLL)
 
 
-def _settled(trial: Trial, found: Study, request: SweepRequest, monitor: Monitor) -> bool:
-    """Record what came of a trial; return whether it came to a value. Raises `InputError` for an unknown metric."""
+def _tell(trial: Trial, request: SweepRequest, monitor: Monitor) -> None:
+    """Say what came of a trial. Raises `InputError` for an unknown metric."""
     number, result = trial.trial.number, trial.result()
     if not result or not result["metrics"]:
-        found.failed(trial.trial)
         monitor.warn(f"trial {number} failed: {trial.last_words()}")
-        return False
-    try:
-        figure = value(result, request.metric)
-    except InputError:
+        return
+    where = _branch(result) or result["verdict"]
+    monitor.say(f"trial {number}: {request.metric} {value(result, request.metric):.6g}  {where}")
+
+
+def _recorded(trial: Trial, found: Study, request: SweepRequest) -> bool:
+    """Record what came of a trial; return whether it came to a value."""
+    result = trial.result()
+    if not result or not result["metrics"]:
         found.failed(trial.trial)
-        raise
-    branch = result["branch"] or result["nothing_new"] or ""
-    found.tell(trial.trial, value=figure, branch=branch, gate=result["verdict"] or "")
-    monitor.say(f"trial {number}: {request.metric} {figure:.6g}  {branch or result['verdict']}")
+        return False
+    figure = value(result, request.metric)
+    found.tell(trial.trial, value=figure, branch=_branch(result), gate=result["verdict"] or "")
     return True
+
+
+def _record_rest(trials: InOrder, found: Study, request: SweepRequest) -> None:
+    """Record what has ended by the end of a sweep that ends early: it is not run again."""
+    for trial in trials.rest():
+        with suppress(InputError):  # the metric is unknown, which is what ended the sweep
+            _recorded(trial, found, request)
+
+
+def _branch(result: Mapping[str, Any]) -> str:
+    return result["branch"] or result["nothing_new"] or ""
 
 
 def _progress(request: SweepRequest, found: Study) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class SweepRequest(BaseModel):
     metric: Annotated[str, Field(min_length=1)]
     goal: Goal
     trials: Trials = 20
-    parallel: Parallel = 1
+    parallel: Parallel | None = None
     ref: Ref = ""
     overrides: Overrides = {}
     name: Name = ""
