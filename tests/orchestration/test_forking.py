@@ -72,6 +72,28 @@ def run(started, folder, *arguments, **more):
     return process, os.fdopen(reader)
 
 
+def test_imports_begin_before_they_are_needed(another, tmp_path):
+    made, env = another
+    made.prepare(env)
+    first = made.pid
+    assert first and psutil.Process(first).is_running()
+    assert made.started("program", ["0"], cwd=tmp_path, env=env, output=1, ready=True) is None, "it would wait"
+    process, output = run(another, tmp_path, "3")
+    with output:
+        assert output.read().startswith("True False")
+    assert process.wait() == 3 and made.pid == first
+    ready, output = run(another, tmp_path, "4", ready=True)
+    with output:
+        assert ready.wait() == 4, "now it need not wait"
+
+
+def test_no_imports_begin_where_nothing_is_forked(monkeypatch, nursery):
+    monkeypatch.setenv(forking.OFF, "0")
+    made = Nursery()
+    made.prepare(nursery[1])
+    assert made.pid is None
+
+
 def test_it_is_a_child_with_its_imports_done(nursery, tmp_path):
     process, output = run(nursery, tmp_path, "7")
     with output:

@@ -1,10 +1,14 @@
-"""Worktrees of isolated runs: which of them stay."""
+"""Worktrees of isolated runs: which of them stay, and what they need not compile again."""
 
+import os
+import py_compile
 import subprocess
+import sys
 
 import pytest
 
 from tapeline.config.project import Project
+from tapeline.orchestration.isolation.byte_code import share_byte_code
 from tapeline.orchestration.isolation.worktree import worktree
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 
@@ -26,3 +30,53 @@ def test_what_failed_is_kept_and_a_mistake_is_not(project, error, kept):
         raise error
     assert [p.name for p in (folder / ".tapeline/worktrees").iterdir() if p.is_dir()] == ["a"] * kept
     assert any("is kept for inspection" in line for line in said) == kept
+
+
+@pytest.fixture
+def sources(project):
+    """Make a repository with Python files and their byte code, which answers what no source says."""
+
+    def commit(folder, **files):
+        for name, text in files.items():
+            (folder / f"{name}.py").write_text(text)
+        subprocess.run(["git", "add", "-f", "."], cwd=folder, check=True)
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        subprocess.run(["git", *who, "commit", "-qm", "sources"], cwd=folder, check=True)
+
+    folder = project()
+    commit(folder, same="ANSWER = 1\n", other="ANSWER = 1\n", late="ANSWER = 1\n", far="ANSWER = 1\n")
+    subprocess.run(["git", "branch", "-M", "main"], cwd=folder, check=True)
+    for name in ("same", "other", "late", "far"):
+        source = folder / f"{name}.py"
+        times = source.stat()
+        source.write_text("ANSWER = 2\n")
+        os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+        py_compile.compile(str(source))
+        source.write_text("ANSWER = 1\n")
+        os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    (folder / "other.py").write_text("ANSWER = 3\n")  # not what the commit has
+    os.utime(folder / "late.py", (1, 1))  # later than its byte code, or earlier
+    return folder
+
+
+def test_a_worktree_has_the_byte_code_of_what_is_the_same(sources):
+    with worktree(Project.find(sources), "main", name="a", say=print) as tree:
+        code = "import same, other, late; print(same.ANSWER, other.ANSWER, late.ANSWER, sep='')"
+        run = [sys.executable, "-c", code]
+        said = subprocess.run(run, cwd=tree.project.folder, capture_output=True, text=True, check=True).stdout
+        assert said == "211\n"
+
+
+def test_byte_code_is_written_through_no_link(sources, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    subprocess.run(["git", "worktree", "add", "-q", "--detach", str(tmp_path / "w")], cwd=sources, check=True)
+    (tmp_path / "w" / "__pycache__").symlink_to(outside)
+    share_byte_code(sources, tmp_path / "w")
+    assert list(outside.iterdir()) == []
+    (tmp_path / "w" / "__pycache__").unlink()
+    (tmp_path / "w" / "far.py").unlink()
+    (tmp_path / "w" / "far.py").symlink_to(sources / "far.py")
+    share_byte_code(sources, tmp_path / "w")
+    names = {path.name.partition(".")[0] for path in (tmp_path / "w" / "__pycache__").iterdir()}
+    assert names == {"same"}

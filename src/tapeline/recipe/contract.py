@@ -192,6 +192,7 @@ class Recipe(ABC):
         else:
             optimizer.apply(gradients, variables)
 
+    @tf.autograph.experimental.do_not_convert  # the next three are plain Python, and converting them takes 0.15 s
     def refuse_missing(self, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
         """Raise `InputError` for the first variable without a gradient, and unless there is one for each."""
         if len(variables) != len(gradients):
@@ -201,6 +202,7 @@ class Recipe(ABC):
                 name = getattr(variable, "path", None) or variable.name
                 raise InputError(f"no gradient for {name}: the loss does not depend on it; leave it out of the update")
 
+    @tf.autograph.experimental.do_not_convert
     def optimizers(self) -> dict[str, Any]:
         """Return the optimizers by name: the attribute, or `attribute.key` for one in a dict or list."""
         found: dict[str, Any] = {}
@@ -210,5 +212,6 @@ class Recipe(ABC):
             found |= {n: v for n, v in {name: value, **inner}.items() if isinstance(v, keras.optimizers.Optimizer)}
         return found
 
+    @tf.autograph.experimental.do_not_convert
     def _name(self, optimizer: Any) -> str:
         return next((name for name, value in self.optimizers().items() if value is optimizer), "")

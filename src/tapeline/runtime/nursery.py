@@ -25,7 +25,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from typing import NoReturn
 
 from tapeline.runtime import forks, imports, processes, startup
 
@@ -122,13 +124,13 @@ def _forked_apart() -> int:
     return 0
 
 
-def begin(request: Request) -> None:
-    """Become what the request asks for, and run it. Ends this process if the parent has gone meanwhile."""
+def begin(request: Request) -> NoReturn:
+    """Become what the request asks for, run it and end. Ends this process if the parent has gone meanwhile."""
     _become_child(request)
     while request.nursery and (inner := _nursery()):
         request = inner
         _become_child(request)
-    run(request)
+    forks.finish(partial(run, request))
 
 
 def _become_child(request: Request) -> None:

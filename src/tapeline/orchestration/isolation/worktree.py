@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tapeline.config.project import PARAMS, RUN_BRANCHES, Project
+from tapeline.orchestration.isolation.byte_code import share_byte_code
 from tapeline.repository.git import Git
 from tapeline.repository.shared_cache import share_cache
 from tapeline.repository.worktrees import FAILED, LOCK, beside, leftovers, one_at_a_time, remove
@@ -104,6 +105,7 @@ def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
             if not needed.exists():
                 raise InputError(f"commit {commit[:7]} has no {needed.relative_to(path)}: name a ref that has")
         share_cache(dvc, own_dvc)
+        share_byte_code(top, path)
         return inside
     except BaseException:
         remove(git, path)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapeline.config.project import Project
 from tapeline.orchestration.monitors.monitor import RETRY_DELAY
+from tapeline.orchestration.reports import drawing
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
 from tapeline.runtime import files
@@ -29,8 +30,14 @@ REPORTS = "reports"
 class NoBar:
     """No bar: a stage's own output says how far it is."""
 
+    def __init__(self, *, page: bool) -> None:
+        """`page`: whether a page will be drawn, whose library is imported while a stage works."""
+        self._page = page
+
     def follow(self, record: Mapping[str, Any]) -> None:
         """Take one progress record."""
+        if self._page:
+            drawing.begin_import()
 
     def complete(self) -> None:
         """Do nothing."""
@@ -67,7 +74,7 @@ class Terminal:
 
     def bar(self, stage: str) -> NoBar:
         """Return nothing to look at."""
-        return NoBar()
+        return NoBar(page=self._page)
 
     def run_stage(self, stage: str, attempt: Callable[[], Outcome], *, retries: int) -> None:
         """Call `attempt` until it was not killed, at most `1 + retries` times."""

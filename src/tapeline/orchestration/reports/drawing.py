@@ -4,9 +4,11 @@ A figure has no background, and its ink follows the theme of the page. Matplotli
 """
 
 import base64
+import contextlib
 import functools
 import io
 import re
+import threading
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec
@@ -45,6 +47,18 @@ _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text
     "svg.hashsalt": "tapeline",  # reproducible bytes
 }
+
+
+@functools.cache
+def begin_import() -> None:
+    """Import Matplotlib in another thread, which takes half a second, so that the first figure need not wait for it."""
+    threading.Thread(target=_import, name="drawing", daemon=True).start()
+
+
+def _import() -> None:
+    with contextlib.suppress(ImportError):  # which the first figure will say
+        import matplotlib.backends.backend_svg
+        import matplotlib.figure  # noqa: F401
 
 
 def grid(width: float, height: float, *, rows: int = 1, columns: int = 1) -> "tuple[Figure, list[Axes]]":

@@ -21,6 +21,7 @@ from tapeline.orchestration.isolation.overrides import override
 from tapeline.orchestration.isolation.worktree import worktree
 from tapeline.orchestration.monitors.monitor import Monitor
 from tapeline.orchestration.stages.child import end_all
+from tapeline.orchestration.stages.likely import begin_imports
 from tapeline.orchestration.sweeps.order import InOrder, usual
 from tapeline.orchestration.sweeps.page import words
 from tapeline.orchestration.sweeps.request import SweepRequest, corners
@@ -40,6 +41,7 @@ IN_VAIN = 3
 def search(request: SweepRequest, project: Project, monitor: Monitor) -> list[Tried]:
     """Go through the trials that are missing, and return all, the best first."""
     os.environ.update(with_this_code())  # the environment of trials is that of the stages before: one import for all
+    begin_imports()
     git = Git(project.folder)
     commit = git.commit_of(request.ref or git.main_branch())
     with study(project, request, commit, say=monitor.say) as found:

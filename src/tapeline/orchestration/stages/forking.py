@@ -2,9 +2,9 @@
 
     process = forking.started(module, arguments, cwd=…, env=…, output=…, pass_fds=…)     # None: start it otherwise
 
-`runtime.nursery` is that process. It is started with the first program, ends with this process, and is not needed:
-whatever it cannot do, or if it has died, the caller starts a program of its own, with the same result. A process that
-was forked with `nursery` has one from its start.
+`runtime.nursery` is that process. It is started with the first program, or before it by `prepare`, ends with this
+process, and is not needed: whatever it cannot do, or if it has died, the caller starts a program of its own, with the
+same result. A process that was forked with `nursery` has one from its start.
 """
 
 import atexit
@@ -26,6 +26,7 @@ from tapeline.runtime.processes import GUARDIAN
 PROGRAM = "tapeline.runtime.nursery"
 IMPORTED = [
     "tapeline.repository.dvc_internals",
+    "tapeline.config.params",
     # What DVC and Tapeline import when they read their files. One that is gone is imported then.
     *("dvc.cachemgr", "dvc.data_cloud", "dvc.repo.plots", "dvc.scm", "dvc_data.hashfile.status", "networkx"),
     *("dulwich.index", "pydantic.json_schema", "pyparsing", "ruamel.yaml", "scmrepo.git"),
@@ -77,6 +78,7 @@ class Nursery:
         self._socket: socket.socket | None = None
         self._environment: dict[str, str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._imported = False
 
     def started(
         self,
@@ -97,7 +99,7 @@ class Nursery:
         and error. code: a folder that is put before `env`'s PYTHONPATH. nursery: whether the program starts others so.
         ready: it is not worth waiting for the imports, so none are begun for it.
         """
-        if ready and self._environment is None and forks.NURSERY not in os.environ:
+        if ready and not self._imported and forks.NURSERY not in os.environ:
             return None
         asked = {
             "module": module,
@@ -118,6 +120,12 @@ class Nursery:
             os.close(writer)  # a process that has no byte to read by then ends
         return None
 
+    def prepare(self, env: Mapping[str, str]) -> None:
+        """Begin the imports for programs that will be started with `env`, and do not wait for them."""
+        with self._lock:
+            if os.environ.get(OFF) != "0":
+                self._begin(dict(env))
+
     @property
     def pid(self) -> int | None:
         """Its process; None before the first start."""
@@ -137,8 +145,7 @@ class Nursery:
         """Ask for a fork, and return its id; 0 without one."""
         if os.environ.get(OFF) == "0":
             return 0
-        if self._environment is None and not self._adopt(env):
-            self._start(env)
+        self._begin(env)
         if self._environment != _read_by_imports(env) or self._socket is None:
             return 0
         try:
@@ -150,7 +157,12 @@ class Nursery:
             self._socket.close()
             self._socket = None
             return 0
+        self._imported = True
         return int(answer)
+
+    def _begin(self, env: dict[str, str]) -> None:
+        if self._environment is None and not self._adopt(env):
+            self._start(env)
 
     def _adopt(self, env: Mapping[str, str]) -> bool:
         """Use what this process was forked with, if its imports had this environment. Returns whether it does."""
@@ -167,7 +179,7 @@ class Nursery:
         if _read_by_imports(forks.first_environment()) != _read_by_imports(env) or not _is_subreaper():
             given.close()
             return False
-        self._environment, self._socket = _read_by_imports(env), given
+        self._environment, self._socket, self._imported = _read_by_imports(env), given, True
         return True
 
     def _start(self, env: dict[str, str]) -> None:
@@ -198,3 +210,4 @@ def _read_by_imports(env: Mapping[str, str]) -> dict[str, str]:
 _nursery = Nursery()
 atexit.register(_nursery.close)
 started = _nursery.started
+prepare = _nursery.prepare
