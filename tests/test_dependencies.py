@@ -62,15 +62,21 @@ def hashes(package):
     ("file", "old", "new", "changed"),
     [
         ("train/engine/loop.py", "\n\n\nclass ", "\n\n# A comment.\n\n\nclass ", set()),
-        ("train/data/batches.py", "", "\n", set()),
+        pytest.param("train/data/batches.py", "", "\n", set(), marks=pytest.mark.slow),
         ("export/stage.py", "def export(", "LIMIT = 1\n\n\ndef export(", {"export"}),
         ("train/engine/loop.py", "while_loop(", "While_loop(", {"train"}),
-        ("ingest/table.py", "\nimport ", "\nimport os as _os\nimport ", {"ingest"}),
-        ("recipe/contract.py", "class Recipe", "X = 1\n\n\nclass Recipe", {"train", "validate", "export"}),
+        pytest.param("ingest/table.py", "\nimport ", "\nimport os as _os\nimport ", {"ingest"}, marks=pytest.mark.slow),
+        pytest.param(
+            "recipe/contract.py",
+            "class Recipe",
+            "X = 1\n\n\nclass Recipe",
+            {"train", "validate", "export"},
+            marks=pytest.mark.slow,
+        ),
         ("runtime/files.py", "def write_bytes", "X = 1\n\n\ndef write_bytes", set(ENTRIES)),
         ("cli/main.py", "def main", "X = 1\n\n\ndef main", set()),
-        ("orchestration/request.py", "\nclass ", "\nX = 1\n\n\nclass ", set()),
-        ("recipes/digits_cnn.py", "\nclass ", "\nX = 1\n\n\nclass ", set()),
+        pytest.param("orchestration/request.py", "\nclass ", "\nX = 1\n\n\nclass ", set(), marks=pytest.mark.slow),
+        pytest.param("recipes/digits_cnn.py", "\nclass ", "\nX = 1\n\n\nclass ", set(), marks=pytest.mark.slow),
     ],
 )
 def test_a_change_concerns_the_stages_that_reach_it(root, tmp_path, file, old, new, changed):

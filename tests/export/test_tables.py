@@ -75,6 +75,7 @@ def build(folder: Path, kind: str, *more: tuple[str, str]) -> Chain:
     return chain
 
 
+@pytest.mark.slow
 def test_a_layer_that_leads_to_a_module_hides_no_table(tmp_path, tf):
     """Keras' Dropout keeps the module of its backend, and from there leads a way to all that the process has."""
     dropout = ("keras.layers.Dense(1)", "keras.layers.Dropout(0.1), keras.layers.Dense(1)")

@@ -51,7 +51,7 @@ def test_a_result_and_a_refusal_keep_it():
         (fails, "KeyError at "),
         (says_escape_codes, "not one plain line of Raw"),
         (hangs, "hangs at "),
-        (computes, "hangs at "),
+        pytest.param(computes, "hangs at ", marks=pytest.mark.slow),
     ],
 )
 def test_what_breaks_it(monkeypatch, read, kind):

@@ -37,7 +37,7 @@ def test_a_file_that_was_written_since(recorded: Path, name: str) -> None:
     assert guess(recorded)
 
 
-@pytest.mark.parametrize("name", ["models/tiny", "runs/tiny/train", "runs/tiny/validate", "dvc.lock", "engine.lock"])
+@pytest.mark.parametrize("name", ["models/tiny", "runs/tiny/train", "runs/tiny/validate", "dvc.lock"])
 def test_what_is_missing(recorded: Path, name: str) -> None:
     (recorded / name).rename(recorded / "gone")
     assert guess(recorded)

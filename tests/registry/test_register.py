@@ -54,6 +54,7 @@ def test_the_branch_of_a_run_that_is_not_checked_out(fresh):
     fresh("registry", "promote", "one", "prod")
 
 
+@pytest.mark.slow
 def test_a_folder_of_code_in_a_commit_that_is_not_checked_out(fresh):
     """Its MD5 is the one that DVC has, whatever `.dvcignore` leaves out; another commit's folder is refused."""
     with (fresh.folder / ".dvcignore").open("a") as file:
@@ -83,6 +84,7 @@ def test_a_folder_of_code_in_a_commit_that_is_not_checked_out(fresh):
     assert said == "tapeline: one@v1.0.0 has exactly these bytes: promote that one\n"
 
 
+@pytest.mark.slow
 def test_what_is_checked_out_is_not_asked_of_a_named_commit(fresh):
     """Files that Git does not know stop nothing; changed ones stop HEAD, and not `--rev`, which names what it means."""
     (fresh.folder / "notes.txt").write_text("not of the project")
@@ -214,6 +216,7 @@ def test_tags_of_one_second_never_happen(fresh):
     assert len(times) == len(set(times)) == 6
 
 
+@pytest.mark.slow
 def test_a_project_in_a_folder_of_its_repository(fresh):
     """GTO names a model there `folder:name`, and its tag `folder=name@…`."""
     inner = fresh.folder / "inner"

@@ -46,6 +46,7 @@ def test_a_file_that_differs_is_named_with_its_bytes(tmp_path):
     assert lines[-1].startswith("runs/one.weights differs: bytes ")
 
 
+@pytest.mark.slow
 def test_a_file_inside_a_folder_too(tmp_path):
     same, lines = verified(Repository(tmp_path, export=OTHER_EACH_TIME))
     assert not same
@@ -62,7 +63,9 @@ def test_without_the_recorded_bytes_it_still_says_which_out(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("train", "same"), [("true", True), (OTHER_EACH_TIME, False)])
+@pytest.mark.parametrize(
+    ("train", "same"), [("true", True), pytest.param(OTHER_EACH_TIME, False, marks=pytest.mark.slow)]
+)
 def test_a_record_of_another_machine_is_left_out(tmp_path, train, same):
     """Two rebuilds here are compared; that they differ from the record is to be expected."""
     repository = Repository(tmp_path, train=train)
@@ -78,6 +81,7 @@ def test_a_record_of_another_machine_is_left_out(tmp_path, train, same):
         assert lines[-1].startswith("runs/one.weights differs: bytes ")
 
 
+@pytest.mark.slow
 def test_an_old_record_that_does_not_repeat_says_what_it_does_not_say(tmp_path):
     repository = Repository(tmp_path, train=OTHER_EACH_TIME)
     told = {key: machine()[key] for key in ("cpu", "architecture", "threads", "python", "system") if key in machine()}

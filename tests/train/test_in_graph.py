@@ -26,7 +26,7 @@ def run(tmp_path, tf):
         pytest.param({}, marks=pytest.mark.slow),
         {"ema": 0.9},
         pytest.param({"validate_every": 2}, marks=pytest.mark.slow),
-        {"compile": "eager", "epochs": 3},
+        pytest.param({"compile": "eager", "epochs": 3}, marks=pytest.mark.slow),
     ],
 )
 def test_the_bytes_of_the_ordinary_loop(run, settings):
@@ -42,6 +42,7 @@ def test_the_bytes_of_the_ordinary_loop(run, settings):
     )
 
 
+@pytest.mark.slow
 def test_cut_inside_a_call(run):
     whole = run("whole")().outs()
     cut = run("cut", in_graph_epochs=4, checkpoint={"every_steps": 5})

@@ -47,7 +47,7 @@ def test_another_seed_gives_other_bits(run):
     assert run("a")().outs()["history.csv"] != run("b", seed=4)().outs()["history.csv"]
 
 
-@pytest.mark.parametrize("mode", [*SLOW_XLA, "eager"])
+@pytest.mark.parametrize("mode", [*SLOW_XLA, pytest.param("eager", marks=pytest.mark.slow)])
 def test_a_planted_nan_gives_the_bits_of_a_run_told_to_skip_that_step(run, mode):
     """The recipe poisons BatchNorm's moving mean, not the loss: the state is what is guarded."""
     skipped = []
@@ -72,6 +72,7 @@ def test_too_many_nans_stop_with_the_step_the_metric_and_a_checkpoint(run):
     assert not poisoned.out.exists()
 
 
+@pytest.mark.slow
 def test_skips_survive_a_resume(run):
     whole = run("whole", {"poison": 9}, max_skipped=1)().outs()
     cut = run("cut", {"poison": 9}, max_skipped=1, checkpoint={"every_steps": 1})
@@ -133,9 +134,9 @@ def test_a_hook_sees_frozen_records_in_order(run):
     [
         "flip",
         pytest.param("cut", marks=pytest.mark.slow),
-        "empty",
+        pytest.param("empty", marks=pytest.mark.slow),
         pytest.param("missing", marks=pytest.mark.slow),
-        "manifest",
+        pytest.param("manifest", marks=pytest.mark.slow),
     ],
 )
 def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(run, damage):

@@ -186,7 +186,14 @@ OWN = {"digits-gan": {}, "digits-sam": {"dropout": 0.0}, "addition-seq2seq": {},
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "digits-gan",
+        "linear-regression",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("digits-sam", "addition-seq2seq")),
+    ],
+)
 def test_the_librarys_recipes_take_the_step_of_the_large_batch(tmp_path, tf, name, mode):
     from tapeline.recipe import loading
 
@@ -210,6 +217,7 @@ class Stored(sinusoid_maml.SinusoidMaml):
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_maml_on_stored_tasks_takes_the_step_of_the_large_batch(tmp_path, tf, mode):
     columns = pipelines.waves(np.random.default_rng(0), 33)

@@ -83,7 +83,7 @@ def checkpoints(folder):
 @pytest.mark.parametrize(
     ("signum", "status"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("mode", ["graph", "xla"])
+@pytest.mark.parametrize("mode", ["graph", pytest.param("xla", marks=pytest.mark.slow)])
 def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
     process = project(compile=mode)
     wait_for(lambda: progress(project.folder, "progress"), process)

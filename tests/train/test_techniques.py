@@ -69,7 +69,8 @@ def test_a_policy_that_nothing_obeys_is_refused(tmp_path, tf, root):
 SLOW_XLA = ["graph", pytest.param("xla", marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("mode", SLOW_XLA)
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_the_average_is_kept_measured_and_resumed(make, tf, mode):
     """Against the definition, from the weights after each step of the same run without averaging."""
 
@@ -138,7 +139,7 @@ class Network(Supervised):
 '''
 
 
-@pytest.mark.parametrize("mode", [*SLOW_XLA, "eager"])
+@pytest.mark.parametrize("mode", [*SLOW_XLA, pytest.param("eager", marks=pytest.mark.slow)])
 def test_fused_normalization_is_near_keras_and_resumes(tmp_path, tf, mode):
     random = np.random.default_rng(3)
     columns = {

@@ -158,6 +158,7 @@ def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch
     assert "params.yaml, pipelines.fit.train, says so already:" in lines
 
 
+@pytest.mark.slow
 def test_a_mode_whose_process_dies_is_said(project, tf, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     dies = "        import multiprocessing, os\n        multiprocessing.parent_process() and os._exit(9)\n"

@@ -33,6 +33,7 @@ from tapeline.orchestration.stages import pipeline as pipeline_check
 from tapeline.orchestration.stages.child import Child
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.stages.likely import begin_imports
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
@@ -123,6 +124,7 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
             run = partial(IsolatedRun, request, tree, ref, flow_run, say=say)
             finished = finished_run(tree, request.pipeline, ref=ref, say=say)
             if not finished:
+                begin_imports()
                 check(tree.project, request.pipeline)
                 bring_raw_data(tree.project, request.pipeline, say)
             yield run(finished=finished)

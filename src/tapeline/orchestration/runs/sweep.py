@@ -41,7 +41,6 @@ IN_VAIN = 3
 def search(request: SweepRequest, project: Project, monitor: Monitor) -> list[Tried]:
     """Go through the trials that are missing, and return all, the best first."""
     os.environ.update(with_this_code())  # the environment of trials is that of the stages before: one import for all
-    begin_imports()
     git = Git(project.folder)
     commit = git.commit_of(request.ref or git.main_branch())
     with study(project, request, commit, say=monitor.say) as found:
@@ -67,6 +66,7 @@ def _check_space(
             permitted.check(tree, {**request.overrides, **values})
             override(tree.project.folder, request.pipeline, {**request.overrides, **values})
             check(tree.project, request.pipeline)
+        begin_imports()
         kinds = {(values.get("recipe"), values.get("dataset")): values for values in asked}
         for values in kinds.values() if not begun else ():
             override(tree.project.folder, request.pipeline, {**request.overrides, **values})

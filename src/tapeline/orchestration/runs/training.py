@@ -47,7 +47,6 @@ def _train_in_place(request: Request, monitor: Monitor) -> Report:
 
 def _train_isolated(request: Request, project: Project, monitor: Monitor) -> Report:
     """Train a ref in a worktree and commit the result, unless a finished run has made the same."""
-    begin_imports()
     from tapeline.orchestration.isolation.isolated_run import isolated  # the registry, with NumPy
 
     with isolated(request, project, flow_run=monitor.run, say=monitor.say) as run:

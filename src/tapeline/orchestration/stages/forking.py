@@ -191,8 +191,9 @@ class Nursery:
         first = [sys.executable, "-P", "-m", PROGRAM, str(number), str(os.getpid())]
         command = [*first, *IMPORTED, "--", *LATER, forks.PADDING]
         with theirs:
+            nothing = subprocess.DEVNULL  # what fails in it fails again in a process of its own, which says it
             self._process = subprocess.Popen(
-                command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[number]
+                command, env=env, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[number]
             )
         self._socket = ours
 

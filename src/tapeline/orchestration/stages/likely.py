@@ -19,7 +19,8 @@ def is_likely_stale(project: Project, pipeline: str) -> bool:
     try:
         recorded = (project.folder / "dvc.lock").stat().st_mtime_ns
         sources = chain((project.folder / name for name in SETTINGS), project.folder.glob("recipes/*.py"))
-        return not all(path.exists() for path in outputs) or any(s.stat().st_mtime_ns > recorded for s in sources)
+        written = (source.stat().st_mtime_ns for source in sources if source.exists())
+        return not all(path.exists() for path in outputs) or any(time > recorded for time in written)
     except OSError:
         return True
 
