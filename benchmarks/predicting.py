@@ -1,10 +1,11 @@
 """Examples answered per second: `tapeline predict` of files against Keras' `model.predict` of arrays in memory.
 
-    python -m benchmarks.predicting [--rows 1000000] [--repeats 5] [--network perceptron|convolutions]
+    python -m benchmarks.predicting [--rows 1000000] [--repeats 5] [--network perceptron|convolutions] [--caps avx2]
 
 All have the same network with the same weights, and images of 8×8 pixels. Each turn is a process of its own: `whole` is
 its time from start to end, `alone` that without its start. For `tapeline predict`, the start is what one example takes,
-measured in the same round; Keras and the bare signature time themselves, after a batch that does not count.
+measured in the same round; Keras and the bare signature time themselves, after a batch that does not count. `tapeline
+predict` answers with portable bits, so on a CPU with AVX-512 the others are its equals with `--caps avx2` alone.
 """
 
 import argparse
@@ -123,8 +124,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--network", choices=["perceptron", "convolutions"], default="perceptron")
+    parser.add_argument(
+        "--caps", choices=sorted(machine.CAPS), help="the instructions of a lesser CPU, for all; recorded"
+    )
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
+    machine.cap(options.caps)
     names, calm = [*WAYS, *PEERS], machine.Calm()
     seconds: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory() as made:
@@ -144,7 +149,7 @@ def main() -> None:
             spread = (max(values) - min(values)) / medians[name]
             print(f"  {name:16} {medians[name]:12,.0f}  spread {spread:4.0%}  {medians[name] / best:5.2f} × keras")
         record[clock] = {"medians": medians, "ratios": {name: median / best for name, median in medians.items()}}
-    result_files.write(options.out, {**record, "stolen": calm.stolen}, machine.describe())
+    result_files.write(options.out, {**record, "stolen": calm.stolen}, {**machine.describe(), "caps": options.caps})
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ elif what == "wait":
     time.sleep(600)
 elif what == "flow":
     from pathlib import Path
-    from tapeline.orchestration.stages.child import Child
+    from tapeline.orchestration.stages.child import Child, environment
     with Child.of_module("program", sys.argv[2:], cwd=Path(), env=os.environ) as child:
         for line in child.lines():
             if line:
@@ -187,7 +187,7 @@ def test_code_that_comes_first(nursery, tmp_path):
 FLOW = """
 import os, sys
 from pathlib import Path
-from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.child import Child, environment
 
 with Child.of_module("program", ["wait"], cwd=Path(), env=os.environ) as child:
     print(child.session, flush=True)
@@ -283,8 +283,7 @@ def test_the_exit_status_of_a_stage(reproduced, command, status):
 REPRODUCE = """
 import os, sys
 from pathlib import Path
-from tapeline.orchestration.stages.execution import environment
-from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.child import Child, environment
 from tapeline.repository import reproduction
 
 reader, writer = os.pipe()

@@ -34,6 +34,16 @@ def test_it_ends_as_python_does(code):
     assert ours.stderr.count("Traceback") == plain.stderr.count("Traceback")
 
 
+def test_output_that_is_lost_is_an_error():
+    code = "import sys; sys.stdout = open('/dev/full', 'w'); print('x')"
+    finishing = f"from tapeline.runtime import forks; forks.finish(lambda: exec({code!r}, {{}}))"
+    plain, ours = (
+        subprocess.run([sys.executable, "-c", text], capture_output=True, check=False).returncode
+        for text in (code, finishing)
+    )
+    assert ours == plain == 120
+
+
 def test_no_destructor_runs():
     code = "class A:\n  def __del__(self): print('freed')\na = A()\n"
     finishing = f"from tapeline.runtime import forks; forks.finish(lambda: exec({code!r}, globals()))"

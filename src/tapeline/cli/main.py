@@ -10,13 +10,19 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import NoReturn
 
 from tapeline.cli import flows
 from tapeline.cli.terminal import Terminal, fail
-from tapeline.runtime import caps
+from tapeline.runtime import caps, forks
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import InputError, Interrupted, TapelineError
 from tapeline.runtime.interpreter import use_tree_code
+
+
+def run() -> NoReturn:
+    """Run one command, and end this process with its exit status."""
+    forks.finish(lambda: sys.exit(main()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

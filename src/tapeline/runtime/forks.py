@@ -29,6 +29,10 @@ PADDING = " " * 1024
 """An argument of the process that is forked: room for the name of what becomes of the child."""
 
 
+UNSAID = 120
+"""Python's exit status where all went well but what was printed is lost."""
+
+
 def fork() -> int:
     """Fork. Python warns of threads; those that an import has started, of linear algebra, survive it."""
     with warnings.catch_warnings():
@@ -116,10 +120,12 @@ def _status(program: Callable[[], object]) -> int:
 
 
 def _end(status: int) -> NoReturn:
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-    with suppress(OSError, ValueError):
-        sys.stderr.flush()
+    for file in (sys.stdout, sys.stderr):
+        try:
+            if file is not None and not file.closed:
+                file.flush()
+        except (OSError, ValueError):
+            status = status or UNSAID
     if status < 0:
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)

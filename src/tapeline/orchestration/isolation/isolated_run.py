@@ -30,9 +30,8 @@ from tapeline.orchestration.isolation.run_commit import commit_run
 from tapeline.orchestration.isolation.worktree import Worktree, worktree
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages import pipeline as pipeline_check
-from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.stages.dvc_stage import DvcProject
-from tapeline.orchestration.stages.execution import environment
 from tapeline.orchestration.stages.likely import begin_imports
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.git import Git

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation.isolated_run import Say, bring_raw_data, code_of
-from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.stages.dvc_stage import DvcProject
-from tapeline.orchestration.stages.execution import bring_up_to_date, environment, when_free
+from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
 from tapeline.runtime.errors import InputError, RunError
 
 TOOL = "tapeline/tuning/metric_names.py"

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 
 from tapeline.orchestration.isolation.worktree import Worktree
-from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.stages.child import environment
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.dvc_internals import Settings
 from tapeline.repository.git import Git

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 
 from tapeline.orchestration.isolation.worktree import Worktree
-from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.stages.child import environment
 from tapeline.registry.registry import Registry
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError, RunError

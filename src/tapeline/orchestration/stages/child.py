@@ -200,6 +200,15 @@ class Child:
                 self._last_words(line)
 
 
+def environment() -> dict[str, str]:
+    """Return this process's environment with its interpreter first in PATH: a stage's `python` is this one."""
+    binaries = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", os.defpath)
+    if path.split(os.pathsep)[0] != binaries:  # a trial's is its sweep's
+        path = os.pathsep.join([binaries, path])
+    return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}
+
+
 def _of_module(
     module: str,
     arguments: Sequence[str],

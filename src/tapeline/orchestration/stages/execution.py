@@ -2,15 +2,13 @@
 
 import math
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from tapeline.config.project import Project
-from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.stages.dvc_stage import Busy, DvcProject, DvcStage
 from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out
 from tapeline.orchestration.stages.progress_file import ProgressFile
@@ -111,12 +109,3 @@ def _started(stage: DvcStage, say: Say) -> tuple[Child, IO[bytes]]:
     finally:
         os.close(writer)
     return child, os.fdopen(reader, "rb")
-
-
-def environment() -> dict[str, str]:
-    """Return this process's environment with its interpreter first in PATH: a stage's `python` is this one."""
-    binaries = str(Path(sys.executable).parent)
-    path = os.environ.get("PATH", os.defpath)
-    if path.split(os.pathsep)[0] != binaries:  # a trial's is its sweep's
-        path = os.pathsep.join([binaries, path])
-    return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}

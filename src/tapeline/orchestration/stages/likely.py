@@ -7,7 +7,7 @@ from itertools import chain
 
 from tapeline.config.project import PARAMS, Project
 from tapeline.orchestration.stages import forking
-from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.stages.child import environment
 from tapeline.runtime.environment import cores
 
 SETTINGS = (PARAMS, "dvc.yaml", "engine.lock")
@@ -25,7 +25,10 @@ def is_likely_stale(project: Project, pipeline: str) -> bool:
         return True
 
 
-def begin_imports() -> None:
-    """Begin what stages import, on a core that has nothing else to do."""
-    if cores() > 1:
+def begin_imports(project: Project | None = None, pipeline: str = "") -> None:
+    """Begin what stages import, on a core that has nothing else to do, if a stage of the pipeline is likely stale.
+
+    Without a pipeline it is known that one will run.
+    """
+    if cores() > 1 and (project is None or is_likely_stale(project, pipeline)):
         forking.prepare(environment())

@@ -9,8 +9,7 @@ from typing import IO, Any
 import optuna
 
 from tapeline.orchestration.request import settings
-from tapeline.orchestration.stages.child import Child
-from tapeline.orchestration.stages.execution import environment
+from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.sweeps.request import SweepRequest
 from tapeline.parsing import json_text
 from tapeline.runtime import files

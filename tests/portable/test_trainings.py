@@ -1,0 +1,31 @@
+"""A short training of each pipeline gives the hash that every CPU gave, on whatever CPU this runs.
+
+`trainings.json` says where each was computed. `python -m tests.portable.trainings` prints the hashes.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tapeline.runtime.environment import has_portable_bits
+
+pytestmark = pytest.mark.skipif(not has_portable_bits(), reason="this CPU is not an x86-64 with AVX2 and FMA")
+KNOWN = json.loads(Path(__file__).with_name("trainings.json").read_text())
+FAST = ("linear-regression", "digits")
+"""One in graph mode and one under XLA are tried in each run of the tests; the rest is slow."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in sorted(KNOWN)]
+)
+def test_a_short_training_has_the_hash_of_every_cpu(tf, name):
+    from tests.portable import trainings
+
+    assert dict(trainings.hashes([name])) == {name: KNOWN[name]}
+
+
+def test_no_pipeline_is_left_out(tf):
+    from tests.portable import trainings
+
+    assert set(KNOWN) == set(trainings.names())
