@@ -164,6 +164,16 @@ def test_a_picture_whose_data_end_a_block_early_is_not_taken_for_whole():
     assert decoded(low)[1] == jpeg.damage(low) == "its compressed data continue after the picture has ended"
 
 
+def test_colours_as_photoshop_stores_them():
+    """As brightness, two colours and black: Pillow writes none, but the transform is a byte of the header."""
+    plainly = encoded(photo(64, 64).convert("CMYK"), quality=90)
+    place = plainly.index(b"Adobe") + 11
+    content = plainly[:place] + b"\x02" + plainly[place + 1 :]
+    assert plain(content) != plain(plainly), "they are taken for other colours"
+    assert jpeg.damage(content) == "" and decoded(content) == (plain(content), "")
+    assert jpeg.damage(content[:-12] + content[-2:]) == jpeg.ENDED
+
+
 def test_a_phone_that_has_a_second_picture_behind_the_first():
     content = encoded(photo(64, 64)) + encoded(photo(32, 32))
     assert decoded(content) == (plain(content), "")

@@ -64,7 +64,7 @@ def damage(content: bytes) -> str:
         return ""
     try:
         _, _, stored, _ = simplejpeg.decode_jpeg_header(content, strict=False)
-        simplejpeg.decode_jpeg(content, stored if stored in ("CMYK", "YCCK") else "GRAY", strict=True, **EIGHTH)
+        simplejpeg.decode_jpeg(content, "CMYK" if stored in ("CMYK", "YCCK") else "GRAY", strict=True, **EIGHTH)
     except REFUSALS as warning:
         return _in_words(warning)
     return ""
