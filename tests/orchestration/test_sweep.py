@@ -8,7 +8,11 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
 
 from tapeline.config.project import Project
 from tapeline.orchestration.sweeps.page import command, page, summary, winner
@@ -239,3 +243,6 @@ def test_a_stopped_sweep_stops_everything(repository, sweep, until, processes_be
         until(lambda: processes_below(folder) == [], limit=60)
     assert process.returncode == 143
     assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"
+    journal = JournalStorage(JournalFileBackend(str(folder / ".tapeline/sweeps/tiny/journal")))
+    left = optuna.load_study(study_name="tiny", storage=journal).get_trials()
+    assert {trial.state for trial in left} == {TrialState.RUNNING}, "none failed: the next call goes on with them"

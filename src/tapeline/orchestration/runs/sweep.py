@@ -22,7 +22,8 @@ from tapeline.orchestration.isolation.worktree import worktree
 from tapeline.orchestration.monitors.monitor import Monitor
 from tapeline.orchestration.stages.child import end_all
 from tapeline.orchestration.stages.likely import begin_imports
-from tapeline.orchestration.sweeps.order import InOrder, usual
+from tapeline.orchestration.sweeps.capacity import usual
+from tapeline.orchestration.sweeps.order import InOrder
 from tapeline.orchestration.sweeps.page import words
 from tapeline.orchestration.sweeps.request import SweepRequest, corners
 from tapeline.orchestration.sweeps.study import Study, Tried, study
@@ -81,8 +82,8 @@ def _run_trials(request: SweepRequest, found: Study, project: Project, monitor: 
     trials = InOrder(request.parallel or usual())
     failures = 0
     with ExitStack() as stack:
-        stack.callback(lambda: _record_rest(trials, found, request))
         stack.callback(lambda: end_all([trial.child for trial in trials.living], signal.SIGTERM))
+        stack.callback(lambda: _record_rest(trials, found, request))  # before others are ended, which go on later
         while missing := request.trials - len(found.ranked()):
             while trials.has_room(missing):
                 trial = start(request, found.commit, found.ask(), folder=found.folder, checkout=project.folder)
