@@ -4,15 +4,12 @@ import random
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
 from tapeline.config.project import Project
-from tapeline.orchestration.sweeps import order
-from tapeline.orchestration.sweeps.order import InOrder, usual
+from tapeline.orchestration.sweeps.order import InOrder
 from tapeline.orchestration.sweeps.request import SweepRequest
 from tapeline.orchestration.sweeps.study import study
-from tapeline.runtime import environment
 
 
 @dataclass
@@ -56,11 +53,18 @@ def test_the_same_values_are_tried_whichever_trial_ends_first(tmp_path, at_once)
     assert len(results[0][0]) == 28, "four failed"
 
 
-def test_each_end_is_told_once_and_as_soon_as_it_comes():
+@pytest.fixture
+def pair():
+    """Two trials that have begun, of a sweep that runs two at once."""
     trials = InOrder(2)
     first, second = (Running(SimpleNamespace(number=number)) for number in range(2))
     trials.add(first)
     trials.add(second)
+    return trials, first, second
+
+
+def test_each_end_is_told_once_and_as_soon_as_it_comes(pair):
+    trials, first, second = pair
     second.done = True
     assert trials.ended() == [second] and trials.ended() == []
     assert trials.due(5) is None, "the first one is not recorded yet"
@@ -71,37 +75,7 @@ def test_each_end_is_told_once_and_as_soon_as_it_comes():
     assert trials.rest() == []
 
 
-def test_what_has_ended_is_recorded_when_the_sweep_ends_early():
-    trials = InOrder(2)
-    first, second = (Running(SimpleNamespace(number=number)) for number in range(2))
-    trials.add(first)
-    trials.add(second)
+def test_what_has_ended_is_recorded_when_the_sweep_ends_early(pair):
+    trials, first, second = pair
     second.done = True
     assert trials.rest() == [second] and trials.living == [first]
-
-
-@pytest.mark.parametrize(
-    ("cores", "memory", "limit", "gpus", "at_once"),
-    [
-        (2, 64, "max", (), 2),
-        (1, 64, "max", (), 1),
-        (64, 256, "max", (), 8),
-        (8, 16, "max", (), 4),
-        (8, 2, "max", (), 1),
-        (8, 64, str(9 << 30), (), 2),
-        (8, 64, None, (), 8),
-        (8, 64, "max", ("nvidia0",), 1),
-        (8, 64, "max", ("kfd",), 1),
-        (8, 64, "max", ("nvidiactl",), 8),
-    ],
-)
-def test_how_many_run_at_once_unless_it_is_said(monkeypatch, tmp_path, cores, memory, limit, gpus, at_once):
-    for name in gpus:
-        (tmp_path / name).touch()
-    if limit:
-        (tmp_path / "memory.max").write_text(f"{limit}\n")
-    monkeypatch.setattr(order, "DEVICES", tmp_path)
-    monkeypatch.setattr(order, "CGROUP_LIMIT", tmp_path / "memory.max")
-    monkeypatch.setattr(environment, "cores", lambda: cores)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=memory << 30))
-    assert usual() == at_once

@@ -1,7 +1,7 @@
 """`python -m tests.portable.operations`: one hash for each operation, in graph mode and under XLA, on this CPU.
 
 Inputs come from integers, so they are the same everywhere, and stand in variables: a constant would be folded before it
-is computed. With names as arguments, only operations that contain one of them. `hashes.json` has what every CPU gives.
+is computed. With names as arguments, only operations that contain one of them. `operations.json` has what every CPU gives.
 """
 
 import hashlib

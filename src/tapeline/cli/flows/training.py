@@ -12,7 +12,7 @@ from tapeline.orchestration.connection import discovery
 from tapeline.orchestration.reports.other_machine import advice
 from tapeline.orchestration.reports.summary import PipelineFailed, Report, as_json, summary
 from tapeline.orchestration.request import Request
-from tapeline.orchestration.stages.likely import begin_imports
+from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
 from tapeline.orchestration.stages.pipeline import checked
 from tapeline.runtime import files, imports
 from tapeline.runtime.disk_errors import blamed
@@ -111,8 +111,8 @@ def _on_server(project: Project, url: str, request: Request, names: Iterable[str
 
 def _here(request: Request, project: Project, *, page: bool) -> Report:
     """Do what the flow does, without Prefect."""
-    if not request.isolated:
-        begin_imports(project, request.pipeline)
+    if not request.isolated and is_likely_stale(project, request.pipeline):
+        begin_imports()  # before the flow's own
     with imports.lasting():
         from tapeline.orchestration.monitors.terminal import Terminal
         from tapeline.orchestration.runs.training import train

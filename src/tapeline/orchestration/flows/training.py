@@ -25,6 +25,7 @@ from tapeline.orchestration.request import Name, Overrides, Ref, Request, Retrie
 from tapeline.orchestration.runs.training import train
 from tapeline.orchestration.schedules.late_runs import collapse
 from tapeline.orchestration.schedules.liveness import begin, hold
+from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
 from tapeline.runtime.errors import TapelineError
 
 begin()
@@ -76,6 +77,8 @@ def _ended(**parameters: Any) -> State[Any]:
         project = Project.find()
         hold(project, str(runtime.flow_run.id))
         take_late_runs_along()
+        if not request.isolated and is_likely_stale(project, request.pipeline):
+            begin_imports()
         report = train(request, project, PrefectMonitor())
     except TapelineError as error:
         return Failed(message=str(error), data=error)

@@ -18,7 +18,6 @@ from tapeline.orchestration.reports.summary import Report, StageResult
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages.dvc_stage import DvcProject, DvcStage
 from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
-from tapeline.orchestration.stages.likely import begin_imports
 from tapeline.orchestration.stages.outcome import Outcome
 from tapeline.orchestration.stages.pipeline import checked
 from tapeline.repository.repair import repair
@@ -37,7 +36,6 @@ def train(request: Request, project: Project, monitor: Monitor) -> Report:
 def _train_in_place(request: Request, monitor: Monitor) -> Report:
     """Bring the checkout up to date as it stands."""
     report = Report(request.pipeline, checked(request.pipeline), request)
-    begin_imports(report.project, request.pipeline)
     _run_stages(request, report, monitor)
     _publish(report, monitor)
     report.check()

@@ -25,10 +25,7 @@ def is_likely_stale(project: Project, pipeline: str) -> bool:
         return True
 
 
-def begin_imports(project: Project | None = None, pipeline: str = "") -> None:
-    """Begin what stages import, on a core that has nothing else to do, if a stage of the pipeline is likely stale.
-
-    Without a pipeline it is known that one will run.
-    """
-    if cores() > 1 and (project is None or is_likely_stale(project, pipeline)):
+def begin_imports() -> None:
+    """Begin what stages import, on a core that has nothing else to do."""
+    if cores() > 1:
         forking.prepare(environment())

@@ -4,44 +4,7 @@ Which trial ends first is chance. What is proposed next depends on what is recor
 same values again only if that is the same: all trials but the last `ahead` that have begun.
 """
 
-from pathlib import Path
-
-import psutil
-
 from tapeline.orchestration.sweeps.trial import Trial
-from tapeline.runtime import environment
-
-MOST = 8
-"""Trials at once unless more are asked for: each reads and writes the same disk."""
-
-MEMORY = 4 << 30
-"""Bytes of memory for each trial: a process with TensorFlow, a model of some size and its data."""
-
-GPUS = ("nvidia[0-9]*", "kfd")
-"""Devices of GPUs: TensorFlow takes all of a GPU's memory, so a second trial would have none."""
-
-DEVICES = Path("/dev")
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-
-
-def usual() -> int:
-    """Return how many trials run at once on this machine where nobody has said it.
-
-    A short trial is mostly imports, tracing and checks, which use one core.
-    """
-    if any(True for pattern in GPUS for _ in DEVICES.glob(pattern)):
-        return 1
-    return max(1, min(environment.cores(), _memory() // MEMORY, MOST))
-
-
-def _memory() -> int:
-    """Return the bytes of memory that this process may use."""
-    memory = int(psutil.virtual_memory().total)
-    try:
-        limit = CGROUP_LIMIT.read_text(encoding="ascii").strip()
-    except OSError:  # another system, or another version of cgroups
-        return memory
-    return min(memory, int(limit)) if limit.isdecimal() else memory
 
 
 class InOrder:
