@@ -27,6 +27,8 @@ SHELL = [
 ]
 DVC_YAML = (Path(__file__).parents[2] / "dvc.yaml").read_text().partition("\nartifacts:")[0]
 
+WHO = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+
 
 def named(folder, name, kind):
     """Give the dataset or the pipeline another name."""
@@ -218,7 +220,7 @@ def test_a_repository_names_programs_that_its_git_runs_and_ours_does_not(reposit
     git("add", "params.yaml")
     git("status", "--porcelain")
     git("ls-files", "--others", "--exclude-standard")
-    parent = git("commit-tree", git("write-tree"), "-m", "one")
+    parent = git(*WHO, "commit-tree", git("write-tree"), "-m", "one")
     git("update-ref", "refs/heads/main", git.commit("two", tree=git("write-tree"), parent=parent))
     with pytest.raises(RunError, match="git fetch"):
         git("fetch", "origin")
@@ -243,8 +245,7 @@ def test_prune_waits_for_no_fifo_in_the_cache(repository, root):  # noqa: F811
         f"schema: '2.0'\nstages:\n  ingest@points:\n    cmd: x\n    outs:\n    - path: data/points\n      md5: {md5}.dir\n"
     )
     subprocess.run(["git", "add", "--all"], cwd=repository, check=True)
-    who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-    subprocess.run(["git", *who, "commit", "--quiet", "--message", "one"], cwd=repository, check=True)
+    subprocess.run(["git", *WHO, "commit", "--quiet", "--message", "one"], cwd=repository, check=True)
     listing = repository / ".dvc" / "cache" / "files" / "md5" / md5[:2] / f"{md5[2:]}.dir"
     listing.parent.mkdir(parents=True)
     fifo(listing)

@@ -32,12 +32,10 @@ def tagged(tmp_path):
 
     def make(seconds):
         time = {"GIT_COMMITTER_DATE": f"@{int(NOW) + (seconds or 0)} +0000"}
-        name = dict.fromkeys(
-            ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"), "Ann"
-        )
-        commands = [("init", "--quiet"), ("commit", "--quiet", "--allow-empty", "-m", "x")]
+        who = [("config", f"user.{key}", "Ann") for key in ("name", "email")]
+        commands = [("init", "--quiet"), *who, ("commit", "--quiet", "--allow-empty", "-m", "x")]
         for command in [*commands, *([("tag", "-a", "x", "-m", "x")] if seconds is not None else [])]:
-            subprocess.run(["git", *command], cwd=tmp_path, env={**os.environ, **name, **time}, check=True)
+            subprocess.run(["git", *command], cwd=tmp_path, env={**os.environ, **time}, check=True)
         return Repository(tmp_path)
 
     return make
@@ -78,8 +76,6 @@ def test_a_tag_dated_beyond_the_years_is_no_newest_one(tagged, clock):
     """GTO fails on such a tag of a model before it does anything."""
     repository = tagged(YEAR_11000 - int(NOW))
     repository.git("tag", "one@v1.0.8", "x")
-    for key in ("user.name", "user.email"):
-        repository.git("config", key, "Ann")
     message = "one v1.0.9\n\n# no comment\n{}\n"
     tagging.register(repository, State(Artifact("one", "")), "v1.0.9", repository.head, message)
     (made,) = (tag for tag in repository.tags() if tag.name == "one@v1.0.9")
