@@ -5,6 +5,8 @@ and as an AMD Zen 2, whose approximate instructions are others. `python -m tests
 """
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,6 +50,41 @@ def test_no_operation_is_left_out(tf):
 
 def test_the_caches_that_eigen_knows_are_ours(tf):
     assert arithmetic.fix(tf), "TensorFlow computes with this CPU's own caches"
+
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from tapeline.runtime import arithmetic, caps
+
+cores = int(sys.argv[1])
+os.sched_getaffinity = lambda process: set(range(cores))
+caps.apply()
+import tensorflow as tf
+
+def threads():  # those of the pool have no name of their own
+    return [task for task in Path("/proc/self/task").iterdir() if not (task / "comm").read_text().startswith("tf_")]
+
+before = len(threads())
+assert arithmetic.fix(tf)
+print("working", len(threads()) - before)
+from tests.portable import operations
+
+for name, value in operations.hashes(["graph matmul", "xla matmul", "graph conv.SAME", "graph cholesky", "graph lstm"]):
+    print(name, value)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cores", [1, 3, 8])
+def test_as_many_threads_work_as_there_are_cores_on_the_same_parts(root, cores):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(cores)], env=env, capture_output=True, text=True, check=True, timeout=120
+    )
+    first, *found = (line.rsplit(maxsplit=1) for line in ran.stdout.splitlines())
+    assert first == ["working", str(cores)]
+    assert len(found) > 15 and not differing(found)
 
 
 @pytest.mark.parametrize("library", [Path("/nowhere/libtensorflow_cc.so.2"), Path(sys.executable).resolve()])

@@ -1,4 +1,4 @@
-"""XLA compiles a loop once, whatever the lengths of the loops; counted by what it dumps."""
+"""XLA compiles a loop once, whatever the lengths of the loops and of the chunks; counted by what it dumps."""
 
 import json
 import os
@@ -13,29 +13,34 @@ import recipes
 SUPPORT = [str(Path(__file__).resolve().parents[1] / "support"), str(Path(__file__).resolve().parents[2] / "src")]
 PROGRAM = """
 import json, sys
-sys.path[:0] = json.loads(sys.argv[1])
+paths, folder, lengths, chunk, settings = map(json.loads, sys.argv[1:])
+sys.path[:0] = paths
 from pathlib import Path
+from tapeline.train.data import feed
 from trainings import Lengths, Run
 
-folder = Path(sys.argv[2])
-run = Run(folder / sys.argv[3], folder / "recipe.py", folder / "points", {"learning_rate": 0.01}, epochs=40, batch_size=8,
-          compile="xla")
-run(pace=Lengths(*map(int, sys.argv[3].split("-"))))
+feed.CHUNK_STEPS = chunk
+folder = Path(folder)
+run = Run(folder / f"{lengths}-{chunk}", folder / "recipe.py", folder / "blobs", {}, epochs=20, batch_size=8,
+          compile="xla", **settings)
+run(pace=Lengths(*lengths))
 """
 
 
-def compiled(folder, lengths):
+def compiled(folder, lengths, chunk=4096, **settings):
     """Return how many modules XLA compiled in a training of its own process."""
-    dump = folder / f"dump-{lengths}"
-    command = [sys.executable, "-c", PROGRAM, json.dumps(SUPPORT), str(folder), lengths]
+    dump = folder / f"dump-{lengths}-{chunk}".replace(" ", "")
+    asked = [json.dumps(each) for each in (SUPPORT, str(folder), lengths, chunk, settings)]
     env = {**os.environ, "XLA_FLAGS": f"--xla_dump_to={dump} --xla_dump_hlo_as_text"}
-    subprocess.run(command, check=True, env=env, timeout=120, capture_output=True)
+    subprocess.run([sys.executable, "-c", PROGRAM, *asked], check=True, env=env, timeout=120, capture_output=True)
     return len({path.name.split(".")[0] for path in dump.glob("module_*")})
 
 
 @pytest.mark.slow
-def test_many_lengths_compile_as_often_as_one(tmp_path):
-    datasets.points(tmp_path / "points", examples=64)
-    recipes.write(tmp_path)
-    whole = compiled(tmp_path, "320")
-    assert compiled(tmp_path, "1-2-3-50-7") == whole >= 1
+@pytest.mark.parametrize("settings", [{}, {"data": "stream"}, {"shards": 2}], ids=str)
+def test_many_lengths_and_chunks_compile_as_often_as_one(tmp_path, settings):
+    """With what `prepare` draws, too, which a step takes from the chunk by its row."""
+    datasets.blobs(tmp_path / "blobs", examples=128)
+    recipes.write(tmp_path, recipes.EVERYTHING)
+    whole = compiled(tmp_path, [320], **settings)
+    assert compiled(tmp_path, [1, 2, 3, 50, 7], 41, **settings) == whole >= 1

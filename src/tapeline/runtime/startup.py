@@ -204,5 +204,5 @@ def _compute_portably(tf: Any, threads: int) -> None:
 
     exact.replace()
     if not arithmetic.fix(tf, threads) and platform.machine() == "x86_64":
-        said = "Eigen's cache sizes cannot be set in this TensorFlow, so CPUs with other caches have other bits"
+        said = "Eigen's threads and cache sizes cannot be set in this TensorFlow, so other CPUs have other bits"
         print(f"note: {said}", file=sys.stderr, flush=True)

@@ -66,24 +66,32 @@ class Loop:
     def _run(
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Loop over epochs around a loop over steps: a step adds all metrics at once, for any size of table."""
+        """Loop over epochs around a loop over steps: a step adds all metrics at once, for any size of table.
+
+        The row among the chunk's rows is counted along: `step - first` would have XLA compile anew for each `first`,
+        which does not change within the loops.
+        """
 
         def before(limit: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
             return step < (limit if self._mode == "xla" else tf.minimum(limit, self.stop))
 
-        def body(step: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            update = self._step(columns, rows, step - first, step)
+        def body(step: tf.Tensor, row: tf.Tensor, sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            update = self._step(columns, rows, row, step)
             self._after_step()
-            return step + 1, sums + update
+            return step + 1, row + 1, sums + update
 
-        def epoch(row: tf.Tensor, step: tf.Tensor, sums: tf.Tensor, table: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        def epoch(
+            line: tf.Tensor, step: tf.Tensor, row: tf.Tensor, sums: tf.Tensor, table: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
             last = (step // self._steps_per_epoch + 1) * self._steps_per_epoch
             limit = tf.minimum(end, last)
-            step, sums = tf.while_loop(lambda step, _: before(limit, step), body, (step, sums), parallel_iterations=1)
-            line = tf.concat([sums, self._validation(step, last)], 0) if self._validation else sums
-            return row + 1, step, tf.zeros_like(sums), tf.tensor_scatter_nd_update(table, [[row]], line[None])
+            step, row, sums = tf.while_loop(
+                lambda step, *_: before(limit, step), body, (step, row, sums), parallel_iterations=1
+            )
+            entry = tf.concat([sums, self._validation(step, last)], 0) if self._validation else sums
+            return line + 1, step, row, tf.zeros_like(sums), tf.tensor_scatter_nd_update(table, [[line]], entry[None])
 
         empty = tf.zeros([EPOCHS_PER_LOOP + 1, len(self.names), 2], tf.float64)
-        begun = (tf.constant(0), start, sums[: len(self._step.names)], empty)
-        _, step, _, table = tf.while_loop(lambda _, step, *__: before(end, step), epoch, begun, parallel_iterations=1)
+        begun = (tf.constant(0), start, start - first, sums[: len(self._step.names)], empty)
+        _, step, *_, table = tf.while_loop(lambda _, step, *__: before(end, step), epoch, begun, parallel_iterations=1)
         return step, table, guard.is_finite([table, *self._guarded])
