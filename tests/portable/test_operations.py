@@ -61,13 +61,15 @@ cores = int(sys.argv[1])
 os.sched_getaffinity = lambda process: set(range(cores))
 caps.apply()
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 def threads():  # those of the pool have no name of their own
     return [task for task in Path("/proc/self/task").iterdir() if not (task / "comm").read_text().startswith("tf_")]
 
-before = len(threads())
+before, counted = len(threads()), ops.uid()
 assert arithmetic.fix(tf)
 print("working", len(threads()) - before)
+assert ops.uid() == counted + 1, "functions of a SavedModel are numbered by this count"
 from tests.portable import operations
 
 for name, value in operations.hashes(["graph matmul", "xla matmul", "graph conv.SAME", "graph cholesky", "graph lstm"]):

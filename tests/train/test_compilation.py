@@ -37,7 +37,7 @@ def compiled(folder, lengths, chunk=4096, **settings):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"data": "stream"}, {"shards": 2}], ids=str)
+@pytest.mark.parametrize("settings", [{}, {"data": "stream", "shards": 2}], ids=str)
 def test_many_lengths_and_chunks_compile_as_often_as_one(tmp_path, settings):
     """With what `prepare` draws, too, which a step takes from the chunk by its row."""
     datasets.blobs(tmp_path / "blobs", examples=128)

@@ -62,22 +62,22 @@ def _tell(tf: Any, threads: int) -> bool:
     offset = _addresses(library, _POOL).get(_POOL) if library.exists() else None
     if offset is None or cores == threads:
         return True
+    from tensorflow.python.client import device_lib  # a session would do, but is counted: functions had other numbers
+
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=cores, device_count={"GPU": 0})
-    with tf.compat.v1.Session(
-        graph=tf.Graph(), config=config
-    ):  # its device makes the pool; those to come find it there
-        memory = _Memory()
-        try:
-            pools = memory.word(memory.base(library) + offset)
-            pool = memory.word(pools + 8)
-            numbers = [memory.number(pool), memory.number(memory.word(pool + 16) + 8)]
-            made = memory.word(pools) == _ONE and all(number.value == cores for number in numbers)
-        except LookupError:
-            made = False
-        if made:
-            for number in numbers:
-                number.value = threads
-    return made
+    device_lib.list_local_devices(config)  # its device makes the pool; those to come find it there
+    memory = _Memory()
+    try:
+        pools = memory.word(memory.base(library) + offset)
+        pool = memory.word(pools + 8)
+        numbers = [memory.number(pool), memory.number(memory.word(pool + 16) + 8)]
+        if memory.word(pools) != _ONE or any(number.value != cores for number in numbers):
+            return False
+    except LookupError:
+        return False
+    for number in numbers:
+        number.value = threads
+    return True
 
 
 def _fix_caches(library: Path) -> bool:
