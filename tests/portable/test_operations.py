@@ -49,7 +49,9 @@ def test_no_operation_is_left_out(tf):
 
 
 def test_the_caches_that_eigen_knows_are_ours(tf):
-    assert arithmetic.fix(tf), "TensorFlow computes with this CPU's own caches"
+    from tapeline.runtime.tensorflow_private import make_devices
+
+    assert arithmetic.fix(tf, make_devices), "TensorFlow computes with this CPU's own caches"
 
 
 PROGRAM = """
@@ -62,12 +64,13 @@ os.sched_getaffinity = lambda process: set(range(cores))
 caps.apply()
 import tensorflow as tf
 from tensorflow.python.framework import ops
+from tapeline.runtime.tensorflow_private import make_devices
 
 def threads():  # those of the pool have no name of their own
     return [task for task in Path("/proc/self/task").iterdir() if not (task / "comm").read_text().startswith("tf_")]
 
 before, counted = len(threads()), ops.uid()
-assert arithmetic.fix(tf)
+assert arithmetic.fix(tf, make_devices)
 print("working", len(threads()) - before)
 assert ops.uid() == counted + 1, "functions of a SavedModel are numbered by this count"
 from tests.portable import operations

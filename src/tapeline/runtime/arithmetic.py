@@ -16,6 +16,7 @@ import ctypes
 import mmap
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +38,21 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL_TABLE = 2
 
 
-def fix(tf: Any, threads: int = THREADS) -> bool:
+def fix(tf: Any, make_devices: Callable[[Any], None], threads: int = THREADS) -> bool:
     """Set threads, optimizers and cache sizes, and return whether Eigen has these numbers now.
 
-    threads: 1 where operations are not cut. Raises `RuntimeError` if TensorFlow has begun with another number, which it
-    cannot change.
+    make_devices: of `tensorflow_private`. threads: 1 where operations are not cut. Raises `RuntimeError` if
+    TensorFlow has begun with another number, which it cannot change.
     """
     told = True
     if tf.config.threading.get_intra_op_parallelism_threads() != threads:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
-        told = threads == 1 or _tell(tf, threads)
+        told = threads == 1 or _tell(tf, make_devices, threads)
     tf.config.optimizer.set_experimental_options(INEXACT)
     return _fix_caches(Path(tf.sysconfig.get_lib()) / "libtensorflow_cc.so.2") and told
 
 
-def _tell(tf: Any, threads: int) -> bool:
+def _tell(tf: Any, make_devices: Callable[[Any], None], threads: int) -> bool:
     """Make the pool of threads, one for each core, and have it described to devices as another number of threads.
 
     Returns False where a pool with another number is there already, or stands in memory in another way. Where a library
@@ -62,10 +63,8 @@ def _tell(tf: Any, threads: int) -> bool:
     offset = _addresses(library, _POOL).get(_POOL) if library.exists() else None
     if offset is None or cores == threads:
         return True
-    from tensorflow.python.client import device_lib  # a session would do, but is counted: functions had other numbers
-
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=cores, device_count={"GPU": 0})
-    device_lib.list_local_devices(config)  # its device makes the pool; those to come find it there
+    make_devices(config)  # the first device makes the pool; those to come find it there
     memory = _Memory()
     try:
         pools = memory.word(memory.base(library) + offset)

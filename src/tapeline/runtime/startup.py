@@ -200,9 +200,9 @@ def _one_thread_an_operation(threads: Any) -> None:
 
 
 def _compute_portably(tf: Any, threads: int) -> None:
-    from tapeline.runtime import exact
+    from tapeline.runtime import exact, tensorflow_private
 
     exact.replace()
-    if not arithmetic.fix(tf, threads) and platform.machine() == "x86_64":
+    if not arithmetic.fix(tf, tensorflow_private.make_devices, threads) and platform.machine() == "x86_64":
         said = "Eigen's threads and cache sizes cannot be set in this TensorFlow, so other CPUs have other bits"
         print(f"note: {said}", file=sys.stderr, flush=True)

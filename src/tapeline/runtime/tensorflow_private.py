@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 import tensorflow as tf
+from tensorflow.python.client import device_lib
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import func_graph, op_def_registry
 from tensorflow.python.ops import image_ops_impl, random_crop_ops, resource_variable_ops
@@ -23,6 +24,11 @@ def autograph_convert(function: Any) -> Any:
     """Return a function converted by AutoGraph."""
     autograph = tf.__internal__.autograph
     return autograph.tf_convert(function, autograph.control_status_ctx())
+
+
+def make_devices(config: Any) -> None:
+    """Make the devices of a session, without one: it would be counted, and functions are named by that count."""
+    device_lib.list_local_devices(config)
 
 
 def functions_in(graph: Any) -> Mapping[str, Any]:

@@ -19,7 +19,8 @@ def tensorflow() -> Any:
     for name in UNNEEDED:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # this makes an import fail
     tf = loaded(PACKAGE / "export" / "check.py").tensorflow()
-    loaded(PACKAGE / "runtime" / "arithmetic.py").fix(tf)
+    runtime = PACKAGE / "runtime"
+    loaded(runtime / "arithmetic.py").fix(tf, loaded(runtime / "tensorflow_private.py").make_devices)
     return tf
 
 
