@@ -7,7 +7,7 @@ found by the variables' names in their symbols: the sizes before Eigen asks the 
 that computes is made.
 
 So an operation is cut into the same parts everywhere, and as many threads work on them as there are cores. Four threads
-on two cores take turns, which costs a perceptron or an LSTM under XLA a fifth of its speed.
+on two cores take turns, which costs a perceptron under XLA a tenth of its speed, and an LSTM a quarter.
 
 Standard library only, and nothing of Tapeline: programs without Tapeline's code load this file.
 """
