@@ -13,8 +13,10 @@ CALM = 0.02
 
 CAPS = {
     "avx2": {
-        "ONEDNN_MAX_CPU_ISA": "AVX2",  # TensorFlow's and PyTorch's
-        "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",  # TensorFlow's and JAX's
+        # Not letter by letter as `tapeline.runtime.caps` has them, which lifts its own for native bits.
+        "TF_ENABLE_ONEDNN_OPTS": "false",  # as TensorFlow decides on a CPU with AVX2 alone
+        "ONEDNN_MAX_CPU_ISA": "avx2",  # TensorFlow's and PyTorch's
+        "XLA_FLAGS": "--xla_cpu_max_isa=avx2",  # TensorFlow's and JAX's
         "ATEN_CPU_CAPABILITY": "avx2",
     }
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import chart, machine, result_files, table
 from benchmarks.catalogue import NAMES, workload
 from benchmarks.measure import measure
+from benchmarks.peers.engine import FAMILY, with_native
 from benchmarks.process import Failed
 
 
@@ -27,13 +28,16 @@ def main() -> int:
     parser.add_argument(
         "--caps", choices=sorted(machine.CAPS), help="the instructions of a lesser CPU, for all; recorded"
     )
+    parser.add_argument(
+        "--native", action="store_true", help="tapeline alone, in each mode with portable and with native bits"
+    )
     options = parser.parse_args()
     if unknown := set(options.workloads) - set(NAMES):
         parser.error(f"unknown workload {', '.join(sorted(unknown))}: there are {', '.join(NAMES)}")
     machine.cap(options.caps)
     here, failed = {**machine.describe(), "caps": options.caps}, False
     for name in options.workloads or NAMES:
-        chosen = workload(name)
+        chosen = with_native(workload(name)) if options.native else workload(name)
         print(f"{name}: {chosen.title}", flush=True)
         try:
             record = measure(
@@ -41,7 +45,7 @@ def main() -> int:
                 repeats=options.repeats,
                 seconds=options.seconds,
                 warm_up=options.warm_up or options.seconds,
-                wanted=lambda contender: contender.family == "tapeline" or options.only in contender.name,
+                wanted=lambda one: one.family == FAMILY or (not options.native and options.only in one.name),
                 say=lambda line: print(line, file=sys.stderr, flush=True),
             )
         except Failed as error:
@@ -50,7 +54,7 @@ def main() -> int:
             continue
         failed |= bool(record["disagree"])
         print(table.lines(record), flush=True)
-        if not options.only:  # a partial record would replace the complete one
+        if not (options.only or options.native):  # a partial record would replace the complete one
             result_files.write(options.out, record, here)
     chart.draw(result_files.read_all(options.out), options.out / "ratios.png")
     return int(failed)

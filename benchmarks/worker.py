@@ -12,6 +12,7 @@ from pathlib import Path
 
 from benchmarks.catalogue import workload
 from benchmarks.inputs import read
+from benchmarks.peers.engine import with_native
 from benchmarks.turn import Message, Turn
 from tapeline.runtime import processes
 
@@ -33,7 +34,7 @@ def main() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         answers.write(json.dumps({**message, "peak_mb": round(peak, 1)}) + "\n")
 
-    contenders = workload(which).contenders
+    contenders = with_native(workload(which)).contenders
     contender = next(contender for contender in contenders if contender.name == name)
     contender.contend(read(Path(folder)), Turn(ask, tell))
 

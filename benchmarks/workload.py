@@ -67,6 +67,8 @@ class Contender:
     """Whether its losses are compared; a ceiling has none."""
     tolerance: float | None = None
     """Tolerance of its mean loss if it differs from the workload's, as for another precision."""
+    recipe: "Recipe | None" = None
+    """What the engine trains."""
 
     @property
     def name(self) -> str:

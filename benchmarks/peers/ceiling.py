@@ -19,9 +19,6 @@ def matmul(flops: float) -> Contender:
     """Return 2048×2048 float32 products in TensorFlow. flops: floating-point operations of a workload's step."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
-        from tapeline.runtime import startup
-
-        startup.tensorflow()
         import tensorflow as tf
 
         a, b = (tf.random.stateless_normal((SIZE, SIZE), (0, seed)) for seed in range(2))

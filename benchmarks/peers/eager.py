@@ -30,9 +30,6 @@ def contender(
     """
 
     def contend(inputs: Inputs, turn: Turn) -> None:
-        from tapeline.runtime import startup
-
-        startup.tensorflow()
         columns, step = build(inputs.columns, inputs.weights)
         means = Means()
         for number, index in enumerate(inputs.indices):

@@ -1,9 +1,10 @@
 """Tapeline through its real engine: guard, snapshots, exact metrics, history, progress file, checkpoints, all on."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from benchmarks.turn import Turn
-from benchmarks.workload import Contender, Inputs, Recipe
+from benchmarks.workload import Contender, Inputs, Recipe, Workload
 from tapeline.runtime.progress import Progress
 from tapeline.runtime.records import LoopEnded, Record
 from tapeline.train.engine.pace import Pace
@@ -40,7 +41,15 @@ def contender(recipe: Recipe, setting: str | None = None) -> Contender:
     modes += [train_settings.precision] if "precision" in recipe.train else []
     modes += ["fused"] if train_settings.fused else []
     modes += [f"{train_settings.shards} shards"] if train_settings.shards > 1 else []
-    return Contender(family=FAMILY, setting=setting or " ".join(modes), contend=contend)
+    modes += ["native"] if train_settings.bits == "native" else []
+    return Contender(family=FAMILY, setting=setting or " ".join(modes), contend=contend, recipe=recipe)
+
+
+def with_native(workload: Workload) -> Workload:
+    """Return a workload in which the engine has each of its settings with native bits, too."""
+    own = [one.recipe for one in workload.contenders if one.recipe and one.recipe.settings().bits != "native"]
+    native = [contender(replace(recipe, train={**recipe.train, "bits": "native"})) for recipe in own]
+    return replace(workload, contenders=[*workload.contenders, *native])
 
 
 class _Pace(Pace):

@@ -33,9 +33,6 @@ def contenders(
 
     def make(steps: int, compiled: bool) -> Contender:
         def contend(data: Inputs, turn: Turn) -> None:
-            from tapeline.runtime import startup
-
-            startup.tensorflow()
             import keras
 
             keras.config.set_dtype_policy(precision)

@@ -38,9 +38,6 @@ def contender(*, cached: bool, crop: int = 0) -> Contender:
     """Return the pipeline with a cache in memory, or without one. crop: size of the random crop, 0 for none."""
 
     def contend(inputs: Inputs, turn: Turn) -> None:
-        from tapeline.runtime import startup
-
-        startup.tensorflow()
         import tensorflow as tf
 
         data = pipeline(inputs.folder / "tfds", inputs.batch, cached=cached, crop=crop)

@@ -11,6 +11,7 @@ from benchmarks.workloads.cnn import channels_first, convolution
 RATE, MOMENTUM, EPSILON = 0.02, 0.9, 1e-3
 RECIPE = Recipe(path=OWN_RECIPES / "resnet.py", train={"batch_size": 64})
 FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
+SHARDED = Recipe(path=RECIPE.path, train={**FUSED.train, "shards": 2})
 
 
 def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
@@ -77,6 +78,7 @@ WORKLOAD = Workload(
     contenders=[
         engine.contender(RECIPE),
         engine.contender(FUSED),
+        engine.contender(SHARDED),
         *keras_fit.contenders(keras_model, jit=(False,), executions=(1, 10)),
         *torch_loop.contenders(classifier(torch_model, torch_momentum, images=channels_first), note="channels last"),
     ],

@@ -10,6 +10,7 @@ import benchmarks
 from benchmarks.catalogue import NAMES, workload
 from benchmarks.comparison import disagreements
 from benchmarks.process import Process
+from benchmarks.workload import ROOT
 
 WITHOUT_PEERS = ("functional_mlp",)
 """Workloads that are compared with Keras alone where the others are not installed: the rest takes minutes each."""
@@ -29,6 +30,12 @@ def test_a_workload_is_named_as_its_file_and_its_contenders_apart(name):
 @pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(benchmarks.__path__)])
 def test_every_program_finds_what_it_uses(name):
     import_module(f"benchmarks.{name}")
+
+
+def test_no_peer_has_tapelines_tensorflow():
+    peers = [path for path in (ROOT / "benchmarks" / "peers").glob("*.py") if path.name != "engine.py"]
+    assert len(peers) > 5
+    assert not [path.name for path in peers if "startup" in path.read_text()], "portable bits are not a peer's choice"
 
 
 def learned(name, contender, folder):
