@@ -295,29 +295,47 @@ print(reproduction.read(os.fdopen(reader, "rb").read()))
 """
 
 
+def reproduced_by_a_flow(repository, fork, *paths, **variables):
+    """Have a flow of its own reproduce a stage that calls Tapeline; return what it prints."""
+    command = yaml.safe_load((ROOT / "dvc.yaml").read_text())["vars"][0]["tapeline"]
+    text = repository.folder / "dvc.yaml"
+    text.write_text(re.sub(r"cmd: \"mkdir -p runs.*", f"cmd: {command} train one", text.read_text()))
+    path = os.pathsep.join([*map(str, paths), str(ROOT / "src")])
+    flow = subprocess.run(
+        [sys.executable, "-c", REPRODUCE],
+        cwd=repository.folder,
+        env={**os.environ, "TAPELINE_FORK": fork, "PYTHONPATH": path, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return flow.stdout
+
+
 @pytest.mark.timeout(300)
 def test_a_stage_starts_no_interpreter(repository, tmp_path):
     """Every interpreter that starts leaves a line; the stage's answer is the same with and without its own."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys\nopen(os.environ['STARTS'], 'a').write(' '.join(sys.orig_argv[1:]).strip() + '\\n')\n"
     )
-    command = yaml.safe_load((ROOT / "dvc.yaml").read_text())["vars"][0]["tapeline"]
-    text = repository.folder / "dvc.yaml"
-    text.write_text(re.sub(r"cmd: \"mkdir -p runs.*", f"cmd: {command} train one", text.read_text()))
     said, starts = {}, {}
     for fork in ("0", "1"):
         log = tmp_path / f"starts-{fork}"
-        path = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
-        env = {**os.environ, "STARTS": str(log), "TAPELINE_FORK": fork, "PYTHONPATH": path}
-        flow = subprocess.run(
-            [sys.executable, "-c", REPRODUCE],
-            cwd=repository.folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        said[fork], starts[fork] = flow.stdout, log.read_text()
+        said[fork] = reproduced_by_a_flow(repository, fork, tmp_path, STARTS=str(log))
+        starts[fork] = log.read_text()
     assert said["0"] == said["1"] and "status=2" in said["1"]
     assert starts["0"].count("tapeline train one") == 1
     assert "tapeline train one" not in starts["1"] and starts["1"].count("tapeline.runtime.nursery") == 1
+
+
+@pytest.mark.timeout(300)
+def test_code_of_the_checkout_that_fails_when_it_is_imported_ahead_fails_as_the_command(repository):
+    code = repository.folder / "src" / "tapeline"
+    (code / "cli").mkdir(parents=True)
+    (code / "__init__.py").touch()
+    (code / "__main__.py").write_text("import tapeline.cli.main\n")
+    (code / "cli" / "main.py").write_text('raise ImportError("the checkout\'s code is broken")\n')
+    said = {fork: reproduced_by_a_flow(repository, fork).splitlines() for fork in ("0", "1")}
+    for lines in said.values():
+        assert lines[-2:] == ["ImportError: the checkout's code is broken", said["0"][-1]]
+    assert "word='failed', status=1" in said["0"][-1]

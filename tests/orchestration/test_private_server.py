@@ -1,8 +1,10 @@
 """Who can use the servers that Tapeline starts: neither another local user nor a web page, on a real server."""
 
 import os
+import resource
 import socket
 import stat
+import sys
 import threading
 
 import httpx
@@ -13,6 +15,7 @@ from websockets.sync.client import connect
 
 from tapeline.orchestration import serve
 from tapeline.orchestration.connection import credentials
+from tapeline.orchestration.connection.kept_server import KeptServer
 from tapeline.orchestration.connection.server import LocalServer
 from tapeline.runtime.errors import InputError, RunError
 
@@ -176,18 +179,78 @@ def test_a_port_that_another_has_taken_is_refused(state):
             serve.listening(port)
 
 
+def servers_of(folder):
+    return [
+        found
+        for found in psutil.process_iter(["cmdline", "environ"])
+        if "uvicorn" in (found.info["cmdline"] or ())
+        and str(folder) in str((found.info["environ"] or {}).get("PREFECT_HOME"))
+    ]
+
+
+def test_a_server_that_dies_is_started_again_while_this_process_waits_for_its_answer(tmp_path, with_database):
+    with_database(tmp_path)
+    said = []
+    with serve.listening(0) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/api/health"
+        with KeptServer(tmp_path / ".tapeline", listener=listener, say=said.append, pause=0.0) as server:
+            for _ in range(2):
+                [process] = servers_of(tmp_path)
+                process.kill()
+                process.wait()
+                assert httpx.get(address, trust_env=False, timeout=120).status_code == httpx.codes.OK
+                server.check()
+        assert said == ["the server was killed: starting it again"] * 2
+        assert not servers_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "said"),
+    [("setting", RunError, "the Prefect server did not start"), ("program", OSError, "nowhere")],
+)
+def test_a_server_that_cannot_be_started_again_keeps_nobody_waiting(
+    tmp_path, monkeypatch, with_database, where, error, said
+):
+    with_database(tmp_path)
+    with serve.listening(0) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/api/health"
+        with KeptServer(tmp_path / ".tapeline", listener=listener, say=print, pause=0.0) as server:
+            if where == "setting":
+                monkeypatch.setenv("PREFECT_SERVER_DATABASE_TIMEOUT", "nonsense")
+            else:
+                monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere"))
+            [process] = servers_of(tmp_path)
+            process.kill()
+            process.wait()
+            with pytest.raises(httpx.TransportError):
+                httpx.get(address, trust_env=False, timeout=120)
+            with pytest.raises(error, match=said):
+                server.check()
+
+
+def test_the_next_server_has_a_new_password_where_the_old_one_was_removed(tmp_path, with_database, until):
+    with_database(tmp_path)
+    with serve.listening(0) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/api/flows/count"
+        with KeptServer(tmp_path / ".tapeline", listener=listener, say=print, pause=0.0) as server:
+            before = server.auth
+            (tmp_path / ".tapeline" / credentials.FOLDER / credentials.FILE).unlink()
+            [process] = servers_of(tmp_path)
+            process.kill()
+            process.wait()
+            ask = {"json": {}, "trust_env": False, "timeout": 120}
+            assert httpx.post(address, auth=tuple(before.split(":")), **ask).status_code == httpx.codes.UNAUTHORIZED
+            until(lambda: server.auth != before)
+            assert httpx.post(address, auth=tuple(server.auth.split(":")), **ask).status_code == httpx.codes.OK
+
+
 def test_nobody_can_take_the_port_of_a_server_that_died(tmp_path, with_database):
     with_database(tmp_path)
     with serve.listening(0) as listener:
         port = listener.getsockname()[1]
         with LocalServer(tmp_path / ".tapeline", say=print, listener=listener) as server:
             server.ready()
-            [process] = [
-                found
-                for found in psutil.process_iter(["cmdline", "environ"])
-                if "uvicorn" in (found.info["cmdline"] or ())
-                and str(tmp_path) in str((found.info["environ"] or {}).get("PREFECT_HOME"))
-            ]
+            [process] = servers_of(tmp_path)
             process.kill()
             process.wait()
             with pytest.raises(OSError, match="in use"):
@@ -209,6 +272,24 @@ def test_a_server_that_ends_at_once_is_told_at_once(tmp_path, monkeypatch, with_
     with serve.listening(0) as listener, LocalServer(tmp_path / ".tapeline", say=print, listener=listener) as server:
         with pytest.raises(RunError, match="the Prefect server did not start"):
             server.ready()
+
+
+@pytest.fixture
+def many_files():
+    """More open files than `select` can watch."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    yield
+    for descriptor in opened:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_program_with_a_thousand_open_files_can_start_one(tmp_path, with_database, many_files):
+    with_database(tmp_path)
+    with serve.listening(0) as listener, LocalServer(tmp_path / ".tapeline", say=print, listener=listener) as server:
+        assert server.ready().endswith(f":{listener.getsockname()[1]}/api")
 
 
 @pytest.mark.parametrize(

@@ -56,16 +56,13 @@ def test_the_runner_ends_before_the_server(project, monkeypatch):
         def __exit__(self, *error):
             order.append("server")
 
-        def ready(self):
-            return ""
-
     def stop(*arguments):
         raise KeyboardInterrupt
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
-    monkeypatch.setattr(serve, "LocalServer", Server)
+    monkeypatch.setattr(serve, "KeptServer", Server)
     monkeypatch.setattr(serve, "_watch", stop)
     monkeypatch.setattr(serve.Supervisor, "start_runner", lambda self: None)
     monkeypatch.setattr(serve.Supervisor, "end", lambda self: order.append("runner"))

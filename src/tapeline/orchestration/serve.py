@@ -26,7 +26,8 @@ import httpx
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import credentials, discovery
 from tapeline.orchestration.connection.discovery import API, LOOPBACK
-from tapeline.orchestration.connection.server import BACKLOG, LocalServer
+from tapeline.orchestration.connection.kept_server import KeptServer
+from tapeline.orchestration.connection.server import BACKLOG
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.orchestration.stages.child import Child
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
@@ -51,15 +52,15 @@ class Supervisor:
 
     def __init__(self, project: Project, *, port: int, worker: bool, stack: ExitStack) -> None:
         self._project, self._port, self._worker, self._stack = project, port, worker, stack
-        self._server: LocalServer | None = None
-        self._listener: socket.socket | None = None
+        self._server: KeptServer | None = None
+        self._auth = ""
         self._runner: Child | None = None
         self._began, self._failures, self._due, self._told = 0.0, 0, 0.0, ""
 
     @property
     def owns_server(self) -> bool:
         """Whether the server is one that this process has started."""
-        return self._listener is not None
+        return self._server is not None
 
     def start_server(self) -> None:
         """Use the server that the user names, or that of another `tapeline serve` here, else start one.
@@ -76,16 +77,17 @@ class Supervisor:
             _connect(other, discovery.auth_for(self._project, other))
             say(f"using the server at {other}")
             return
-        self._listener = self._stack.enter_context(listening(self._port))
-        self._start_own(own)
+        listener = self._stack.enter_context(listening(self._port))
+        kept = KeptServer(self._project.shared, listener=listener, say=say, pause=PAUSE)
+        self._server = self._stack.enter_context(kept)
+        self._connect_own(self._server)
         say(f"server: http://{LOOPBACK}:{self._port}")
         file = os.path.relpath(self._project.shared / credentials.FOLDER / credentials.FILE)
         say(f"its page asks once for a password: cat {shlex.quote(file)}")
 
-    def _start_own(self, url: str) -> None:
-        self._server = self._stack.enter_context(LocalServer(self._project.shared, say=say, listener=self._listener))
-        self._server.ready()
-        _connect(url, self._server.auth)
+    def _connect_own(self, server: KeptServer) -> None:
+        self._auth = server.auth
+        _connect(f"http://{LOOPBACK}:{self._port}/api", self._auth)
 
     def start_runner(self) -> None:
         """Start what runs the flows, or say once that the server does not answer: `look` tries again."""
@@ -126,12 +128,11 @@ class Supervisor:
         return ["prefect", "worker", "start", "--type", "process", "--pool", *pools]
 
     def look(self) -> None:
-        """Start again what has died. Raises `RunError` for a runner that does not stay."""
-        if self._server and not self._server.runs:
-            say("the server was killed: starting it again")
-            self._server = None
-            time.sleep(PAUSE)
-            self._start_own(os.environ[API])
+        """Start a runner that has died again. Raises `RunError` for one that does not stay, and a server's errors."""
+        if self._server:
+            self._server.check()
+            if self._server.auth != self._auth:  # somebody has removed the password that was lost or seen
+                self._connect_own(self._server)
         if self._runner and self._runner.returncode is not None:
             if self._runner.returncode == InputError.status:
                 raise InputError(f"{FILE} cannot be served: the reason is above")

@@ -17,7 +17,6 @@ without the completion marker is created again.
 
 import http.client
 import os
-import select
 import signal
 import socket
 import sys
@@ -27,6 +26,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from importlib import metadata
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import TracebackType
 
@@ -56,16 +56,23 @@ class LocalServer:
     """A server process; `state` is the project's folder for non-outputs, `say` is told what it waits for.
 
     Without a `listener`, the server takes a free port and serves one flow. With one, it runs the user interface and
-    the scheduler too, and its end does not end this process.
+    the scheduler too, and its end does not end this process. Waiting for it to be ready ends where `given_up` is set.
     """
 
-    def __init__(self, state: Path, *, say: Callable[[str], None], listener: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        state: Path,
+        *,
+        say: Callable[[str], None],
+        listener: socket.socket | None = None,
+        given_up: threading.Event | None = None,
+    ) -> None:
         self._state = state
         self._home = state / credentials.FOLDER / metadata.version("prefect")
         self._made = self._home / "made"
         self._say = say
         self._given = listener
-        self._leaving = threading.Event()
+        self._leaving, self._given_up = threading.Event(), given_up or threading.Event()
 
     def __enter__(self) -> "LocalServer":
         with ExitStack() as stack:
@@ -114,8 +121,8 @@ class LocalServer:
         """Return how the server answers. A dead one closes no connection: the socket is open here."""
         connection.request("GET", "/api/health")
         end = time.monotonic() + PATIENCE
-        while not select.select([connection.sock], [], [], 0.05)[0]:
-            if not self.runs or time.monotonic() > end:
+        while not wait([connection.sock], 0.05):
+            if not self.runs or self._given_up.is_set() or time.monotonic() > end:
                 raise OSError("no answer")
         return connection.getresponse().status
 
