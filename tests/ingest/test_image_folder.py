@@ -63,6 +63,16 @@ def test_all_grey_images_have_one_channel_and_one_of_colour_makes_it_three(proje
     assert np.array_equal(dataset.column("train", "image")[0], np.asarray(grey.convert("RGB")))
 
 
+@pytest.mark.parametrize("before", [0, image_folder.HEADER - 30, 3 * image_folder.HEADER])
+@pytest.mark.parametrize(("colours", "channels"), [("L", 1), ("RGB", 3)])
+def test_a_jpeg_s_channels_are_found_behind_any_preview(
+    project: Path, ingested: Ingested, before: int, colours: str, channels: int
+) -> None:
+    path = save(project, "train/a/1.jpg", image().convert(colours), comment=b"x" * before)
+    path.with_name("2.jpg").symlink_to(path)
+    assert Dataset.open(ingested(SETTINGS)).column("train", "image").shape == (2, 4, 6, channels)
+
+
 def test_images_are_turned_as_their_exif_says(project: Path, ingested: Ingested) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # to be turned by 90° clockwise
@@ -157,6 +167,10 @@ def dangling(project: Path) -> None:
     save(project, "train/a/1.png").with_name("2.png").symlink_to("nowhere.png")
 
 
+def circular(project: Path) -> None:
+    save(project, "train/a/1.png").with_name("2.png").symlink_to("2.png")
+
+
 def fifo(project: Path) -> None:
     os.mkfifo(save(project, "train/a/1.png").with_name("2.png"))
 
@@ -216,6 +230,7 @@ def no_folder(project: Path) -> None:
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
         (sixteen_bit_colour, "pictures/train/a/1.png has 16 bits a channel: save it with 8 bits a channel"),
         (dangling, "pictures/train/a/2.png is a link to nowhere.png, where nothing is: fix or remove it"),
+        (circular, "pictures/train/a/2.png is a link to 2.png, where nothing is: fix or remove it"),
         (fifo, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),
         (device, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),
         (

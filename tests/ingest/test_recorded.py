@@ -176,12 +176,53 @@ def test_rows_after_the_last_usual_part_are_read_in_one_thread(
 ) -> None:
     parts = csv_parts.parts
 
-    def few(path: Path) -> Iterator[csv_parts.Part]:
-        yield from islice(parts(path), whole)
+    def few(path: Path, begin: int = 0) -> Iterator[csv_parts.Part]:
+        yield from (part for part in islice(parts(path), whole) if part.begin >= begin)
         raise csv_parts.Unusual
 
     monkeypatch.setattr(csv_parts, "parts", few)
     test_bytes_and_words_are_those_of_before("no quotes", project, ingested, capsys)
+
+
+PLAIN = {**LABELLED, "features": {"x": ["a", "b"], "name": "name"}}
+PASSES = {"kept": (2**28, 1, 0), "one part kept": (1, 2, 0), "nothing kept": (0, 2, 0), "a large number": (2**28, 1, 1)}
+
+
+@pytest.mark.parametrize("case", PASSES)
+def test_what_the_search_for_classes_has_parsed_is_not_parsed_again(
+    case: str, project: Path, ingested: Ingested, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, passes, read_again = PASSES[case]
+    begins, again = [], []
+    parts, part = csv_parts.parts, csv_parts.Parsed.part
+
+    def counted(path: Path, begin: int = 0) -> Iterator[csv_parts.Part]:
+        for one in parts(path, begin):
+            begins.append(one.begin)
+            yield one
+
+    def counted_again(self: csv_parts.Parsed, path: Path) -> csv_parts.Part:
+        again.append(self.begin)
+        return part(self, path)
+
+    monkeypatch.setattr(csv_parts, "BLOCK_BYTES", 2**16)
+    monkeypatch.setattr(csv_parts, "parts", counted)
+    monkeypatch.setattr(csv_parts.Parsed, "part", counted_again)
+    monkeypatch.setattr(csv_parts, "KEPT_BYTES", kept)
+    monkeypatch.setattr(in_order, "threads", lambda: 1)
+    random = np.random.default_rng(0)
+    numbers, names = random.normal(size=(9_000, 2)).round(6), random.choice(["b", "a", "c"], 9_000)
+    numbers[5_000, 1] = 2**24 + 2 if read_again else 0.0
+    lines = [f"{first},{second:.0f},{name}" for (first, second), name in zip(numbers, names, strict=True)]
+    (project / "t.csv").write_text("\n".join(["a,b,name", *lines]) + "\n")
+    out = ingested(PLAIN)
+    assert (
+        np.load(out / "train/x.npy") == np.stack([numbers[:, 0], numbers[:, 1].round()], 1).astype(np.float32)
+    ).all()
+    assert (np.load(out / "train/name.npy") == np.searchsorted(["a", "b", "c"], names)).all()
+    assert max(begins.count(begin) for begin in begins) == passes
+    assert begins.count(0) == (1 if kept else 2)
+    assert len(again) == read_again
 
 
 def test_large_parts_of_a_parquet_file_are_its_rows_in_order(project: Path, ingested: Ingested) -> None:
@@ -203,8 +244,10 @@ def test_parts_are_whole_rows_and_together_the_file(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b'"a","b"\r\n' + b"1,2\r\n" * 600_000 + b"3,4")
     found = list(csv_parts.parts(path))
-    assert [part.first for part in found] == [True, False, False, False]
+    assert len(found) == 4
     assert b"".join(part.content for part in found) == path.read_bytes()
+    assert [part.begin for part in found] == [0, *(part.end for part in found[:-1])]
+    assert list(csv_parts.parts(path, found[1].begin)) == found[1:]
     assert all(part.content.endswith(b"\n") for part in found[:-1])
 
 

@@ -1,7 +1,7 @@
 """A short training of each pipeline gives the hash that every CPU gave, on whatever CPU this runs.
 
-The hashes of `trainings.json` are of an AMD Zen 4 with AVX-512. All were the same emulated as an Intel Haswell, and nine as
-an AMD of Zen 2, six of the articles' systems among them. `python -m tests.portable.trainings` prints them.
+The hashes of `trainings.json` are of an AMD Zen 4 with AVX-512. All were the same emulated as an Intel Haswell, as an AMD
+of Zen 2, and as a CPU with all younger extensions of AVX2. `python -m tests.portable.trainings` prints them.
 """
 
 import json

@@ -135,8 +135,18 @@ def test_a_record_with_portable_bits_differs_from_no_machine_that_has_them(machi
     assert compare({**record, "bits": "native"}, machine()).differing
 
 
+def test_a_record_of_eager_mode_differs_by_the_cpu_and_not_by_its_cores(machine_of):
+    here = machine_of(XEON)
+    assert recordable("capped") == {**here, "bits": "capped"}
+    assert deciding("capped") == {name: value for name, value in recordable("capped").items() if name != "threads"}
+    assert str(compare({**here, "bits": "capped", "threads": 64}, here)) == ""
+    assert compare({**here, "bits": "capped"}, machine_of(XEON.replace("143", "85"))).differing
+    assert compare({**here, "threads": 64}, here).differing == (f"64 threads, here {here['threads']}",)
+
+
 def test_a_machine_without_avx2_has_no_portable_bits(machine_of):
     record = {**machine_of(XEON), "bits": "portable"}
     here = machine_of(XEON.replace("avx2 ", ""))
-    assert "bits" not in recordable("portable") and deciding("portable") == here
+    for bits in ("portable", "capped"):
+        assert "bits" not in recordable(bits) and deciding(bits) == here
     assert compare(record, here).differing == ("instruction sets: avx2 only there",)

@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from tapeline.config import engine_lock
-from tapeline.runtime.code import digest, digest_of_modules
+from tapeline.runtime import code
+from tapeline.runtime.code import digest, digest_of_file, digest_of_modules
 
 FUNCTION = """
 import math
@@ -140,3 +141,13 @@ def test_every_python_says_the_same(root, python):
     if "command not found" in answer.stderr:
         pytest.skip(f"no {python} on this machine")
     assert answer.stdout.split() == [engine_lock.current(stage) for stage in engine_lock.STAGES], answer.stderr
+
+
+def test_a_file_s_digest_is_computed_once_for_each_content(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file, computed = tmp_path / "recipe.py", []
+    monkeypatch.setattr(code, "digest", lambda source: computed.append(source) or digest(source))
+    for source in (FUNCTION, FUNCTION, FUNCTION + "x = 1\n", FUNCTION):
+        file.write_text(source)
+        assert digest_of_file(file) == digest(source)
+    assert len(computed) == 2

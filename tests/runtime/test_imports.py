@@ -1,4 +1,6 @@
 import gc
+import sys
+import weakref
 
 import pytest
 
@@ -17,11 +19,33 @@ def test_no_garbage_is_looked_for_meanwhile():
     assert gc.isenabled()
 
 
-def test_what_was_made_is_never_looked_through_again():
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Name a module with a thousand lists, which nobody has imported."""
+    (tmp_path / "a_thousand_lists.py").write_text("made = [[] for _ in range(1000)]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "a_thousand_lists"
+    sys.modules.pop("a_thousand_lists", None)
+
+
+def test_what_was_made_is_never_looked_through_again(module):
     before = gc.get_freeze_count()
     with imports.lasting():
-        made = [[] for _ in range(1000)]
-    assert gc.get_freeze_count() >= before + len(made)
+        __import__(module)
+    assert gc.get_freeze_count() >= before + 1000
+
+
+def test_what_is_imported_already_keeps_no_garbage():
+    class Kept:
+        pass
+
+    kept = Kept()
+    kept.itself, gone = kept, weakref.ref(kept)
+    del kept
+    with imports.lasting():
+        import json  # noqa: F401
+    gc.collect()
+    assert gone() is None
 
 
 def test_who_looks_for_none_still_does_not():

@@ -23,6 +23,8 @@ def hint(name):
         ("tensorflow.python.ops.random_crop_ops", "random_ops.random_uniform"),
         ("tensorflow.python.ops.resource_variable_ops", "BaseResourceVariable.assign"),
         ("tensorflow.python.ops.resource_variable_ops", "ResourceVariable.assign"),
+        ("tensorflow.python.ops.cond_v2", "cond_v2"),
+        ("tensorflow.python.eager.record", "could_possibly_record"),
     ],
 )
 def test_the_name_is_there(tf, module, name):
@@ -145,3 +147,26 @@ def test_a_thread_adds_to_the_graph_of_another_and_waits_there(tf):
         last = tf.constant(6)
     assert all(one.graph is graph and one.name.startswith("there/") for one in made)
     assert not made[0].op.control_inputs and made[1].op.control_inputs == [first.op] and not last.op.control_inputs
+
+
+def test_conditions_of_a_graph_and_tapes_of_a_thread(tf):
+    from tapeline.runtime import tensorflow_private
+
+    seen = []
+
+    def intercept(condition, yes, no, build):
+        seen.append((condition.dtype, tensorflow_private.is_recording()))
+        return build(condition, yes, no)
+
+    def step(x):
+        if x > 0:
+            x = x * 2
+        with tf.GradientTape():
+            return tf.cond(x > 3, lambda: x, lambda: -x)
+
+    with tensorflow_private.conditions(intercept):
+        traced = tf.function(tensorflow_private.autograph_convert(step), autograph=False)
+        assert [float(traced(tf.constant(x))) for x in (1.0, 2.0)] == [-2.0, 4.0]
+    assert seen == [(tf.bool, False), (tf.bool, True)]
+    tf.function(lambda x: tf.cond(x > 0, lambda: x, lambda: -x))(tf.constant(1.0))
+    assert len(seen) == 2

@@ -1,6 +1,9 @@
 """The loop: compiled once, whatever is asked of it; the article's own updates."""
 
+import gc
+import os
 import re
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -53,6 +56,20 @@ def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
     assert [(c.first, c.end) for c in chunks][:2] == [(3, 10), (10, 17)]
     assert chunks[-1].end == 40
     assert len({tuple(tuple(row.shape) for row in c.rows.values()) for c in chunks}) == 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"data": "stream"}, {"compile": "eager"}], ids=str)
+def test_a_training_keeps_no_data_of_its_own_afterwards(tmp_path, tf, settings):
+    """Whoever trains again and again in one process runs out of neither memory nor file descriptors."""
+    from tapeline.train.data.feed import Feed
+
+    dataset = datasets.points(tmp_path / "points").folder
+    for number in range(2):  # the second one finds what is imported
+        Run(tmp_path / str(number), recipes.write(tmp_path), dataset, epochs=1, batch_size=8, **settings)()
+    gc.collect()
+    kept = [link for link in Path("/proc/self/fd").iterdir() if os.path.lexists(link)]
+    assert not [path for path in map(os.path.realpath, kept) if path.startswith(str(dataset))]
+    assert not [feed for feed in gc.get_objects() if isinstance(feed, Feed)]
 
 
 def test_a_chunk_holds_no_more_bytes_than_it_may(tmp_path, tf, monkeypatch):
@@ -182,3 +199,30 @@ def test_whether_prepare_repeats_its_texts(tmp_path, tf, made, repeats):
         tmp_path, recipes.write(tmp_path, recipes.LINE, ("class Line", texts), ("    def loss(self", prepare))
     )
     assert parts.feed.is_repeatable(0) is repeats
+
+
+ORDERED = (
+    ("    def predict", """    def train_step(self, batch, context):
+        slow = matrix = tf.zeros([600, 600]) + tf.reduce_mean(batch["x"]) * 0.0
+        for _ in range(4):
+            slow = tf.matmul(slow, matrix)
+        with tf.control_dependencies([slow]):
+            seen = tf.reduce_sum(self.count.read_value())
+        first, second = tf.identity_n([tf.ones([]), seen])
+        self.count.assign_add(first)
+        self.other.assign_add(second)
+        return {**super().train_step(batch, context), "seen": seen + tf.zeros([8])}
+
+    def predict"""),
+    ("        self.optimizer =", """        self.count, self.other = tf.Variable(0.0), tf.Variable(0.0)
+        self.optimizer ="""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla", "eager"])
+def test_a_step_reads_what_the_step_before_has_written(tmp_path, tf, mode):
+    parts = assembled(tmp_path, recipes.write(tmp_path, recipes.LINE, *ORDERED), compile=mode)
+    (chunk, *_) = parts.feed.chunks(0, 8)
+    seen = parts.loop.names.index("seen")
+    _, table, _ = parts.loop(chunk, 0, 4, tf.zeros([len(parts.loop.names), 2], tf.float64))
+    assert table[0, seen].numpy().tolist() == [8 * (0 + 1 + 2 + 3), 8 * 4]

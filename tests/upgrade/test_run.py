@@ -120,11 +120,12 @@ def test_a_dry_run_changes_nothing(project):
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
-        (
+        pytest.param(
             "validate/classification.py",
             "* abs(accuracy - mean)",
             "* 2 * abs(accuracy - mean)",
             "validate@iris: runs/iris",
+            marks=pytest.mark.long,
         ),
         (
             "recipe/contract.py",

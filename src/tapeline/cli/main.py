@@ -8,7 +8,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,6 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return fail(failure)
     return status
+
+
+def import_for(stage: str) -> None:
+    """Import what a stage's command will import in any case."""
+    _parser()
+    import_module(f"tapeline.{stage}.stage")
 
 
 def _drop_output() -> None:

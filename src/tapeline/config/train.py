@@ -11,6 +11,7 @@ from tapeline.runtime.errors import InputError
 Compile = Literal["eager", "graph", "xla"]
 Precision = Literal["float32", "mixed_bfloat16"]
 Bits = Literal["portable", "native"]
+Promise = Literal["portable", "capped", "native"]
 
 
 class Section(BaseModel):
@@ -138,9 +139,9 @@ class TrainSettings(Section):
         return self.shards > 1 and self.compile == "graph"
 
     @property
-    def promised_bits(self) -> Bits:
+    def promised_bits(self) -> Promise:
         """`portable` only where operations are in a graph, in which the approximate ones are replaced."""
-        return "native" if self.compile == "eager" else self.bits
+        return "capped" if self.compile == "eager" and self.bits == "portable" else self.bits
 
     def deciding(self) -> dict[str, object]:
         """Return what determines the result bit for bit: everything but when and where to compute, save, or stop."""

@@ -47,9 +47,12 @@ def moments(path: Path, channels: int = 1) -> Moments:
         lowest.append(block.min(axis=1) + 0)  # the order of -0.0 and 0.0 depends on the machine; +0 makes both 0.0
         highest.append(block.max(axis=1) + 0)
     mean = total / values
-    squares = np.zeros(channels)
+    squares, deviations = np.zeros(channels), np.empty((channels, 0))
     for block in _channels(path, channels):
-        squares = squares + np.square(block.astype(np.float64) - mean[:, None]).sum(axis=1)
+        if deviations.shape != block.shape:  # else in memory that is there already
+            deviations = np.empty(block.shape)
+        np.subtract(block, mean[:, None], out=deviations, dtype=np.float64)
+        squares = squares + np.square(deviations, out=deviations).sum(axis=1)
     return Moments(np.min(lowest, axis=0), np.max(highest, axis=0), mean, np.sqrt(squares / values))
 
 

@@ -7,6 +7,8 @@ Only for files without quotes below the header: there, every line break ends a r
 `Unusual`, and the file is to be read from its start in one thread, which finds the row that is at fault.
 """
 
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,8 @@ from tapeline.runtime import files
 
 BLOCK_BYTES = 2**20
 """Of a part, about; and what no row may be longer than."""
+KEPT_BYTES = 2**28
+"""What a first pass over a file keeps for a second, about, in Arrow's arrays."""
 
 
 class Unusual(Exception):
@@ -27,24 +31,81 @@ class Unusual(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """Some whole rows; the first part has the header, too."""
+    """Some whole rows; the first part, which begins at byte 0, has the header, too."""
 
     content: bytes
-    first: bool
+    begin: int
+    """Bytes of the file before this part."""
+
+    @property
+    def end(self) -> int:
+        """Bytes of the file up to the end of this part."""
+        return self.begin + len(self.content)
 
 
-def parts(path: Path) -> Iterator[Part]:
-    """Yield a file's parts. Raises `Unusual` for a quote below the header and for a block without a line break."""
-    first, rest = True, b""
+@dataclass(frozen=True)
+class Parsed:
+    """What `parse` made of a part, kept for another pass over the file."""
+
+    batch: pa.RecordBatch
+    plain: bool
+    """Whether each column has its own type; else all are text."""
+    begin: int
+    end: int
+
+    def part(self, path: Path) -> Part:
+        """Return the part itself, read again."""
+        with files.opened(path) as file:
+            file.seek(self.begin)
+            return Part(file.read(self.end - self.begin), self.begin)
+
+
+class Kept:
+    """What one pass over a file parsed for the next, which needs columns of `types`, from any thread."""
+
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self.types = types
+        self._parsed: list[Parsed] = []
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no room for more, or nothing to be kept."""
+        return not self.types or self._bytes >= KEPT_BYTES
+
+    def add(self, parsed: Parsed) -> None:
+        """Keep a part, in whatever order parts are finished."""
+        with self._lock:
+            self._parsed.append(parsed)
+            self._bytes += parsed.batch.nbytes
+
+    def parsed(self) -> deque[Parsed]:
+        """Return the parts from the file's start up to the first that was not kept."""
+        found: deque[Parsed] = deque()
+        for parsed in sorted(self._parsed, key=lambda one: one.begin):
+            if parsed.begin != (found[-1].end if found else 0):
+                break
+            found.append(parsed)
+        return found
+
+
+def parts(path: Path, begin: int = 0) -> Iterator[Part]:
+    """Yield a file's parts from byte `begin` on, where one must begin.
+
+    Raises `Unusual` for a quote below the header and for a block without a line break.
+    """
+    rest = b""
     with files.opened(path) as file:
+        file.seek(begin)
         while block := file.read(BLOCK_BYTES):
             cut = block.rfind(b"\n") + 1
             if not cut:
                 raise Unusual
-            yield _checked(rest + block[:cut], first=first)
-            first, rest = False, block[cut:]
+            yield (part := _checked(Part(rest + block[:cut], begin)))
+            begin, rest = part.end, block[cut:]
     if rest:
-        yield _checked(rest, first=first)
+        yield _checked(Part(rest, begin))
 
 
 def parse(part: Part, names: Sequence[str], types: Mapping[str, Any]) -> pa.RecordBatch | None:
@@ -53,7 +114,7 @@ def parse(part: Part, names: Sequence[str], types: Mapping[str, Any]) -> pa.Reco
         table = csv.read_csv(
             pa.BufferReader(part.content),
             read_options=csv.ReadOptions(
-                use_threads=False, block_size=2 * len(part.content), column_names=None if part.first else names
+                use_threads=False, block_size=2 * len(part.content), column_names=names if part.begin else None
             ),
             convert_options=csv.ConvertOptions(
                 include_columns=list(types), column_types=dict(types), strings_can_be_null=True, null_values=[""]
@@ -65,8 +126,8 @@ def parse(part: Part, names: Sequence[str], types: Mapping[str, Any]) -> pa.Reco
     return batches[0]
 
 
-def _checked(content: bytes, *, first: bool) -> Part:
-    header = content.find(b"\n") + 1 if first else 0
-    if b'"' in content[header:] or content[:header].count(b'"') % 2:
+def _checked(part: Part) -> Part:
+    header = 0 if part.begin else part.content.find(b"\n") + 1
+    if part.content.find(b'"', header) >= 0 or part.content.count(b'"', 0, header) % 2:
         raise Unusual
-    return Part(content, first)
+    return part

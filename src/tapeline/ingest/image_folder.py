@@ -9,6 +9,7 @@ Files are read and decoded in as many threads as there are cores, in which Pillo
 
 import hashlib
 import io
+import os
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -31,8 +32,11 @@ from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, pi
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
-GROUP = 8
-"""Images that a thread decodes in one go: fewer hand-overs between threads."""
+GROUP, LOOKED_AT = 8, 64
+"""Images that a thread decodes, or looks at, in one go: fewer hand-overs between threads."""
+
+HEADER = 2**14
+"""Bytes in which a JPEG says how many channels it has, if it holds no large preview; other files are read whole."""
 
 LARGE = 2**23
 """Pixels above which no more than two images are decoded at a time, however many threads there are."""
@@ -79,33 +83,40 @@ def _listed(folder: Path) -> Sequence[_File]:
     """Return the images of every split, ordered by split and path, ignoring names that start with a dot."""
     entries = []
     for split in _inside(folder, folder, folders=True):
-        name = split_name(split.name, of=f"image folder {folder.name} (<split>/<class>/<image>)")
-        labels = _inside(split, folder, folders=True)
+        name = split_name(split, of=f"image folder {folder.name} (<split>/<class>/<image>)")
+        labels = _inside(folder / split, folder, folders=True)
         if not labels:
-            raise InputError(f"{_shown(split, folder)} is an empty split folder: put its classes there or remove it")
+            shown = _shown(folder / split, folder)
+            raise InputError(f"{shown} is an empty split folder: put its classes there or remove it")
         for label in labels:
-            keys = [path.relative_to(folder).as_posix() for path in _inside(label, folder, folders=False)]
-            if not keys:
-                raise InputError(f"{_shown(label, folder)} is an empty class folder: put its images there or remove it")
-            entries += [_File(key, name, label.name) for key in keys]
+            images = _inside(folder / split / label, folder, folders=False)
+            if not images:
+                shown = _shown(folder / split / label, folder)
+                raise InputError(f"{shown} is an empty class folder: put its images there or remove it")
+            entries += [_File(f"{split}/{label}/{image}", name, label) for image in images]
     return sorted(entries, key=lambda entry: (SPLITS.index(entry.split), entry.key))
 
 
-def _inside(folder: Path, root: Path, *, folders: bool) -> list[Path]:
+def _inside(folder: Path, root: Path, *, folders: bool) -> list[str]:
+    """Return the names in a folder, which must all be of folders, or all of files."""
     if not folder.is_dir():
         raise InputError(f"{folder.name} is not a folder: an image folder is <split>/<class>/<image>")
-    paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    for path in paths:
-        if not path.name.isprintable():
-            raise InputError(f"{path.name!a} in {folder.name} is not a printable name in UTF-8: rename it")
+    with os.scandir(folder) as found:
+        entries = sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    for entry in entries:
+        if not entry.name.isprintable():
+            raise InputError(f"{entry.name!a} in {folder.name} is not a printable name in UTF-8: rename it")
+        path = folder / entry.name
+        kind = path if entry.is_symlink() else entry  # an entry raises for links in a circle
+        if kind.is_dir() == folders and (folders or kind.is_file()):
+            continue
         if path.is_symlink() and not path.exists():
             raise InputError(f"{_shown(path, root)} is a link to {path.readlink()}, where nothing is: fix or remove it")
         if not (path.is_dir() or path.is_file()):  # reading a FIFO would block forever
             raise InputError(f"{_shown(path, root)} is a FIFO, a socket or a device, and no file: remove it")
-        if path.is_dir() != folders:
-            what = "a folder where images are" if path.is_dir() else "a file where folders are"
-            raise InputError(f"{_shown(path, root)} is {what} expected: an image folder is <split>/<class>/<image>")
-    return paths
+        what = "a folder where images are" if path.is_dir() else "a file where folders are"
+        raise InputError(f"{_shown(path, root)} is {what} expected: an image folder is <split>/<class>/<image>")
+    return [entry.name for entry in entries]
 
 
 def _shown(path: Path, folder: Path) -> str:
@@ -115,17 +126,27 @@ def _shown(path: Path, folder: Path) -> str:
 def _surveyed(folder: Path, entries: Sequence[_File]) -> tuple[int, dict[str, _Stamp]]:
     """Return the number of channels that fits all images, and by key how each file stood when it was looked at."""
 
-    def look(entry: _File) -> tuple[_File, bool, _Stamp]:
-        stamp, content = _stamp(folder, entry), _content(folder, entry)
-        if (grey := jpeg.is_grey(content)) is not None:
-            return entry, grey, stamp
-        with decoding(io.BytesIO(content), _shown(folder / entry.key, folder)) as image:
-            return entry, image.mode in GREY, stamp
+    def look(some: Sequence[_File]) -> list[tuple[_Stamp, bool]]:
+        return [(_stamp(folder, entry), _is_grey(folder, entry)) for entry in some]
 
     Image.init()  # Pillow loads its formats, which no two threads should do
-    with closing(in_order(entries, look, ahead=16)) as found:
-        looks = list(found)
-    return 1 if all(grey for _, grey, _ in looks) else 3, {entry.key: stamp for entry, _, stamp in looks}
+    with closing(in_order(_groups(entries, LOOKED_AT), look)) as found:
+        looks = [one for some in found for one in some]
+    stamps = {entry.key: stamp for entry, (stamp, _) in zip(entries, looks, strict=True)}
+    return 1 if all(grey for _, grey in looks) else 3, stamps
+
+
+def _is_grey(folder: Path, entry: _File) -> bool:
+    for most in (HEADER, -1):
+        content = _content(folder, entry, most)
+        if (grey := jpeg.is_grey(content)) is not None:
+            return grey
+    with decoding(io.BytesIO(content), _shown(folder / entry.key, folder)) as image:
+        return image.mode in GREY
+
+
+def _groups(entries: Sequence[_File], size: int) -> Iterator[Sequence[_File]]:
+    return (entries[start : start + size] for start in range(0, len(entries), size))
 
 
 def _stamp(folder: Path, entry: _File) -> _Stamp:
@@ -191,8 +212,7 @@ def _read(
     def work(some: Sequence[_File]) -> list[_Image]:
         return [_image(folder, entry, stamps[entry.key], shape) for entry in some]
 
-    groups = (entries[start : start + GROUP] for start in range(0, len(entries), GROUP))
-    with closing(in_order(groups, work)) as done:
+    with closing(in_order(_groups(entries, GROUP), work)) as done:
         for group in done:
             yield from group
 
@@ -216,9 +236,11 @@ def _image(folder: Path, entry: _File, stamp: _Stamp, shape: tuple[int, ...] | N
         return _Image(np.asarray(plain, np.uint8).reshape(shape), why, sha256)
 
 
-def _content(folder: Path, entry: _File) -> bytes:
+def _content(folder: Path, entry: _File, most: int = -1) -> bytes:
+    """Return the first `most` bytes of a file, all of them if that is negative."""
     try:
-        return files.read_bytes(folder / entry.key)
+        with files.opened(folder / entry.key) as file:
+            return file.read(most)
     except PermissionError:
         shown = _shown(folder / entry.key, folder)
         raise InputError(f"{shown} cannot be read by this user: allow it with `chmod u+r`") from None

@@ -6,6 +6,7 @@ sorting rows changes them.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from tapeline.ingest.source import SPLITS, Examples, RowNumbers, Source, chosen_
 from tapeline.ingest.split import contents
 from tapeline.ingest.table_features import Decoder, columns_of, type_of
 from tapeline.ingest.table_file import Table
-from tapeline.ingest.table_pieces import pieces
+from tapeline.ingest.table_pieces import pieces, types_of
 from tapeline.ingest.table_survey import survey
 
 
@@ -39,12 +40,14 @@ def read(settings: TableSource, path: Path) -> Source:
             table.check_type(column, check_words if name == label else check_numbers)
     for column in keeping:
         table.check_type(column, check_words)
-    found = survey(table, str(wanted[label]) if label else None, settings.split)
+    unsurveyed = Decoder(wanted, label, None, settings.integers)
+    then = types_of(unsurveyed, settings) if settings.stratify is None else {}  # else strata come in between
+    found = survey(table, str(wanted[label]) if label else None, settings.split, then)
     features = {
         name: type_of(wanted[name], found.classes if name == label else None, whole=name in settings.integers)
         for name in names
     }
-    decoder = Decoder(wanted, label, found.classes, settings.integers)
+    decoder = replace(unsurveyed, classes=found.classes)
     fractions = _fractions(table, settings, decoder, features)
     notes: list[str] = []
     origin = {"kind": "table", "name": path.name}

@@ -7,9 +7,11 @@
 CSV cells are first read as text, so that a bad one can be reported with value, column and row.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +20,7 @@ from pyarrow import csv, parquet
 
 from tapeline.ingest import csv_parts
 from tapeline.ingest.cells import Cells
-from tapeline.ingest.csv_parts import Part, Unusual
+from tapeline.ingest.csv_parts import Kept, Parsed, Part, Unusual
 from tapeline.ingest.in_order import in_order
 from tapeline.ingest.source import split_name
 from tapeline.runtime.errors import InputError
@@ -60,6 +62,7 @@ class Table:
 
     def __init__(self, path: Path) -> None:
         self.path, self._csv = path, path.suffix.lower() == ".csv"
+        self._kept = Kept({})
         if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
             raise InputError(f"{path.name} is not a table: a file that ends in .csv or .parquet is")
         _readable(path)
@@ -94,38 +97,63 @@ class Table:
                     yield Rows(batch.slice(done), first + done, self.path.name)
                 first += batch.num_rows
 
-    def in_parts(self, types: Mapping[str, Any], work: Callable[[Rows, bool], T | None]) -> Iterator[tuple[int, T]]:
+    def in_parts(
+        self,
+        types: Mapping[str, Any],
+        work: Callable[[Rows, bool], T | None],
+        then: Mapping[str, Any] | None = None,
+    ) -> Iterator[tuple[int, T]]:
         """Yield the first row and `work(rows, plain)` for parts of the file, in order, computed in threads.
 
         types: of a CSV file, Arrow's type of each wanted column. Where it cannot be had, or `work` returns None,
         `plain` is false and all columns are text. A Parquet file has its own types, and `plain` is false.
+        then: the types that the next call will be given, if it is known to come: what was parsed for them is kept, up
+        to `csv_parts.KEPT_BYTES`, and not parsed again.
         Raises `Unusual` if there is no result even then.
         """
         first = 0
-        with self._reading(), closing((self._csv_parts if self._csv else self._parquet_parts)(types, work)) as found:
+        with (
+            self._reading(),
+            closing(self._csv_parts(types, work, then) if self._csv else self._parquet_parts(types, work)) as found,
+        ):
             for count, result in found:
                 yield first, result
                 first += count
 
     def _csv_parts(
-        self, types: Mapping[str, Any], work: Callable[[Rows, bool], T | None]
+        self, types: Mapping[str, Any], work: Callable[[Rows, bool], T | None], then: Mapping[str, Any] | None
     ) -> Generator[tuple[int, T], None, None]:
-        def computed(part: Part) -> tuple[int, T]:
-            for plain, kinds in ((True, types), (False, dict.fromkeys(types, pa.string()))):
+        known = self._kept
+        self._kept = kept = Kept(then or {})
+
+        def computed(part: Part | Parsed) -> tuple[int, T]:
+            if isinstance(part, Parsed):
+                if (result := work(self._rows(part.batch), part.plain)) is not None:
+                    return part.batch.num_rows, result
+                part = part.part(self.path)
+            wanted = types if kept.full else {**types, **kept.types}
+            for plain, kinds in ((True, wanted), (False, dict.fromkeys(wanted, pa.string()))):
                 batch = csv_parts.parse(part, self._names, kinds)
-                rows = None if batch is None else Rows(batch, 0, self.path.name)
-                if rows is not None and (result := work(rows, plain)) is not None:
-                    return rows.batch.num_rows, result
+                if batch is not None and (result := work(self._rows(batch), plain)) is not None:
+                    if wanted is not types:
+                        kept.add(Parsed(batch, plain, part.begin, part.end))
+                    return batch.num_rows, result
             raise Unusual
 
-        return in_order(csv_parts.parts(self.path), computed)
+        again = known.parsed() if known.types == types else deque()
+        rest = csv_parts.parts(self.path, again[-1].end if again else 0)
+        found: Iterator[Part | Parsed] = chain((again.popleft() for _ in range(len(again))), rest)
+        return in_order(found, computed)
+
+    def _rows(self, batch: pa.RecordBatch) -> Rows:
+        return Rows(batch, 0, self.path.name)
 
     def _parquet_parts(
         self, columns: Iterable[str], work: Callable[[Rows, bool], T | None]
     ) -> Generator[tuple[int, T], None, None]:
         def computed(batch: pa.RecordBatch) -> tuple[int, T]:
             batch.validate(full=True)
-            if (result := work(Rows(batch, 0, self.path.name), False)) is None:
+            if (result := work(self._rows(batch), False)) is None:
                 raise Unusual
             return batch.num_rows, result
 

@@ -25,6 +25,12 @@ class Piece:
     splits: list[str] | None
 
 
+def types_of(decoder: Decoder, settings: TableSource) -> dict[str, Any]:
+    """Return the type to read each needed column of a CSV file as."""
+    words = [column for column in (settings.split, settings.key) if column is not None]
+    return decoder.types | dict.fromkeys(words, pa.string())
+
+
 def _piece(rows: Rows, decoder: Decoder, settings: TableSource, bad: Collected) -> Piece:
     """Decode some rows. Adds bad cells to `bad`; then the piece is not complete."""
     values = decoder.values(rows, bad)
@@ -42,8 +48,7 @@ def pieces(table: Table, decoder: Decoder, settings: TableSource) -> Iterator[tu
 
     Raises `InputError` for bad cells after the last row.
     """
-    words = [column for column in (settings.split, settings.key) if column is not None]
-    types = decoder.types | dict.fromkeys(words, pa.string())
+    types = types_of(decoder, settings)
 
     def work(rows: Rows, plain: bool) -> Piece | None:
         bad = Collected()

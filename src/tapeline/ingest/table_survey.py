@@ -1,6 +1,8 @@
 """What must be known about all rows of a table before the first is written: classes, splits."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,8 +24,11 @@ class Survey:
     classes: Classes | None
 
 
-def survey(table: Table, label: str | None, split: str | None) -> Survey:
-    """Read the label and the split column once, if there are any."""
+def survey(table: Table, label: str | None, split: str | None, then: Mapping[str, Any]) -> Survey:
+    """Read the label and the split column once, if there are any.
+
+    then: the types of the columns that will be read in parts next, as `Table.in_parts` takes them.
+    """
     columns = [column for column in (label, split) if column is not None]
     if not columns:
         return Survey(None, ("train",), None)
@@ -44,7 +49,7 @@ def survey(table: Table, label: str | None, split: str | None) -> Survey:
         return None if bad.count else piece
 
     try:
-        pieces = [piece for _, piece in table.in_parts(dict.fromkeys(columns, pa.string()), work)]
+        pieces = [piece for _, piece in table.in_parts(dict.fromkeys(columns, pa.string()), work, then)]
     except (Unusual, InputError):  # said again, of the first row that is at fault
         pieces, bad = [], Collected()
         for rows in table.rows(columns):

@@ -13,7 +13,7 @@ from typing import Any
 
 from tapeline.parsing import json_text
 from tapeline.repository.git import Git
-from tapeline.runtime.environment import PORTABLE, has_portable_bits
+from tapeline.runtime.environment import CAPPED, PORTABLE, has_portable_bits
 from tapeline.runtime.errors import TapelineError
 
 TYPE = ("cpu", "vendor", "family", "model", "stepping")
@@ -38,10 +38,12 @@ class Comparison:
 def compare(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
     """Compare two results of `tapeline.runtime.environment.machine`; the first may be from an old record.
 
-    A record with portable bits differs from no machine that has them.
+    A record with portable bits differs from no machine that has them, and one of eager mode not by the number of cores.
     """
     if recorded.get("bits") == PORTABLE and has_portable_bits():
         return Comparison((), ())
+    if recorded.get("bits") == CAPPED and has_portable_bits():
+        recorded = {**recorded, "threads": here.get("threads")}
     recorded = {key: value for key, value in recorded.items() if key != "bits"}
     both = {key: (recorded[key], here.get(key)) for key in recorded if recorded[key] != here.get(key)}
     differing = []

@@ -84,9 +84,6 @@ class _Busy(Exception):
 
 if __name__ == "__main__":
     descriptor = int(sys.argv[2])
-    waiting = spare.forked(closing=[descriptor])
-    if isinstance(waiting, spare.Order):
-        waiting.run()
-    answer = reproduce(sys.argv[1], waiting)
+    answer = reproduce(sys.argv[1], spare.forked(sys.argv[1], closing=[descriptor]))
     os.write(descriptor, json.dumps(asdict(answer)).encode())
     sys.exit(answer.word in ("busy", "failed"))

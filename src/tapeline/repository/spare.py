@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -39,28 +40,6 @@ class Order:
     folder: str
     environment: Mapping[str, str]
 
-    def run(self) -> NoReturn:
-        """Become the command."""
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        imported_with = {name: value for name, value in os.environ.items() if name not in OWN}
-        os.chdir(self.folder)
-        os.environ.clear()
-        os.environ.update(self.environment)
-        asked = STAGE.fullmatch(self.command)
-        path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SEARCHED])
-        program = Path(shutil.which("tapeline", path=path) or "").absolute()
-        same = {name: value for name, value in os.environ.items() if name not in OWN} == imported_with
-        if not asked or not same or program.parent != Path(sys.executable).parent:
-            os.execvpe(self.shell[0], list(self.shell), os.environ)
-        os.environ["PATH"] = path
-        _use_tree_code(Path.cwd())
-        forks.become([sys.executable, str(program), *asked.groups()])
-        os.environ[forks.FRESH] = str(os.getpid())
-        sys.argv[:] = [str(program), *asked.groups()]
-        sys.path.insert(0, str(program.parent))
-        runpy.run_module("tapeline", run_name="__main__", alter_sys=True)
-        sys.exit()
-
 
 class Spare:
     """The waiting process, seen from its parent."""
@@ -83,15 +62,17 @@ class Spare:
     def close(self) -> None:
         """End it if it has not run anything."""
         if self.waits:
+            os.kill(self._pid, signal.SIGKILL)  # it may be in the middle of an import
             os.close(self._orders)
             os.waitpid(self._pid, 0)
             self._orders = -1
 
 
-def forked(closing: Sequence[int]) -> "Spare | Order | None":
-    """Fork: return the process in its parent, and its order in the process itself, which ends without one.
+def forked(stage: str, *, closing: Sequence[int]) -> Spare | None:
+    """Fork a process that waits for a stage's command, runs it and ends.
 
-    closing: descriptors that are not the command's. None where TensorFlow is not imported: a fork would save nothing.
+    stage: as in `dvc.yaml`, STAGE@NAME. closing: descriptors that are not the command's. Returns None where TensorFlow
+    is not imported: a fork would save nothing.
     """
     if "tensorflow" not in sys.modules:
         return None
@@ -102,16 +83,48 @@ def forked(closing: Sequence[int]) -> "Spare | Order | None":
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     for descriptor in (writer, *closing):
         os.close(descriptor)
-    with os.fdopen(reader, "rb") as orders:
-        content = orders.read()
+    return _wait(reader, stage)
+
+
+def _wait(orders: int, stage: str) -> NoReturn:
+    """Import what the stage's command will, while DVC finds out whether it must run; then become what is ordered."""
+    environment, folder = _read_by_imports(os.environ), Path.cwd()
+    if source := _tree_code(folder):
+        sys.path.insert(0, source)
+    forks.forget()
+    with suppress(Exception):  # the command will say so itself
+        import_module("tapeline.cli.main").import_for(stage.partition("@")[0])
+    with os.fdopen(orders, "rb") as read:
+        content = read.read()
     if not content:
         os._exit(0)
-    return Order(**json.loads(content))
+    order = Order(**json.loads(content))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(order.folder)
+    os.environ.clear()
+    os.environ.update(order.environment)
+    asked = STAGE.fullmatch(order.command)
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SEARCHED])
+    program = Path(shutil.which("tapeline", path=path) or "").absolute()
+    is_same = _read_by_imports(os.environ) == environment and Path.cwd() == folder
+    if not asked or not is_same or program.parent != Path(sys.executable).parent:
+        os.execvpe(order.shell[0], list(order.shell), os.environ)
+    os.environ["PATH"] = path
+    if source:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    forks.become([sys.executable, str(program), *asked.groups()])
+    os.environ[forks.FRESH] = str(os.getpid())
+    sys.argv[:] = [str(program), *asked.groups()]
+    sys.path.insert(0, str(program.parent))
+    runpy.run_module("tapeline", run_name="__main__", alter_sys=True)
+    sys.exit()
 
 
-def _use_tree_code(folder: Path) -> None:
-    """Import the code of the checkout that `folder` belongs to, as `interpreter.use_tree_code` would start it."""
+def _read_by_imports(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in OWN}
+
+
+def _tree_code(folder: Path) -> str:
+    """Return the code of the checkout that `folder` belongs to, which the command would start; "" if it is this one."""
     source = interpreter.tree_code(folder)
-    if source and source.resolve() != interpreter.SOURCE:
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
-        sys.path.insert(0, str(source))
+    return str(source) if source and source.resolve() != interpreter.SOURCE else ""

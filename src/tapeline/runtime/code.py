@@ -8,16 +8,27 @@ hash under every Python version that can run it.
 """
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tapeline.runtime import user_cache
+
 
 def digest(source: str) -> str:
     """Return 64 hexadecimal digits for a module's source. Raises `SyntaxError` if it is not Python."""
     return digest_of_tree(ast.parse(source))
+
+
+def digest_of_file(path: Path) -> str:
+    """Return `digest` of a file's content, computed once for each content: a recipe's modules take 0.1 s."""
+    source = path.read_text(encoding="utf-8")
+    python = ".".join(map(str, sys.version_info[:2]))
+    content = sha256(f"{Path(__file__).read_text(encoding='utf-8')}\n{source}".encode()).hexdigest()
+    return user_cache.remembered("modules", f"{python}-{content}", lambda: digest(source))
 
 
 def digest_of_modules(modules: Mapping[Path, ast.Module], root: Path) -> str:

@@ -50,16 +50,21 @@ def has_portable_bits() -> bool:
 
 def deciding(bits: str) -> dict[str, Any]:
     """Return the properties of this machine that decide a result: none of its own where the bits are portable."""
-    return {"bits": PORTABLE} if bits == PORTABLE and has_portable_bits() else machine()
+    if bits == PORTABLE and has_portable_bits():
+        return {"bits": PORTABLE}
+    found = recordable(bits)
+    return {name: found[name] for name in found if name != "threads" or found.get("bits") != CAPPED}
 
 
 def recordable(bits: str) -> dict[str, Any]:
-    """Return the machine for a result's record, with `bits: portable` where no other need compare itself with it."""
-    return {**machine(), "bits": PORTABLE} if bits == PORTABLE and has_portable_bits() else machine()
+    """Return the machine for a result's record, with what it promises: which others need not compare what with it."""
+    return {**machine(), "bits": bits} if bits in (PORTABLE, CAPPED) and has_portable_bits() else machine()
 
 
 PORTABLE = "portable"
 """As `train.bits`."""
+CAPPED = "capped"
+"""As portable, but with approximate operations as this CPU has them: other cores change nothing, another type may."""
 CPUINFO = Path("/proc/cpuinfo")
 
 INSTRUCTIONS = re.compile(r"avx\w*|fma4?|f16c|amx\w*|asimd\w*|fphp|sve\w*|sme(?!p)\w*|bf16|i8mm")

@@ -8,21 +8,13 @@ The bodies are plain TensorFlow. They divide, and so the graph optimizers that m
 division are off where this is on (`startup.tensorflow`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from tapeline.runtime import tensorflow_private
-
-
-class Exact(NamedTuple):
-    """The outputs of an operation, and its exact body: inputs and the operation's attributes → outputs."""
-
-    outputs: Sequence[str]
-    body: Callable[..., Sequence[tf.Tensor]]
-    but: frozenset[tf.DType] = frozenset()
-    """Types for which the operation is exact itself."""
+from tapeline.runtime.tensorflow_private import Replaced
 
 
 def replace() -> None:
@@ -51,14 +43,14 @@ def _wide(values: tf.Tensor) -> tf.Tensor:
     return tf.cast(values, tf.float32) if values.dtype.size == 2 else values
 
 
-def _doubled(name: str, argument: str = "x") -> Exact:
+def _doubled(name: str, argument: str = "x") -> Replaced:
     """Return a function whose kernel divides approximately in float32, computed in float64."""
     operation = getattr(tf.raw_ops, name)
 
     def body(x: tf.Tensor, **_: Any) -> list[tf.Tensor]:
         return [tf.cast(operation(**{argument: tf.cast(x, tf.float64)}), x.dtype)]
 
-    return Exact(["y"], body, but=frozenset([tf.float64]))
+    return Replaced(["y"], body, but=frozenset([tf.float64]))
 
 
 def _batch_norm(
@@ -108,14 +100,14 @@ def _layout(data_format: bytes) -> tuple[list[int], list[int]]:
 BESSEL = ("I0", "I1", "J0", "J1", "K0", "K0e", "K1", "K1e", "Y0", "Y1")
 DOUBLED = ("Atan", "Erfc", "Erfinv", "Ndtri", *(f"Bessel{kind}" for kind in BESSEL))
 _SPACES = [f"reserve_space_{number}" for number in range(1, 6)]
-OPERATIONS: Mapping[str, Exact] = {
-    "Rsqrt": Exact(["y"], _rsqrt),
-    "Reciprocal": Exact(["y"], _reciprocal),
-    "Inv": Exact(["y"], _reciprocal),
-    "Softmax": Exact(["softmax"], _softmax),
+OPERATIONS: Mapping[str, Replaced] = {
+    "Rsqrt": Replaced(["y"], _rsqrt),
+    "Reciprocal": Replaced(["y"], _reciprocal),
+    "Inv": Replaced(["y"], _reciprocal),
+    "Softmax": Replaced(["softmax"], _softmax),
     **{name: _doubled(name) for name in DOUBLED},
-    "FusedBatchNormV3": Exact(["y", "batch_mean", "batch_variance", *_SPACES[:3]], _batch_norm),
-    "FusedBatchNormGradV3": Exact(
+    "FusedBatchNormV3": Replaced(["y", "batch_mean", "batch_variance", *_SPACES[:3]], _batch_norm),
+    "FusedBatchNormGradV3": Replaced(
         ["x_backprop", "scale_backprop", "offset_backprop", *_SPACES[3:]], _batch_norm_gradient
     ),
 }

@@ -52,10 +52,14 @@ def filled(arguments: Sequence[str], descriptors: Sequence[int]) -> list[str]:
     return [str(descriptors[int(m[1])]) if m else argument for m, argument in zip(places, arguments, strict=True)]
 
 
-def become(command: Sequence[str]) -> None:
-    """Forget Tapeline's modules, draw other random numbers, and call this process by another name, which `ps` shows."""
+def forget() -> None:
+    """Forget Tapeline's modules: a program imports its own, which may be of another checkout."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "tapeline"]:
         del sys.modules[name]
+
+
+def become(command: Sequence[str]) -> None:
+    """Draw other random numbers, and call this process by another name, which `ps` shows."""
     if generator := sys.modules.get("random"):
         generator.seed()
     if numpy := sys.modules.get("numpy"):
@@ -90,6 +94,7 @@ def alone(file: Path) -> NoReturn:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
+        forget()
         become([sys.executable, "-I", str(file)])
         _hide_project()
         sys.argv[:] = [str(file)]

@@ -176,6 +176,7 @@ def run(request: Request) -> None:
     """Run the program in this process."""
     arguments = forks.filled(request.arguments, request.descriptors[2:])
     is_file = request.module.endswith(".py")
+    forks.forget()
     forks.become([sys.executable, "-P", *([] if is_file else ["-m"]), request.module, *arguments])
     sys.argv[1:] = arguments
     if request.code:

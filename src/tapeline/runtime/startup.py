@@ -181,6 +181,9 @@ def tensorflow(*, one_thread: bool = False, portable: bool = True) -> None:
     with quietly(), imports.lasting(), rare_modules_later():
         import tensorflow as tf
 
+        from tapeline.runtime import write_order
+
+        write_order.as_it_comes()
         try:
             if one_thread:
                 _one_thread_an_operation(tf.config.threading)

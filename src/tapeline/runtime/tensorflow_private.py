@@ -6,13 +6,15 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.client import device_lib
+from tensorflow.python.eager import record
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import func_graph, op_def_registry
-from tensorflow.python.ops import image_ops_impl, random_crop_ops, resource_variable_ops
+from tensorflow.python.ops import cond_v2, image_ops_impl, random_crop_ops, resource_variable_ops
 
 _DRAWING = (image_ops_impl, random_crop_ops)
 """The modules behind `tf.image.random_…`, which call `random_ops.random_uniform`."""
@@ -112,6 +114,32 @@ def writes(intercept: Write) -> Iterator[None]:
             setattr(kind, name, original)
 
 
+Branch = Callable[[], Any]
+Build = Callable[[tf.Tensor, Branch, Branch], Any]
+"""Takes a condition and what is done if it is true and if it is not; returns the results, as `tf.cond` does."""
+
+
+@contextmanager
+def conditions(intercept: Callable[[tf.Tensor, Branch, Branch, Build], Any]) -> Iterator[None]:
+    """Pass all conditions that become operations of a graph to `intercept` in the block, with TensorFlow's `Build`."""
+    original = cond_v2.cond_v2
+
+    @tf.autograph.experimental.do_not_convert
+    def condition(pred: Any, true_fn: Branch, false_fn: Branch, name: str = "cond") -> Any:
+        return intercept(pred, true_fn, false_fn, lambda *given: original(*given, name))
+
+    cond_v2.cond_v2 = condition
+    try:
+        yield
+    finally:
+        cond_v2.cond_v2 = original
+
+
+def is_recording() -> bool:
+    """Return whether a `tf.GradientTape` of this thread records."""
+    return bool(record.could_possibly_record())
+
+
 class _With:
     """TensorFlow's module of random operations with `random_uniform` replaced."""
 
@@ -122,25 +150,40 @@ class _With:
         return getattr(self._original, name)
 
 
-class Replaced(Protocol):
-    """What stands in for an operation: a function of its inputs and attributes, unless its type is one of `but`."""
+Attributes = Mapping[str, Any]
+"""An operation's attributes by name."""
 
-    @property
-    def outputs(self) -> Sequence[str]:
-        """The operation's outputs by name."""
 
-    @property
-    def body(self) -> Callable[..., Sequence[tf.Tensor]]:
-        """Computes them."""
+@dataclass(frozen=True)
+class Replaced:
+    """What stands in for an operation: a function of its inputs and attributes."""
 
-    @property
-    def but(self) -> Collection[tf.DType]:
-        """Types for which the operation stays."""
+    outputs: Sequence[str]
+    """The operation's outputs by name."""
+    body: Callable[..., Sequence[tf.Tensor]]
+    """Inputs and the operation's attributes → outputs."""
+    but: Collection[tf.DType] = ()
+    """Types of the first input for which the operation stays."""
+    only: Callable[[Attributes], bool] = lambda attributes: True
+    """Whether an operation with these attributes is replaced."""
+    least: int = 0
+    """Numbers that the first input must have, as far as the trace knows."""
+    compiled: bool = False
+    """Whether XLA compiles the body, in graph mode too."""
+
+    def stands_for(self, operation: Any) -> bool:
+        """Return whether an operation of the right name is replaced."""
+        given = operation.inputs[0]
+        large = not self.least or (given.shape.num_elements() or 0) >= self.least
+        return large and given.dtype.base_dtype not in self.but and self.only(_attributes(operation))
 
 
 Bodies = Mapping[str, Replaced]
 """Operation → what replaces it."""
 _REGISTER = atomic_function.from_func_graph
+_COMPILED = "_XlaMustCompile"
+_replaced: dict[str, Replaced] = {}
+"""What is replaced now."""
 
 
 def replace_operations(bodies: Bodies) -> None:
@@ -150,10 +193,11 @@ def replace_operations(bodies: Bodies) -> None:
     a SavedModel holds, has the calls.
     """
     ours: dict[str, Any] = {}
+    _replaced.update(bodies)
 
     def from_func_graph(name: Any, graph: Any, attrs: Any, *rest: Any, **more: Any) -> Any:
-        found = [one for one in graph.get_operations() if one.type in bodies]
-        found = [one for one in found if one.inputs[0].dtype.base_dtype not in bodies[one.type].but]
+        bodies = dict(_replaced)
+        found = [one for one in graph.get_operations() if one.type in bodies and bodies[one.type].stands_for(one)]
         calls = {one.name: _ours(ours, bodies, one) for one in found}
         for function in {id(called): called for called in calls.values()}.values():
             graph._add_function_recursive(function)
@@ -169,23 +213,40 @@ def replace_operations(bodies: Bodies) -> None:
     atomic_function.from_func_graph = from_func_graph
 
 
+@contextmanager
+def replaced_too(bodies: Bodies) -> Iterator[None]:
+    """Replace more operations in what is registered in the block, if any are replaced at all."""
+    more = {name: body for name, body in bodies.items() if _replaced and name not in _replaced}
+    _replaced.update(more)
+    try:
+        yield
+    finally:
+        for name in more:
+            _replaced.pop(name, None)
+
+
 def keep_operations() -> None:
     """End what `replace_operations` began."""
+    _replaced.clear()
     atomic_function.from_func_graph = _REGISTER
+
+
+def _attributes(operation: Any) -> dict[str, Any]:
+    return {attr.name: operation.get_attr(attr.name) for attr in op_def_registry.get(operation.type).attr}
 
 
 def _ours(known: dict[str, Any], bodies: Bodies, operation: Any) -> Any:
     """Return the function for an operation, which depends on its types and attributes; its name says them."""
-    attributes = {attr.name: operation.get_attr(attr.name) for attr in op_def_registry.get(operation.type).attr}
+    attributes = _attributes(operation)
     types = [each.dtype.base_dtype for each in operation.inputs]
     told = [operation.type, *(each.name for each in types), *(str(v) for k, v in attributes.items() if k not in "TU")]
     said = "_".join(re.sub(r"\W+", "_", each) for each in told)
     name = f"__inference_exact_{said}_0"  # as TensorFlow names functions, which no operation is called
     if name not in known:
-        body = bodies[operation.type].body
+        body = bodies[operation.type]
         specs = [tf.TensorSpec(None, each) for each in types]
-        made = func_graph.func_graph_from_py_func(name, lambda *given: body(*given, **attributes), specs, {})
-        known[name] = _REGISTER(name, made, {})
+        made = func_graph.func_graph_from_py_func(name, lambda *given: body.body(*given, **attributes), specs, {})
+        known[name] = _REGISTER(name, made, {_COMPILED: tf.compat.v1.AttrValue(b=True)} if body.compiled else {})
     return known[name]
 
 
@@ -196,7 +257,7 @@ def _call(definition: Any, calls: Mapping[str, Any], bodies: Bodies) -> None:
         if node.name in calls:
             for number, output in enumerate(bodies[node.op].outputs):
                 renamed[f"{node.name}:{output}:0"] = f"{node.name}:output:{number}"
-            _become_call(node, calls[node.name])
+            _become_call(node, calls[node.name], compiled=bodies[node.op].compiled)
     for node in definition.node_def:
         for number, source in enumerate(node.input):
             node.input[number] = renamed.get(source, source)
@@ -204,7 +265,7 @@ def _call(definition: Any, calls: Mapping[str, Any], bodies: Bodies) -> None:
         definition.ret[output] = renamed.get(source, source)
 
 
-def _become_call(node: Any, function: Any) -> None:
+def _become_call(node: Any, function: Any, *, compiled: bool) -> None:
     node.op = "PartitionedCall"
     node.attr.clear()
     kinds = function.function_type
@@ -213,3 +274,5 @@ def _become_call(node: Any, function: Any) -> None:
     node.attr["f"].func.name = function.name
     for name in ("config", "config_proto", "executor_type"):
         node.attr[name].s = b""
+    if compiled:
+        node.attr[_COMPILED].b = True

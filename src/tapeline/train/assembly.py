@@ -14,7 +14,7 @@ from tapeline.dataset.columns import Dataset
 from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe import Recipe, loading, variables
 from tapeline.recipe.evaluation import Evaluation
-from tapeline.runtime import environment
+from tapeline.runtime import environment, write_order
 from tapeline.runtime.errors import InputError
 from tapeline.train.checks import completeness, python_state, repeatability, requirements
 from tapeline.train.checks.repeatability import Made
@@ -82,6 +82,7 @@ def assemble(
     statistics, loaded: statistics and in-memory columns from another assembly, to reuse. drawn: added to the seed of
     the global generators of Python and NumPy before the recipe is traced. adapt: called with the recipe before that.
     """
+    write_order.keep()
     requirements.check_mode(loading.load(path), settings)
     recipe = loading.build(
         path,

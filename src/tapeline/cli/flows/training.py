@@ -1,22 +1,26 @@
-"""The command line of the training flow. Prefect is imported after all checks, and only where there is a server."""
+"""The command line of the training flow.
+
+What stages import takes the longest, so that is begun before this process imports what it needs itself. Prefect is
+imported after all checks, and only where there is a server.
+"""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapeline.cli.flows.terminal import status, teller
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
-from tapeline.orchestration.reports.other_machine import advice
-from tapeline.orchestration.reports.summary import PipelineFailed, Report, as_json, summary
-from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
-from tapeline.orchestration.stages.pipeline import checked
 from tapeline.runtime import files, imports
 from tapeline.runtime.disk_errors import blamed
 from tapeline.runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from tapeline.orchestration.reports.summary import Report
+    from tapeline.orchestration.request import Request
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline run") -> int:
@@ -52,8 +56,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _checked(options: argparse.Namespace) -> tuple[Request, Project]:
+def _checked(options: argparse.Namespace) -> "tuple[Request, Project]":
     """Return the request and its project, checked as far as possible without a worktree."""
+    from tapeline.orchestration.request import Request
+    from tapeline.orchestration.stages.pipeline import checked
+
     if options.pipeline is None:
         checked(None)
     request = Request.of(
@@ -91,16 +98,20 @@ def _value(text: str) -> Any:
 
 
 def _run(options: argparse.Namespace) -> int:
-    request, project = _checked(options)
+    project = Project.find()
     with blamed(project.shared):
         url = discovery.server(project)
+        is_here = not url and not options.isolated and options.pipeline
+        if is_here and is_likely_stale(project, options.pipeline):
+            begin_imports()
+        request, project = _checked(options)
         if options.tag and not url:
             teller("training")("note: --tag is of no effect: there is no Prefect server")
         flow = partial(_on_server, project, url, request, options.tag)
         return _shown(options, flow if url else partial(_here, request, project, page=not options.no_page))
 
 
-def _on_server(project: Project, url: str, request: Request, names: Iterable[str]) -> Report:
+def _on_server(project: Project, url: str, request: "Request", names: Iterable[str]) -> "Report":
     """Run the Prefect flow, and return its report."""
     with discovery.used(project, url):
         with imports.lasting():
@@ -109,10 +120,8 @@ def _on_server(project: Project, url: str, request: Request, names: Iterable[str
         return tagged(request, names)
 
 
-def _here(request: Request, project: Project, *, page: bool) -> Report:
+def _here(request: "Request", project: Project, *, page: bool) -> "Report":
     """Do what the flow does, without Prefect."""
-    if not request.isolated and is_likely_stale(project, request.pipeline):
-        begin_imports()  # before the flow's own
     with imports.lasting():
         from tapeline.orchestration.monitors.terminal import Terminal
         from tapeline.orchestration.runs.training import train
@@ -120,8 +129,11 @@ def _here(request: Request, project: Project, *, page: bool) -> Report:
     return train(request, project, Terminal(project, page=page))
 
 
-def _shown(options: argparse.Namespace, run: Callable[[], Report]) -> int:
+def _shown(options: argparse.Namespace, run: "Callable[[], Report]") -> int:
     """Print the report of a run, and return the exit status."""
+    from tapeline.orchestration.reports.other_machine import advice
+    from tapeline.orchestration.reports.summary import PipelineFailed, as_json, summary
+
     failure = None
     try:
         report = run()

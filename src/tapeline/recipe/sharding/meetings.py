@@ -10,9 +10,10 @@ results = Shards([lambda: step(first), lambda: step(second)], keep=lambda: lambd
 
 import re
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from contextvars import ContextVar, copy_context
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import Context, ContextVar, copy_context
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -28,16 +29,39 @@ Keep = Callable[[], Callable[[], None]]
 _RUNNING: ContextVar["Shard | None"] = ContextVar("shard", default=None)
 _MEETING = "meeting"
 """The name scope of what is done in meetings."""
+BRANCH = "branch"
+"""The name scope, in a meeting's, of a condition in whose branches the shards go on."""
+
+
+LOOP = (
+    "a loop, a tf.switch_case or a tf.function of the step's own, where shards cannot meet: take it out of it (a "
+    "Python loop over a range is none in the graph)"
+)
+_SCOPE = rf"{_MEETING}(_\d+)?"
+_TAKEN = rf"{_SCOPE}/{BRANCH}(_\d+)?/[^/]+"
 
 
 class _Stopped(BaseException):
     """Ends the thread of a shard whose step is given up."""
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What a call depends on besides its arguments, where another thread goes on: context variables, Keras'."""
+
+    context: Context
+    keras: keras_private.Shared
+
+    @classmethod
+    def here(cls) -> "Surroundings":
+        """Return this thread's."""
+        return cls(copy_context(), keras_private.Shared())
+
+
 class Shard(threading.Thread):
     """One shard's call, in a thread that runs only while the one that advances it waits."""
 
-    def __init__(self, number: int, call: Callable[[], Any], step: "Shards") -> None:
+    def __init__(self, number: int, call: Callable[[], Any], step: "Shards", surroundings: Surroundings) -> None:
         super().__init__(name=f"shard {number}", daemon=True)
         self.number, self.step = number, step
         self.drawing = False
@@ -46,9 +70,10 @@ class Shard(threading.Thread):
         """The meeting that the shard waits at, and what it brought; None before the first and after the end."""
         self.done, self.result = False, None
         self.error: BaseException | None = None
+        self._alone: list[str] = []
         self.finished: list[Sequence[Any]] = []
         """For each part of the step between two meetings, what waits for its end in the graph: an operation or none."""
-        self._call, self._surroundings = call, copy_context()
+        self._call, self._surroundings = call, surroundings
         self._answer: Any = None
         self._throw: BaseException | None = None
         self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
@@ -76,12 +101,26 @@ class Shard(threading.Thread):
         self._begin_part()
         return self._answer
 
+    @contextmanager
+    def alone_in(self, place: str) -> Iterator[None]:
+        """Refuse meetings in the block. place: where it is, why shards cannot meet there, and what to do."""
+        self._alone.append(place)
+        try:
+            yield
+        finally:
+            self._alone.pop()
+
+    def refusal(self, what: str) -> InputError:
+        """Return the error for a meeting where this shard is alone."""
+        place = self._alone[-1] if self._alone else LOOP
+        return InputError(f"train.shards: {what} is inside {place}, or set train.shards to 1")
+
     def run(self) -> None:
         """Run the call; the exception that ends it is kept."""
         self._go.acquire()
         try:
             if self._throw is None:
-                self.result = self._surroundings.run(self._inside)
+                self.result = self._surroundings.context.copy().run(self._inside)
         except _Stopped:
             pass
         except BaseException as error:
@@ -93,7 +132,8 @@ class Shard(threading.Thread):
 
     def _inside(self) -> Any:
         _RUNNING.set(self)
-        self.step.keras.adopt()
+        self._surroundings.keras.adopt()
+        self.step.keras.take_over()
         with tensorflow_private.inside(self.step.graph, f"shard_{self.number}") as self._wait_for:
             self._begin_part()
             result = self._call()
@@ -118,41 +158,75 @@ class Shards:
     """One step of all shards.
 
     calls: one for each shard. keep: see `Keep`. at_once: how many may run at the same time where the step is a graph;
-    the others wait for their turn, which changes no result.
+    the others wait for their turn, which changes no result. surroundings: one for each; this thread's if None. outer:
+    the step that these go on with in a branch.
     """
 
-    def __init__(self, calls: Sequence[Callable[[], Any]], *, keep: Keep, at_once: int | None = None) -> None:
-        self.graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    def __init__(
+        self,
+        calls: Sequence[Callable[[], Any]],
+        *,
+        keep: Keep,
+        at_once: int | None = None,
+        surroundings: Sequence[Surroundings] | None = None,
+        outer: "Shards | None" = None,
+    ) -> None:
+        self.graph = _default_graph()
+        self.outer = outer
         self.at_once = at_once or len(calls)
         self.keras = keras_private.Shared()
-        self.shards = [Shard(number, call, self) for number, call in enumerate(calls)]
+        around = surroundings or [Surroundings.here()] * len(calls)
+        self.shards = [Shard(number, call, self, around[number]) for number, call in enumerate(calls)]
         self._met: dict[int, tuple[Any, Any]] = {}
         self._keep = keep
+        self._keeping: list[Callable[[], None]] = outer._keeping if outer else [keep() for _ in calls]
 
     def __call__(self) -> list[Any]:
         """Return the results in the order of the calls.
 
         Raises what a call or a meeting raises, and `InputError` for shards that do not come to the same meetings.
         """
-        keeping = [self._keep() for _ in self.shards]
         answer: Any = None
         with ExitStack() as stack:
             for shard in self.shards:
                 stack.callback(self._stop, shard)
             while True:
                 for number, shard in enumerate(self.shards):
-                    keeping[number]()
+                    self._keeping[number]()
                     self._advance(shard, answer)
-                    keeping[number] = self._keep()
+                    self._keeping[number] = self._keep()
                 if all(shard.done for shard in self.shards):
                     return [shard.result for shard in self.shards]
                 self._check_together()
                 answer = self._meeting()
 
+    def inner(self, calls: Sequence[Callable[[], Any]], surroundings: Sequence[Surroundings]) -> "Shards":
+        """Return how the same shards go on in a branch, whose graph is the default one now."""
+        return Shards(calls, keep=self._keep, at_once=self.at_once, surroundings=surroundings, outer=self)
+
+    def owner(self, tensor: Any) -> "Shards | None":
+        """Return which step's graph a tensor is in: this one's, or one that it goes on with; None for another."""
+        graph = getattr(tensor, "graph", None)
+        if graph is None:
+            return None
+        return self if graph is self.graph else self.outer and self.outer.owner(tensor)
+
     def met(self, value: Any) -> Any:
         """Return the meeting's result that a tensor is, which is the same for all shards; None for another tensor."""
-        known = self._met.get(id(value))
-        return known and known[1]
+        inside = self.owner(value)
+        if inside is None:
+            known = self._met.get(id(value))  # in eager execution
+            return known and known[1]
+        if known := inside._met.get(id(value)):
+            return known[1]
+        outside = inside.outside(value)
+        return None if outside is None else inside.met(outside)
+
+    def outside(self, tensor: Any) -> Any:
+        """Return the tensor outside of this graph that one inside stands for; None for one that is computed inside."""
+        if self.graph is None or tensor.op.type != "Placeholder":
+            return None
+        return next((outer for outer, inner in self.graph.captures if inner is tensor), None)
 
     def remember(self, value: Any, met: Any) -> None:
         """Note that a shard's tensor is the result of a meeting."""
@@ -199,9 +273,18 @@ class Shards:
             shard.join()
 
 
+def _default_graph() -> Any:
+    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+
+
 def in_meeting(name: str) -> bool:
-    """Return whether an operation of a step's graph was added by a meeting, by its name."""
-    return re.match(rf"{_MEETING}(_\d+)?/", name) is not None
+    """Return whether an operation of a step's graph or branch was added by a meeting, by its name."""
+    return re.match(rf"({_TAKEN}/)*{_SCOPE}/(?!{BRANCH}(_\d+)?/)", name) is not None
+
+
+def is_branch(name: str) -> bool:
+    """Return whether an operation is a condition in whose branches the shards go on, by its name."""
+    return re.fullmatch(rf"({_TAKEN}/)*{_TAKEN}", name) is not None
 
 
 def running() -> Shard | None:
@@ -214,14 +297,10 @@ def meet(what: str, brought: Any, action: Action) -> Any:
     """Return the action's result, done once for all shards; each gets the same.
 
     what: names the place, such as "the update of self.optimizer". brought: what this shard adds, tensors in any nest.
-    Raises `InputError` inside a loop, a branch or a `tf.function` within the step, of which each shard has its own.
+    Raises `InputError` inside a loop, a `tf.function` or a branch of which each shard has its own.
     """
     shard = running()
     assert shard is not None, "only shards meet"
-    here = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    if here is not shard.step.graph:
-        raise InputError(
-            f"train.shards: {what} is inside a loop, a branch or a tf.function of the step's own, where shards cannot "
-            f"meet: take it out of it (for a condition, choose the values by tf.where), or set train.shards to 1"
-        )
+    if _default_graph() is not shard.step.graph:
+        raise shard.refusal(what)
     return shard.meet(what, (action, brought))

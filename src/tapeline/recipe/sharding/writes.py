@@ -1,24 +1,20 @@
 """A write to a variable inside a step of shards is done once, for all: it may not depend on one shard's examples."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from tapeline.recipe.sharding import meetings
+from tapeline.recipe.sharding.dependence import Dependence
 from tapeline.runtime.errors import InputError
 
 
 class Writes:
-    """What `tensorflow_private.writes` calls for the writes of shards; others pass.
+    """What `tensorflow_private.writes` calls for the writes of shards; others pass."""
 
-    own: tensors that are only one shard's: its examples and its seeds. Seeds that generators draw are found by their
-    states' handles.
-    """
-
-    def __init__(self, own: Collection[tf.Tensor], states: Collection[tf.Variable]) -> None:
-        self._own = {id(tensor) for tensor in own}
-        self._handles = {id(state.handle) for state in states}
+    def __init__(self, is_own: Dependence) -> None:
+        self._is_own = is_own
 
     def __call__(self, variable: Any, value: Any, write: Callable[[Any], Any]) -> Any:
         """Do one write for all shards. Raises `InputError` if each would write another value."""
@@ -29,7 +25,7 @@ class Writes:
         name = variable.name.split(":")[0]
 
         def once(brought: list[Any]) -> Any:
-            if self._depends(brought[0], shard.step):
+            if self._is_own(brought[0], shard.step):
                 raise InputError(
                     f"train_step changes {name} by a value that depends on its examples, and each shard of "
                     f"the batch has others: pass gradients to self.update, which takes their mean, or set train.shards "
@@ -38,24 +34,3 @@ class Writes:
             return write(brought[0])
 
         return meetings.meet(f"the change of {name}", value, once)
-
-    def _depends(self, value: Any, step: meetings.Shards) -> bool:
-        """Return whether a value comes from one shard's examples or seeds, other than through a meeting."""
-        if step.graph is None:
-            return False  # the same step was traced before
-        states = {id(inner) for outer, inner in step.graph.captures if id(outer) in self._handles}
-        found = [one for one in tf.nest.flatten(value, expand_composites=True) if _is_in(one, step.graph)]
-        seen: set[int] = set()
-        while found:
-            tensor = found.pop()
-            if id(tensor) in seen or step.met(tensor) is not None:
-                continue
-            seen.add(id(tensor))
-            if id(tensor) in self._own or id(tensor) in states:
-                return True
-            found += tensor.op.inputs
-        return False
-
-
-def _is_in(value: Any, graph: Any) -> bool:
-    return getattr(value, "graph", None) is graph and not isinstance(value, tf.Variable)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tapeline.config import engine_lock
 from tapeline.runtime import closure, environment, files
-from tapeline.runtime.code import digest_of_tree
+from tapeline.runtime.code import digest_of_file
 
 
 def parts(
@@ -44,7 +44,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
 def code(recipe: Path) -> dict[str, str]:
     """Return a hash of the engine's code, as `engine.lock` has it, and of each module that the recipe runs, by path."""
     found = {"engine": engine_lock.current("train")}
-    for path, tree in closure.of_file(recipe).items():
+    for path in closure.of_file(recipe):
         inside = path.is_relative_to(closure.PACKAGE)
-        found[str(path.relative_to(closure.PACKAGE)) if inside else path.name] = digest_of_tree(tree)
+        found[str(path.relative_to(closure.PACKAGE)) if inside else path.name] = digest_of_file(path)
     return found

@@ -145,7 +145,7 @@ def check_shards(traced: Any, tracked: Mapping[str, tf.Variable], *, drawn: Mapp
 def _written(graph: Any, roots: dict[int, int], but: Callable[[str], bool] = lambda name: False) -> set[int]:
     """Return the `id`s of the changed handles. roots: `id` of a tensor in the graph → `id` of its handle.
 
-    but: whether to pass over an operation of this graph, by its name.
+    but: whether to pass over an operation of this graph, or of a branch that shards take together, by its name.
     """
     changed: set[int] = set()
     for operation in graph.get_operations():
@@ -155,9 +155,10 @@ def _written(graph: Any, roots: dict[int, int], but: Callable[[str], bool] = lam
         kind = operation.type.removeprefix("Stateless")
         if kind in _CALLS:
             skipped = _CALLS[kind]
+            within = {"but": but} if meetings.is_branch(operation.name) else {}
             for function in () if but(operation.name) else _called(operation):
                 inner = {id(function.inputs[n - skipped]): root for n, root in handles.items()}
-                changed |= _written(function, inner)
+                changed |= _written(function, inner, **within)
             if kind == "While":
                 roots |= {id(operation.outputs[number]): root for number, root in handles.items()}
         elif kind == "Identity":

@@ -18,6 +18,7 @@ from tapeline.recipe import Batch, Recipe
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.untuned import untuned
 from tapeline.train.data.batches import Ahead, Batches
+from tapeline.train.data.callbacks import Call, callbacks
 from tapeline.train.data.memory import Recycled
 from tapeline.train.data.preparation import Preparation
 
@@ -107,11 +108,12 @@ class Feed:
         """Yield chunks that cover the steps in [start, stop); all have the same shape."""
         count = min(self.chunk_steps, max(1, stop - start))
         data = untuned(tf.data.Dataset.range(start, stop, count))
-        rows = tf.autograph.experimental.do_not_convert(lambda first: self._rows(first, count))
-        data = data.map(rows, num_parallel_calls=2, deterministic=True)
-        for number, rows in enumerate(data.prefetch(1)):
-            first = start + number * count
-            yield Chunk(first, min(first + count, stop), rows)
+        with callbacks() as call:
+            rows = tf.autograph.experimental.do_not_convert(lambda first: self._rows(first, count, call))
+            data = data.map(rows, num_parallel_calls=2, deterministic=True)
+            for number, rows in enumerate(data.prefetch(1)):
+                first = start + number * count
+                yield Chunk(first, min(first + count, stop), rows)
 
     def is_repeatable(self, step: int) -> bool:
         """Return whether two calls of `prepare` give the same bytes for the same step."""
@@ -149,11 +151,11 @@ class Feed:
             batch |= {name: tf.gather(columns[name], index) for name in self._kept if name in columns}
         return batch
 
-    def _rows(self, first: tf.Tensor, count: int) -> dict[str, tf.Tensor]:
+    def _rows(self, first: tf.Tensor, count: int, call: Call) -> dict[str, tf.Tensor]:
         steps = first + tf.range(count, dtype=tf.int64)
-        index = tf.numpy_function(lambda step: self._ahead.indices(int(step), count), [first], self._batches.dtype)
+        index = call(lambda step: self._ahead.indices(int(step), count), [first], self._batches.dtype)
         index = tf.ensure_shape(index, (count, self._batches.batch_size))
-        rows = {} if self.columns else {name: self._gather(name, index) for name in self._stored}
+        rows = {} if self.columns else {name: self._gather(name, index, call) for name in self._stored}
         if one := self._preparation:
             passed = {name: row for name, row in rows.items() if name in one.kept}
             if one.made:
@@ -163,7 +165,7 @@ class Feed:
             rows = passed
         return {INDEX: index, **rows} if INDEX in self.row_specs else rows
 
-    def _gather(self, name: str, index: tf.Tensor) -> tf.Tensor:
+    def _gather(self, name: str, index: tf.Tensor, call: Call) -> tf.Tensor:
         """Copy examples from a memory-mapped column: shape (steps, batch, *feature)."""
         column = self._stored[name]
         arrays = Recycled((*index.shape, *column.shape[1:]), column.dtype)
@@ -177,5 +179,5 @@ class Feed:
                 release(column)
             return taken
 
-        gathered = tf.numpy_function(take, [index], column.dtype)
+        gathered = call(take, [index], column.dtype)
         return tf.ensure_shape(gathered, (*index.shape, *column.shape[1:]))

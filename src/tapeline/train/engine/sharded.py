@@ -12,6 +12,8 @@ from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.context import running
 from tapeline.recipe.metrics import sums_and_counts
 from tapeline.recipe.sharding import kept, meetings
+from tapeline.recipe.sharding.branches import Branches
+from tapeline.recipe.sharding.dependence import Dependence
 from tapeline.recipe.sharding.means import balanced_sum
 from tapeline.recipe.sharding.writes import Writes
 from tapeline.runtime import keras_private, tensorflow_private
@@ -58,11 +60,12 @@ class Sharded:
         for own, mine in zip(contexts, states, strict=True):
             randomness.seed_states(mine, own)
         one_shards = [*examples, *(own.key for own in contexts)]
-        drawn = [state for mine in states for state in mine.values()]
+        is_own = Dependence(one_shards, [state for mine in states for state in mine.values()])
         with (
             running(context),
             randomness.seeded_images(context, "train_step"),
-            tensorflow_private.writes(Writes(one_shards, drawn)),
+            tensorflow_private.writes(Writes(is_own)),
+            tensorflow_private.conditions(Branches(is_own)),
             keras_private.draws(self._drawing),
         ):
             calls = [partial(take, number) for number in range(self._count)]

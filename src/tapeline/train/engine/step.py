@@ -9,6 +9,7 @@ from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
 from tapeline.recipe.context import running
 from tapeline.recipe.metrics import sums_and_counts
+from tapeline.runtime import faster
 from tapeline.train.data.feed import Feed
 from tapeline.train.engine.sharded import Sharded
 
@@ -59,7 +60,8 @@ class Step:
         rows = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in self.feed.row_specs.items()}
         columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self.feed.columns.items()}
         number = tf.TensorSpec([], tf.int64)
-        traced = tf.function(one, autograph=False).get_concrete_function(columns, rows, number, number)
+        with faster.compiled():
+            traced = tf.function(one, autograph=False).get_concrete_function(columns, rows, number, number)
         return traced, names
 
     def _run(

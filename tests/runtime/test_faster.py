@@ -1,0 +1,123 @@
+"""Operations that XLA compiles in a step of training have the bits of TensorFlow's own kernels."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tapeline.runtime import faster
+
+HALVES = 8
+"""So few different values that many windows have their largest twice."""
+
+
+@pytest.fixture(autouse=True)
+def small_ones_too(monkeypatch):
+    monkeypatch.setattr(faster, "OPERATIONS", {k: replace(v, least=0) for k, v in faster.OPERATIONS.items()})
+
+
+def differentiated(tf, size, strides=None, padding="VALID"):
+    def gradient(images, upper):
+        with tf.GradientTape() as tape:
+            tape.watch(images)
+            pooled = tf.nn.max_pool2d(images, size, strides or size, padding)
+        return tape.gradient(pooled, images, upper)
+
+    return gradient
+
+
+def given(tf, shape, size, dtype="float32"):
+    random = np.random.default_rng(0)
+    images = np.maximum(random.integers(-HALVES, HALVES, shape) / 2, 0)
+    rows, columns = size
+    upper = random.normal(size=(shape[0], shape[1] // rows, shape[2] // columns, shape[3]))
+    upper[0, 0] = -0.0
+    return tf.cast(images, dtype), tf.cast(upper, dtype)
+
+
+def traced(tf, function, *arguments, mode="graph"):
+    with faster.compiled():
+        return tf.function(function, jit_compile=mode == "xla").get_concrete_function(*arguments)
+
+
+def called(concrete):
+    """Return the types of a function's own operations, as TensorFlow runs them."""
+    return {node.op for node in concrete.function_def.node_def}
+
+
+@pytest.mark.parametrize("mode", ["graph", "xla"])
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((3, 8, 8, 5), (2, 2)),
+        ((2, 7, 9, 3), (2, 2)),
+        ((2, 11, 7, 4), (3, 2)),
+        ((1, 9, 8, 1), (4, 4)),
+        ((2, 5, 5, 2), (1, 5)),
+    ],
+)
+def test_the_gradient_of_max_pooling_has_the_same_bits(tf, mode, shape, size):
+    arguments = given(tf, shape, size)
+    function = traced(tf, differentiated(tf, size), *arguments, mode=mode)
+    assert "MaxPoolGrad" not in called(function)
+    assert function(*arguments).numpy().tobytes() == differentiated(tf, size)(*arguments).numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_other_types(tf, dtype):
+    arguments = given(tf, (2, 6, 6, 3), (2, 2), dtype)
+    function = traced(tf, differentiated(tf, (2, 2)), *arguments)
+    assert function(*arguments).numpy().tobytes() == differentiated(tf, (2, 2))(*arguments).numpy().tobytes()
+
+
+def test_shapes_that_are_known_late(tf):
+    specs = [tf.TensorSpec([None, None, None, 3]), tf.TensorSpec([None, None, None, 3])]
+    function = traced(tf, differentiated(tf, (2, 2)), *specs)
+    for shape in ((2, 6, 6, 3), (3, 9, 4, 3)):
+        arguments = given(tf, shape, (2, 2))
+        assert function(*arguments).numpy().tobytes() == differentiated(tf, (2, 2))(*arguments).numpy().tobytes()
+
+
+@pytest.mark.parametrize(("size", "strides", "padding"), [(3, 2, "VALID"), (2, 2, "SAME"), (5, 5, "VALID")])
+def test_other_poolings_stay(tf, size, strides, padding):
+    images = tf.ones((2, 20, 20, 3))
+    pooled = tf.nn.max_pool2d(images, size, strides, padding)
+    assert "MaxPoolGrad" in called(traced(tf, differentiated(tf, size, strides, padding), images, pooled))
+
+
+def test_what_is_no_number_is_passed_on(tf):
+    images = np.zeros((1, 2, 2, 1), np.float32)
+    images[0, 1, 0, 0] = np.nan
+    upper = tf.constant(np.full((1, 1, 1, 1), np.nan, np.float32))
+    found = traced(tf, differentiated(tf, (2, 2)), tf.constant(images), upper)(tf.constant(images), upper)
+    assert np.isnan(found).any()
+
+
+def test_a_second_derivative(tf):
+    def second(images):
+        with tf.GradientTape() as outer:
+            outer.watch(images)
+            with tf.GradientTape() as inner:
+                inner.watch(images)
+                pooled = tf.reduce_sum(tf.nn.max_pool2d(images, 2, 2, "VALID") ** 3)
+            slope = tf.reduce_sum(inner.gradient(pooled, images) ** 2)
+        return outer.gradient(slope, images)
+
+    images, _ = given(tf, (2, 6, 6, 3), (2, 2))
+    assert traced(tf, second, images)(images).numpy().tobytes() == second(images).numpy().tobytes()
+
+
+def test_in_no_other_function(tf):
+    arguments = given(tf, (2, 6, 6, 3), (2, 2))
+    traced(tf, differentiated(tf, (2, 2)), *arguments)
+    assert "MaxPoolGrad" in called(tf.function(differentiated(tf, (2, 2))).get_concrete_function(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("shape", "stays"), [((19, 16, 16, 64), False), ((16, 16, 16, 64), True), ((None, 16, 16, 64), True)]
+)
+def test_what_is_small_or_of_unknown_size_stays(tf, monkeypatch, shape, stays):
+    monkeypatch.undo()
+    batch, rows, columns, channels = shape
+    specs = [tf.TensorSpec(shape), tf.TensorSpec([batch, rows // 2, columns // 2, channels])]
+    assert ("MaxPoolGrad" in called(traced(tf, differentiated(tf, (2, 2)), *specs))) == stays
