@@ -21,7 +21,8 @@ run: $(READY)
 test: $(READY)
 	$(BIN)/pytest -n 3 -m "not slow"
 
-# The slow tests too, and those too long for CI: kills at random moments, fresh clones, larger-than-RAM data.
+# The slow tests too, and those too long for CI: kills at random moments, fresh clones, larger-than-RAM data, each recipe
+# in every mode.
 test-all: $(READY)
 	$(BIN)/pytest -n 3 -m "not alone"
 	$(BIN)/pytest -m alone

@@ -18,15 +18,17 @@ MODES = [
 ]
 IN_EVERY_MODE = ("linear-regression",)
 IN_GRAPH_MODE = ("digits",)
-"""The recipes that are tried in each run of the tests: in every mode, or in `graph` alone. The rest is slow."""
+"""The recipes that are tried in each run of the tests: in every mode, or in `graph` alone."""
 
 
 def cases():
-    """Return every recipe in every mode."""
+    """Return every recipe in every mode. CI tries each in the mode of its pipeline, `make test-all` in all."""
     for name in ONE_PER_RECIPE:
+        train = PIPELINES[name][1]["train"]
+        own = train.get("compile", "graph"), train.get("precision", "float32")
         for mode in MODES:
             fast = name in IN_EVERY_MODE or (name in IN_GRAPH_MODE and mode == ("graph", "float32"))
-            marks = () if fast else pytest.mark.slow
+            marks = () if fast else pytest.mark.slow if mode == own else (pytest.mark.slow, pytest.mark.long)
             yield pytest.param(name, *mode, marks=marks)
 
 

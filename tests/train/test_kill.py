@@ -57,14 +57,16 @@ def outs(folder, name):
     return {p.name: p.read_bytes() for p in sorted((folder / "runs" / name / "train").rglob("*")) if p.is_file()}
 
 
+SHARDED = ("digits", "digits-sam", "sinusoid-maml", "addition-seq2seq", "cartpole-reinforce")
+"""What CI kills with shards, in graph mode; the others it kills without. `make test-all` kills all, in all modes."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ONE_PER_RECIPE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in SHARDED else []) for name in ONE_PER_RECIPE]
+)
 def test_sigkill_and_go_on(tmp_path, name):
     check_killed(tmp_path, name)
-
-
-SHARDED = ("digits", "digits-sam", "sinusoid-maml", "addition-seq2seq", "cartpole-reinforce")
-"""What CI kills, in graph mode; `make test-all` kills all, in all modes."""
 
 
 @pytest.mark.slow

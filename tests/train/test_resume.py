@@ -31,7 +31,7 @@ def run(tmp_path, tf):
 SLOW_XLA = ["graph", pytest.param("xla", marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("mode", SLOW_XLA)
+@pytest.mark.parametrize("mode", ["graph", pytest.param("xla", marks=pytest.mark.long)])
 @pytest.mark.slow
 def test_cut_at_every_step(run, mode):
     """Within an epoch, at its end before and after its validation, and before the last step."""

@@ -50,11 +50,11 @@ def houses(folder, seed=0):
     return datasets.write(folder, splits, {"label": ["flat", "house"]}).folder
 
 
-SLOW = [pytest.param(mode, marks=pytest.mark.slow) for mode in ("xla", "eager")]
+LONG = [pytest.param(mode, marks=pytest.mark.long) for mode in ("xla", "eager")]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["graph", *SLOW])
+@pytest.mark.parametrize("mode", ["graph", *LONG])
 def test_a_cut_run_has_the_same_bits_and_the_export_the_same_constants(tmp_path, tf, mode):
     data, recipe = houses(tmp_path / "houses"), recipes.write(tmp_path, STANDARD)
     settings = {"epochs": 3, "batch_size": 8, "compile": mode}

@@ -70,7 +70,7 @@ SLOW_XLA = ["graph", pytest.param("xla", marks=pytest.mark.slow)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["graph", "xla"])
+@pytest.mark.parametrize("mode", ["graph", pytest.param("xla", marks=pytest.mark.long)])
 def test_the_average_is_kept_measured_and_resumed(make, tf, mode):
     """Against the definition, from the weights after each step of the same run without averaging."""
 

@@ -529,12 +529,13 @@ FAST = {
 
 
 def cases():
-    """Yield every trap in every mode with its verdict."""
+    """Yield every trap in every mode with its verdict. CI tries graph mode, `make test-all` the others too."""
     for verdict, traps in (("refused", REFUSED), ("same", SAME), ("eager", EAGER)):
         for name, slots in traps.items():
             for mode in ("graph", "xla", "eager"):
                 fast = (name in FAST and mode == "graph") or (verdict == "eager" and mode == "eager")
-                yield pytest.param(verdict, slots, mode, id=f"{name}-{mode}", marks=() if fast else pytest.mark.slow)
+                marks = () if fast else (pytest.mark.slow, *([] if mode == "graph" else [pytest.mark.long]))
+                yield pytest.param(verdict, slots, mode, id=f"{name}-{mode}", marks=marks)
 
 
 def recipe(folder, slots):
