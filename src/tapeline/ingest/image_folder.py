@@ -26,7 +26,7 @@ from tapeline.config.ingest import ImageFolderSource
 from tapeline.dataset.columns import Feature
 from tapeline.ingest import jpeg
 from tapeline.ingest.in_order import in_order
-from tapeline.ingest.pixels import GREY, decoding, upright
+from tapeline.ingest.pixels import GREY, array, decoding, upright
 from tapeline.ingest.remarks import named
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece, split_name
 from tapeline.runtime import files
@@ -233,7 +233,7 @@ def _image(folder: Path, entry: _File, stamp: _Stamp, shape: tuple[int, ...] | N
         plain = upright(picture, channels)
         if plain.size != (width, height):
             plain = plain.resize((width, height), Image.Resampling.BILINEAR)
-        return _Image(np.asarray(plain, np.uint8).reshape(shape), why, sha256)
+        return _Image(array(plain, channels), why, sha256)
 
 
 def _content(folder: Path, entry: _File, most: int = -1) -> bytes:

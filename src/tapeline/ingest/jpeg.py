@@ -22,8 +22,9 @@ WORDS = {
     "Premature end of JPEG file": "it has no end marker",
 }
 """A part of libjpeg's warning → ours."""
-SPACES = {"RGB": "RGB", "L": "GRAY"}
-"""Pillow's mode → what simplejpeg decodes to."""
+SPACES = {"RGB": ("RGBX", "RGBX"), "L": ("GRAY", "L")}
+"""Pillow's mode → what simplejpeg decodes to, and the mode that says so. Pillow takes four bytes a pixel as they are
+and would unpack three into four."""
 REFUSALS = (ValueError, KeyError)
 """What simplejpeg raises: libjpeg's warning or error, and a key where the header is none that it knows."""
 EIGHTH: dict[str, Any] = {"min_height": 1, "min_width": 1, "min_factor": 8}
@@ -32,16 +33,18 @@ EIGHTH: dict[str, Any] = {"min_height": 1, "min_width": 1, "min_factor": 8}
 def decoded(content: bytes, image: Image.Image) -> tuple[Image.Image, str]:
     """Return the picture of a file that Pillow has opened as `image`, and in a few words its damage, empty for none.
 
-    The pixels are Pillow's in any case. Raises `OSError`, as Pillow does, for a file that cannot be decoded.
+    The pixels are Pillow's in any case; an RGB picture may be RGBX, whose last byte means nothing. Raises `OSError`, as
+    Pillow does, for a file that cannot be decoded.
     """
     if content.startswith(START) and image.mode in SPACES:
+        space, mode = SPACES[image.mode]
         try:
-            pixels = simplejpeg.decode_jpeg(content, SPACES[image.mode], strict=True)
+            pixels = simplejpeg.decode_jpeg(content, space, strict=True)
         except REFUSALS as warning:
             image.load()
             return image, _in_words(warning)
         if pixels.shape[1::-1] == image.size:
-            picture = Image.frombuffer(image.mode, image.size, pixels, "raw", image.mode, 0, 1)
+            picture = Image.frombuffer(mode, image.size, pixels, "raw", mode, 0, 1)
             picture.info = image.info  # how it is to be rotated
             return picture, ""
     image.load()

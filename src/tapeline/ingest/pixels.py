@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps
 
 from tapeline.runtime import files
@@ -12,8 +14,8 @@ from tapeline.runtime.errors import InputError
 
 GREY = {"1", "L", "LA"}
 COLOUR = {"P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
-MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-"""Channels → Pillow's mode."""
+MODES = {1: ("L",), 3: ("RGB", "RGBX"), 4: ("RGBA",)}
+"""Channels → Pillow's modes. The last byte of RGBX means nothing."""
 
 
 @contextmanager
@@ -49,13 +51,19 @@ def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
 
 
 def upright(image: Image.Image, channels: int) -> Image.Image:
-    """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB) or 4 (RGBA) channels of 8 bits.
+    """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB or RGBX) or 4 (RGBA) channels of 8 bits.
 
     It may be `image` itself, which is rotated in any case: a copy of its pixels would cost as much as decoding them.
     """
     ImageOps.exif_transpose(image, in_place=True)
     turned = image.convert("RGBA") if "transparency" in image.info else image
-    return turned if turned.mode == MODES[channels] else turned.convert(MODES[channels])
+    return turned if turned.mode in MODES[channels] else turned.convert(MODES[channels][0])
+
+
+def array(image: Image.Image, channels: int) -> NDArray[np.uint8]:
+    """Return the pixels of what `upright` has returned: uint8 (height, width, channels)."""
+    plain = image if image.mode == MODES[channels][0] else image.convert(MODES[channels][0])
+    return np.asarray(plain, np.uint8).reshape(image.height, image.width, channels)
 
 
 def _refuse_deep(image: Image.Image, shown: str) -> None:

@@ -176,19 +176,18 @@ def _check_names(file: Path, known: Sequence[str], signature: Signature) -> None
 
 
 def _image(file: Path, signature: Signature) -> NDArray[Any]:
-    from tapeline.ingest import jpeg
-    from tapeline.ingest.pixels import MODES, decoded, upright  # imports Pillow, which no other kind of file needs
+    from tapeline.ingest import jpeg, pixels  # imports Pillow, which no other kind of file needs
 
     name = signature.only(file)
     shape = signature.shapes[name]
-    if len(shape) != 3 or shape[2] not in MODES:
+    if len(shape) != 3 or shape[2] not in pixels.MODES:
         raise InputError(f"{file} is an image, and the model takes {name} of shape {shape_text(shape)}")
     content = files.read_bytes(file)
-    with decoded(io.BytesIO(content), str(file)) as image:
-        pixels = np.asarray(upright(image, shape[2]))
+    with pixels.decoded(io.BytesIO(content), str(file)) as image:
+        values = pixels.array(pixels.upright(image, shape[2]), shape[2])
     if why := jpeg.damage(content):
         raise InputError(f"{file} seems damaged, so that some of its pixels would be made up: {why}; get it again")
-    if any(w not in (None, s) for s, w in zip(pixels.shape[:2], shape[:2], strict=True)):
-        height, width = pixels.shape[:2]
+    if any(w not in (None, s) for s, w in zip(values.shape[:2], shape[:2], strict=True)):
+        height, width = values.shape[:2]
         raise InputError(f"{file} is {width}×{height}, the model takes {shape[1]}×{shape[0]}: scale it first")
-    return signature.fitted(name, pixels.reshape(1, *pixels.shape[:2], shape[2]), str(file))
+    return signature.fitted(name, values[np.newaxis], str(file))
