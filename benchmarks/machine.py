@@ -15,8 +15,9 @@ CAPS = {
     "avx2": {
         # Not letter by letter as `tapeline.runtime.caps` has them, which lifts its own for native bits.
         "TF_ENABLE_ONEDNN_OPTS": "false",  # as TensorFlow decides on a CPU with AVX2 alone
-        "ONEDNN_MAX_CPU_ISA": "avx2",  # TensorFlow's and PyTorch's
-        "XLA_FLAGS": "--xla_cpu_max_isa=avx2",  # TensorFlow's and JAX's
+        "ONEDNN_MAX_CPU_ISA": "avx2",  # TensorFlow's, JAX's and PyTorch's
+        # TensorFlow's and JAX's. YNNPACK, which XLA gives products to, knows no cap: with it, they are of AVX-512.
+        "XLA_FLAGS": "--xla_cpu_max_isa=avx2 --xla_cpu_experimental_ynn_fusion_type=''",
         "ATEN_CPU_CAPABILITY": "avx2",
     }
 }

@@ -130,6 +130,7 @@ def test_wrong_parameters_are_said_before_tensorflow(project, change, said):
     assert not (project.folder / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_split_that_validate_needs_is_missed_before_training(project):
     x = np.ones((16, 2), np.float32)
     columns = {"x": x, "y": x[:, :1]}
@@ -140,6 +141,7 @@ def test_a_split_that_validate_needs_is_missed_before_training(project):
     project.call("train", "fit", check=True)
 
 
+@pytest.mark.slow
 def test_a_threshold_on_what_is_not_measured_is_missed_before_training(project):
     project.call("ingest", "points", check=True)
     thresholds = project.params["pipelines"]["fit"]["validate"]["thresholds"]

@@ -1,6 +1,7 @@
 """The schema that editors use: it takes what `params.yaml` may say, and finds what would be refused."""
 
 import json
+import shutil
 
 import jsonschema
 import pytest
@@ -14,6 +15,14 @@ from tapeline.scaffold.init import init
 
 def content(folder):
     return YAML(typ="safe").load((folder / "params.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A folder that `tapeline init` has filled, which nobody changes."""
+    folder = tmp_path_factory.mktemp("project")
+    init(folder, say=lambda line: None)
+    return folder
 
 
 @pytest.mark.parametrize("folder", ["", "gallery"])
@@ -35,18 +44,17 @@ def test_it_takes_this_repository_s_own_files(root, folder):
         ("validate", "thresholds", {"accuracy": {"least": 1}}),
     ],
 )
-def test_a_wrong_value_is_found_while_it_is_typed(tmp_path, section, key, value):
-    init(tmp_path, say=lambda line: None)
-    found = json.loads((tmp_path / ".tapeline" / schema.FILE).read_text())
-    jsonschema.validate(content(tmp_path), found)
-    wrong = content(tmp_path)
+def test_a_wrong_value_is_found_while_it_is_typed(project, section, key, value):
+    found = json.loads((project / ".tapeline" / schema.FILE).read_text())
+    jsonschema.validate(content(project), found)
+    wrong = content(project)
     wrong["pipelines"]["iris"][section][key] = value
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, found)
 
 
-def test_a_recipe_that_is_being_written_says_nothing(tmp_path):
-    init(tmp_path, say=lambda line: None)
-    (tmp_path / "recipes/iris.py").write_text("class Iris(")
-    path = schema.write(Project.find(tmp_path))
-    jsonschema.validate(content(tmp_path), json.loads(path.read_text()))
+def test_a_recipe_that_is_being_written_says_nothing(project, tmp_path):
+    folder = shutil.copytree(project, tmp_path / "project")
+    (folder / "recipes/iris.py").write_text("class Iris(")
+    path = schema.write(Project.find(folder))
+    jsonschema.validate(content(folder), json.loads(path.read_text()))

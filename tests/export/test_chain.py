@@ -136,6 +136,7 @@ def test_missing_and_altered_inputs(chain, damage, said):
     assert not chain.validated.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:(?s).*tf.lite.Interpreter is deprecated:UserWarning")
 def test_litert_files_with_their_measured_accuracy(chain, tf):
     recorded = chain.validate()

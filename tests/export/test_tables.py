@@ -83,9 +83,8 @@ def test_a_layer_that_leads_to_a_module_hides_no_table(tmp_path, tf):
     assert (chain.model / "saved_model" / "saved_model.pb").exists()
 
 
-@pytest.mark.parametrize(
-    "kind", ["keras", *(pytest.param(kind, marks=pytest.mark.slow) for kind in LOOKUPS if kind != "keras")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LOOKUPS)
 def test_a_lookup_table_is_exported_and_texts_are_answered(tmp_path, tf, kind):
     chain = build(tmp_path / "made", kind)
     model = json.loads((chain.model / "model.json").read_text())

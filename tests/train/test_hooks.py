@@ -127,7 +127,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("mode", ["graph", "xla", "eager"])
+@pytest.mark.parametrize("mode", ["graph", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("xla", "eager"))])
 def test_a_hook_that_writes_to_a_variable_is_refused_by_name_and_undone(hooked, change, mode):
     body = f"if isinstance(record, LoopEnded) and record.step == 5:\n            {change}"
     run = hooked(body, compile=mode)

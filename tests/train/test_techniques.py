@@ -105,7 +105,13 @@ def initial_weights(run, tf):
 
 
 @pytest.mark.parametrize(
-    "optimizer", ["Adam(rate)", "SGD(rate)", "SGD(rate, momentum=0.9)", "SGD(rate, momentum=0.9, nesterov=True)"]
+    "optimizer",
+    [
+        "Adam(rate)",
+        "SGD(rate, momentum=0.9, nesterov=True)",
+        pytest.param("SGD(rate)", marks=pytest.mark.slow),
+        pytest.param("SGD(rate, momentum=0.9)", marks=pytest.mark.slow),
+    ],
 )
 @pytest.mark.parametrize("mode", SLOW_XLA)
 def test_fused_kernels_compute_keras_update(make, tf, optimizer, mode):
