@@ -3,7 +3,7 @@
 They take turns with the contenders, so that a ratio to them comes from one run. They train nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -30,6 +30,39 @@ def matmul(flops: float) -> Contender:
             turn.done(2 * SIZE**3 / flops)
 
     return Contender(family="matmul ceiling", setting=f"{SIZE}³ float32", contend=contend, learns=False)
+
+
+def products(shapes: Sequence[tuple[int, int, int]]) -> Contender:
+    """Return a step's own float32 products and nothing else, no one waiting for another. shapes: (m, k, n) of each."""
+
+    def contend(inputs: Inputs, turn: Turn) -> None:
+        import tensorflow as tf
+
+        pairs = [
+            tuple(tf.random.stateless_normal(shape, (number, side)) for side, shape in enumerate(((m, k), (k, n))))
+            for number, (m, k, n) in enumerate(shapes)
+        ]
+
+        @tf.function
+        def step() -> tf.Tensor:
+            return tf.add_n([tf.matmul(a, b)[0, 0] for a, b in pairs])
+
+        step().numpy()
+        turn.learned({})
+        while True:
+            step().numpy()
+            turn.done(1)
+
+    setting = "the step's own, float32"
+    return Contender(family="products ceiling", setting=setting, contend=contend, learns=False)
+
+
+def training_flops(batch: int, layers: Sequence[int]) -> int:
+    """Return a step's floating-point operations. layers: multiply-adds of each for one example, forward.
+
+    A layer has two more products of that size backward, the first only one: nobody needs the gradient of the images.
+    """
+    return 2 * batch * (3 * sum(layers) - layers[0])
 
 
 def copy(nbytes: float) -> Contender:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.images import images
-from benchmarks.peers import eager, engine, keras_fit, torch_loop
+from benchmarks.peers import ceiling, eager, engine, keras_fit, torch_loop
 from benchmarks.peers.torch_classifier import classifier, linear
 from benchmarks.workload import PACKAGE_RECIPES, Arrays, Recipe, Workload
 
@@ -13,6 +13,8 @@ SHAPE = (32, 32, 3)
 RECIPE = Recipe(path=PACKAGE_RECIPES / "cifar10_cnn.py", train={"batch_size": 64})
 FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
 SHARDED = Recipe(path=RECIPE.path, train={**FUSED.train, "shards": 2})
+LAYERS = [30**2 * 27 * 32, 13**2 * 288 * 64, 4**2 * 576 * 64, 1024 * 64, 64 * 10]
+"""The multiply-adds of each layer for one image, forward."""
 
 
 def network(weights: Arrays, *first: Any) -> Any:
@@ -124,6 +126,7 @@ WORKLOAD = Workload(
         eager.contender(tutorial),
         *keras_fit.contenders(keras_model, jit=(False,)),
         *torch_loop.contenders(classifier(torch_model, torch_adam, images=channels_first), note="channels last"),
+        ceiling.matmul(ceiling.training_flops(RECIPE.train["batch_size"], LAYERS)),
     ],
     tolerance=5e-3,  # rounding errors grow with each step of a convolutional network
     targets={eager.FAMILY: 7, keras_fit.FAMILY: 1.2, torch_loop.FAMILY: 2},

@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmarks.images import images
-from benchmarks.peers import engine, keras_fit, torch_loop
+from benchmarks.peers import ceiling, engine, keras_fit, torch_loop
 from benchmarks.peers.torch_classifier import classifier, linear
 from benchmarks.workload import OWN_RECIPES, Arrays, Recipe, Workload
 from benchmarks.workloads.cnn import channels_first, convolution
@@ -12,6 +12,11 @@ RATE, MOMENTUM, EPSILON = 0.02, 0.9, 1e-3
 RECIPE = Recipe(path=OWN_RECIPES / "resnet.py", train={"batch_size": 64})
 FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
 SHARDED = Recipe(path=RECIPE.path, train={**FUSED.train, "shards": 2})
+INNER = 32**2 * 9 * 16**2
+LAYERS = [32**2 * 27 * 16, *13 * [INNER], *3 * [INNER // 2], *3 * [INNER // 18], 128 * 10]
+"""The multiply-adds of each layer for one image, forward. Each stage has half the height and width of the one before
+and twice its channels, so that its convolutions cost the same, but for its first and for its shortcut.
+"""
 
 
 def keras_model(weights: Arrays) -> tuple[Any, dict[str, Any]]:
@@ -81,6 +86,7 @@ WORKLOAD = Workload(
         engine.contender(SHARDED),
         *keras_fit.contenders(keras_model, jit=(False,), executions=(1, 10)),
         *torch_loop.contenders(classifier(torch_model, torch_momentum, images=channels_first), note="channels last"),
+        ceiling.matmul(ceiling.training_flops(RECIPE.train["batch_size"], LAYERS)),
     ],
     steps=20,
     tolerance=1e-2,  # normalization makes rounding errors grow fast

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers import engine, jax_scan, keras_fit, torch_loop
+from benchmarks.peers import ceiling, engine, jax_scan, keras_fit, torch_loop
 from benchmarks.workload import PACKAGE_RECIPES, Arrays, Recipe, Workload
 
 RATE, EPSILON, RATIO, UNITS, PLACES = 0.002, 1e-7, 0.5, 128, 4
@@ -21,6 +21,10 @@ RECIPE = Recipe(
 GRAPH = Recipe(path=RECIPE.path, params=RECIPE.params, train={**RECIPE.train, "compile": "graph"})
 FUSED = Recipe(path=RECIPE.path, params=RECIPE.params, train={**GRAPH.train, "fused": True})
 SHARDED = Recipe(path=RECIPE.path, params=RECIPE.params, train={**FUSED.train, "shards": 2})
+
+BATCH, CELLS = RECIPE.train["batch_size"], 7 + PLACES
+PRODUCTS = CELLS * [(BATCH, UNITS, 4 * UNITS), (BATCH, 4 * UNITS, UNITS), (UNITS, BATCH, 4 * UNITS)]
+"""Each cell's hidden state by its weights, and both gradients; one-hot characters and the output are left out."""
 
 
 def sums() -> Arrays:
@@ -203,6 +207,7 @@ WORKLOAD = Workload(
         *keras_fit.contenders(keras_model, inputs=NAMES, target=None),
         *torch_loop.contenders(torch_build, names=NAMES),
         jax_scan.contender(jax_model, names=NAMES, draw=coins_ahead),
+        ceiling.products(PRODUCTS),
     ],
     targets={keras_fit.FAMILY: 1.1, jax_scan.FAMILY: 1, torch_loop.FAMILY: 0.6},
 )

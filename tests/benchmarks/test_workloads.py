@@ -1,9 +1,11 @@
 """The peers of a workload learn what Tapeline learns: the same mean loss over the first steps."""
 
+import math
 import pkgutil
 from importlib import import_module
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
 import benchmarks
@@ -36,6 +38,19 @@ def test_no_peer_has_tapelines_tensorflow():
     peers = [path for path in (ROOT / "benchmarks" / "peers").glob("*.py") if path.name != "engine.py"]
     assert len(peers) > 5
     assert not [path.name for path in peers if "startup" in path.read_text()], "portable bits are not a peer's choice"
+
+
+def test_the_counted_operations_are_the_layers_own(tf):
+    from benchmarks.recipes.resnet import network
+    from benchmarks.workloads import cnn, resnet
+
+    shapes = [(3, 3, 3, 32), (32,), (3, 3, 32, 64), (64,), (3, 3, 64, 64), (64,), (1024, 64), (64,), (64, 10), (10,)]
+    weights = {str(number): np.zeros(shape, "f4") for number, shape in enumerate(shapes)}
+    for model, counted in ((cnn.network(weights), cnn.LAYERS), (network(), resnet.LAYERS)):
+        layers = [layer for layer in model.layers if hasattr(layer, "kernel")]
+        sizes = [math.prod(layer.output.shape[1:-1]) * math.prod(layer.kernel.shape) for layer in layers]
+        assert sorted(sizes) == sorted(counted)
+        assert sizes[0] == counted[0]
 
 
 def learned(name, contender, folder):
