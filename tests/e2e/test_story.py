@@ -100,7 +100,7 @@ class Consumer:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_the_story(tmp_path):
     producer = Producer(tmp_path)
     first = producer.train(26)

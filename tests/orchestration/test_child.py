@@ -70,14 +70,14 @@ def test_quiet_is_told(tmp_path):
 def test_leaving_ends_the_child_and_hears_its_last_words(tmp_path):
     heard = []
     with python(POLITE, tmp_path, last_words=heard.append) as child:
-        assert next(child.lines(quiet=10)) == "ready"
+        assert next(child.lines(quiet=60)) == "ready"
     assert heard == ["last words"]
     assert child.returncode == 3
 
 
 def test_what_does_not_end_is_killed_and_so_is_what_it_started(tmp_path):
     with python(STUBBORN, tmp_path, grace=0.3) as child:
-        grandchild = int(next(child.lines(quiet=10)))
+        grandchild = int(next(child.lines(quiet=60)))
         assert alive(grandchild)
     assert child.returncode == -signal.SIGKILL
     assert not alive(grandchild)

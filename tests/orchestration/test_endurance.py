@@ -25,7 +25,8 @@ EVERY = 20 if SECONDS >= 300 else 6
 TAKES = 30 if SECONDS >= 300 else 4
 """Seconds between two scheduled runs, and seconds that training takes."""
 
-MINUTE = 60.0
+PATIENCE = 180.0
+"""Seconds that a recovery may take; it takes a third of that where nothing else runs."""
 
 
 class Served:
@@ -116,24 +117,25 @@ def test_a_schedule_goes_on_by_itself(served, until):
         if "server" not in recovered and passed > third:
             served.child("uvicorn").kill()
             at = time.time()
-            until(lambda at=at: served.completed_after(at), limit=MINUTE + TAKES)
-            outage = (at - EVERY, time.time())
+            until(lambda at=at: served.completed_after(at), limit=PATIENCE)
+            outage = (at - 60, time.time())  # a run may be due long before it first asks the server
             recovered["server"] = round(time.time() - at, 1)
         if "worker" not in recovered and passed > 2 * third:
             until(
-                lambda all=versions: len(branches(served.folder)) == all, limit=2 * MINUTE
+                lambda all=versions: len(branches(served.folder)) == all, limit=PATIENCE
             )  # the run before is not a victim
             data.write_text(data.read_text() + f"{versions}\n")
+            (served.folder / "behaviour").write_text(f"takes {max(30, TAKES)}")  # still at work when it is found
             commit(served.folder, "data for the run that is killed")
             versions += 1
             progress = served.folder / ".tapeline/checkpoints/tiny/step"
-            until(progress.exists, limit=MINUTE)
+            until(progress.exists, limit=PATIENCE)
             [victim] = served.runs("RUNNING")
             kill_with_children(served.child("tapeline.orchestration.schedules.runner"))
             at = time.time()
-            until(lambda at=at: served.runs("CRASHED"), limit=MINUTE)
+            until(lambda at=at: served.runs("CRASHED"), limit=PATIENCE)
             recovered["dead run marked"] = round(time.time() - at, 1)
-            until(lambda at=at: trained(served.folder)[1], limit=MINUTE)
+            until(lambda at=at: trained(served.folder)[1], limit=PATIENCE)
             recovered["worker"] = round(time.time() - at, 1)
         if passed > versions * max(third, 100) / 2:
             data.write_text(data.read_text() + f"{versions}\n")
@@ -141,8 +143,8 @@ def test_a_schedule_goes_on_by_itself(served, until):
             versions += 1
         samples.append((round(passed), served.memory(), served.disk()))
         time.sleep(EVERY / 2)
-    until(lambda: not served.runs("RUNNING", "PENDING") and len(branches(served.folder)) == versions, limit=120)
-    runs = served.runs()
+    until(lambda: len(branches(served.folder)) == versions, limit=PATIENCE)
+    runs = until(lambda: idle(served.runs()), limit=PATIENCE)
     told(began, runs, samples, recovered, versions)
     due = [datetime.fromisoformat(run["expected_start_time"]).timestamp() for run in runs]
     crashed = {run["id"]: at for run, at in zip(runs, due, strict=True) if run["state_type"] == "CRASHED"}
@@ -151,15 +153,21 @@ def test_a_schedule_goes_on_by_itself(served, until):
     assert all(later - earlier < 1.5 * EVERY for earlier, later in itertools.pairwise(due)), "none is missing"
     states = Counter(run["state_type"] for run in runs if run["state_type"] != "SCHEDULED")
     assert set(states) <= {"COMPLETED", "CANCELLED", "CRASHED"}, states
-    assert len(served.runs("SCHEDULED")) <= 2, "no pile-up"
+    assert len(served.runs("SCHEDULED")) <= 5, "no pile-up"
     starts, resumed = trained(served.folder)
     assert (starts, resumed) == (versions + 1, 1), (
         "nothing is trained twice: the killed one is begun again, and goes on"
     )
-    assert max(recovered.values()) < MINUTE + TAKES
+    assert max(recovered.values()) < PATIENCE
+    samples = [sample for sample in samples if len(sample[1]) == 3]  # a killed one has none for a moment
     first, last = samples[len(samples) // 4], samples[-1]
     assert sum(last[1]) < 1.3 * sum(first[1]) + 50, "memory stays"
     assert last[2] < first[2] + 1, "disk stays"
+
+
+def idle(runs):
+    """The runs, if all have ended or are still to come."""
+    return [] if any(run["state_type"] in ("RUNNING", "PENDING") for run in runs) else runs
 
 
 def branches(folder):

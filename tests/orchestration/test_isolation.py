@@ -192,7 +192,7 @@ def test_four_at_once(repository, start, server):
 def test_of_two_that_would_make_the_same_one_trains(repository, start, server):
     folder = repository("crawls")
     flows = [start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) for _ in range(2)]
-    outputs = [flow.communicate(timeout=120)[0] for flow in flows]
+    outputs = [flow.communicate(timeout=600)[0] for flow in flows]
     assert [flow.returncode for flow in flows] == [0, 0]
     [branch] = branches(folder)
     assert sorted("nothing new" in output for output in outputs) == [False, True]
@@ -234,7 +234,7 @@ def test_a_stopped_run_leaves_no_worktree(repository, start, server, until):
     with start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) as flow:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         flow.send_signal(signal.SIGTERM)
-        flow.communicate(timeout=120)
+        flow.communicate(timeout=600)
     assert flow.returncode == 128 + signal.SIGTERM
     assert worktrees(folder) == []
     assert (folder / ".tapeline/checkpoints/tiny/step").exists()

@@ -56,9 +56,9 @@ def test_a_mistake_is_not_tried_again(project, flow):
 @pytest.mark.slow
 def test_a_stage_that_takes_too_long_is_stopped_with_its_checkpoint(project, flow):
     folder = project("waits")
-    done, tasks, _ = flow(folder, "--timeout", "train=15.5")  # long enough for DVC to begin the stage
+    done, tasks, _ = flow(folder, "--timeout", "train=45.5")  # long enough for DVC to begin the stage
     assert done.returncode == 1
     assert tasks["train@tiny"]["run_count"] == 1
-    assert "train@tiny took longer than timeouts.train, which is 15.5 s: give it more" in done.stderr.splitlines()[-1]
+    assert "train@tiny took longer than timeouts.train, which is 45.5 s: give it more" in done.stderr.splitlines()[-1]
     assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"
     assert flow(folder)[0].returncode == 0

@@ -70,7 +70,7 @@ def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, 
     run = api("POST", f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
     until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
     api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING"}})
-    until(lambda: api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED", limit=40)
+    until(lambda: api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED", limit=200)
     left = [command for command in processes_below(folder) if {"dvc", "stage.py"} & set(command)]
     assert left == [], "the flow's process ends when its children have"
     assert serving.poll() is None

@@ -295,7 +295,7 @@ def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, unti
 def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkout, serve):
     folder = checkout()
     write(folder, entry("wrong") | {"triggers": [{"posture": "Sometimes"}]})
-    assert serve(folder).wait(timeout=60) == 2
+    assert serve(folder).wait(timeout=200) == 2
     lines = (folder / "serve.log").read_text().splitlines()
     assert lines[-1] == "serve: prefect.yaml cannot be served: the reason is above"
     assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")

@@ -124,7 +124,7 @@ def sweep(root, server):
 
     def finish(folder, *arguments):
         with popen(folder, *arguments) as process:
-            out, err = process.communicate(timeout=200)
+            out, err = process.communicate(timeout=600)
         return SimpleNamespace(returncode=process.returncode, stdout=out, stderr=err)
 
     finish.start = popen

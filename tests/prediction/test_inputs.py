@@ -290,7 +290,7 @@ def test_a_model_of_one_fixed_shape():
         Signature.of({"x": {"dtype": "float32", "shape": [7, 2]}}, {})
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".jsonl", ".png"])
 def test_a_fifo_is_refused_and_not_waited_for(tmp_path, kind):
     os.mkfifo(tmp_path / f"a{kind}")

@@ -61,4 +61,4 @@ def test_an_error_of_a_worker_ends_the_reader():
     with pytest.raises(ValueError, match="five"):
         list(in_order(source, work, workers=2))
     source.close()
-    until(lambda: all(thread.name != "read ahead" for thread in threading.enumerate()), limit=10)
+    until(lambda: all(thread.name != "read ahead" for thread in threading.enumerate()), limit=60)

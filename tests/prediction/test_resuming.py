@@ -83,7 +83,7 @@ def killed(folder, out, *arguments, after, how=signal.SIGKILL):
     time.sleep(random.random() / 20)
     process.send_signal(how)
     said = process.communicate(timeout=30)[1]
-    until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children), limit=10)
+    until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children), limit=60)
     return process.returncode, said
 
 

@@ -205,7 +205,7 @@ def test_an_answer_that_lies_ends_the_process(tmp_path, monkeypatch, answer):
     with Sandboxed(tmp_path) as asked:
         with pytest.raises(RunError, match="^the model's process answers nonsense: "):
             asked({"x": ONE}, {"y"})
-        until(lambda: not asked.lives, limit=10)
+        until(lambda: not asked.lives, limit=60)
 
 
 def test_memory_that_the_other_end_cannot_take_away():

@@ -46,4 +46,4 @@ def test_a_promotion_with_a_thousand_versions(fresh, tmp_path):
             found.append(seconds(registry, "registry", "promote", "one@v1.0.0", stage))
             registry.git("tag", "--delete", f"one#{stage}#1")
     few, lots = times.values()
-    assert min(lots) < 1.5 * min(few), (few, lots)
+    assert min(lots) < 3 * min(few), (few, lots)  # one call of Git for each version would be a hundred times as much

@@ -51,7 +51,7 @@ def test_a_good_model_answers_everything_and_is_measured(tf, model, tmp_path):
     np.testing.assert_allclose(answer.predictions["y"], X.sum(1), atol=1e-6)
     assert answer.figures["batch_sizes"] == [0, 1, 2, 3, 17, 32, 64, 127, 256, 1000]
     assert answer.figures["examples"] == {"serving_default": 10}
-    assert 0 < answer.figures["latency_ms"]["p50"] <= answer.figures["latency_ms"]["p99"] < 1000
+    assert 0 < answer.figures["latency_ms"]["p50"] <= answer.figures["latency_ms"]["p99"]
     assert 100 < answer.figures["memory_mb"] < 4096
     assert answer.figures["sandbox"]
 

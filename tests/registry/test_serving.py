@@ -142,7 +142,7 @@ def fifo(path):
     os.mkfifo(path)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("kind", ["fifo", "link", "file"])
 @pytest.mark.parametrize("name", ["one/.4.partial", "one/.1.old.partial", "..gitignore.partial"])
 def test_what_lies_where_a_copy_is_made_is_removed_and_not_followed(served, cache, tmp_path, name, kind):
@@ -195,7 +195,7 @@ def test_an_integer_that_tensorflow_serving_does_not_read(served, cache, tmp_pat
         served.put("v1.0.1", cache(b"2"), Store(tmp_path))
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("kind", ["fifo", "link", "file"])
 @pytest.mark.parametrize("name", ["md5", "md5.lock", ".md5.partial", ".md5.old.partial", "md5/model.json"])
 def test_a_copy_to_load_from_is_made_whatever_lies_there(cache, tmp_path, name, kind):

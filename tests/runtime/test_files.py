@@ -143,7 +143,7 @@ def device(path: Path) -> None:
     path.symlink_to("/dev/zero")
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("make", [fifo, unix_socket, device])
 @pytest.mark.parametrize("read", [files.read_bytes, files.sha256, files.sha256_of_tree])
 def test_what_is_no_file_is_refused_and_not_waited_for(
@@ -155,7 +155,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
         read(Path("x"))
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("make", [fifo, unix_socket, device])
 @pytest.mark.parametrize("where", ["x", "a/b/x"])
 def test_a_tree_is_searched_for_what_is_no_file(

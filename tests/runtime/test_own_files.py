@@ -56,7 +56,7 @@ def elsewhere():
     return place.read_text() if place.is_file() else names(place) if place.is_dir() else None
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("make", [*TRAPS, os.mkdir], ids=lambda make: make.__name__)
 def test_a_lock(make):
     make(Path("lock"))
@@ -69,7 +69,7 @@ def test_a_lock(make):
     assert elsewhere() == before and os.path.lexists("lock")
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("make", [*TRAPS, os.mkdir], ids=lambda make: make.__name__)
 def test_a_half_written_file(make):
     make(Path(".x.partial"))
@@ -79,7 +79,7 @@ def test_a_half_written_file(make):
     assert elsewhere() == before and not Path("x").exists() and os.path.lexists(".x.partial")
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @trapped
 def test_a_file_is_replaced_and_not_followed(make):
     make(Path("x"))
@@ -88,7 +88,7 @@ def test_a_file_is_replaced_and_not_followed(make):
     assert elsewhere() == before and Path("x").read_text() == "new" and not Path("x").is_symlink()
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @trapped
 @pytest.mark.parametrize("name", ["out", ".out.partial", ".out.old.partial"])
 def test_a_folder_is_replaced_and_not_followed(make, name):
@@ -101,7 +101,7 @@ def test_a_folder_is_replaced_and_not_followed(make, name):
     assert set(names()) <= {"out", "elsewhere"}
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @trapped
 def test_what_was_there_is_there_again_after_a_failure(make):
     make(Path("out"))
@@ -111,7 +111,7 @@ def test_what_was_there_is_there_again_after_a_failure(make):
     assert (elsewhere(), Path("out").lstat()) == before
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_a_new_folder_with_what_is_no_file_in_it():
     with files.replacing(Path("out")) as folder:
         os.mkfifo(folder / "x")

@@ -61,7 +61,7 @@ def test_what_a_killed_process_has_left_goes_and_that_of_a_living_one_stays(plac
     assert list(place.iterdir()) == []
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_odd_things_among_them(place, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()

@@ -11,7 +11,7 @@ BIN = Path(sys.executable).parent
 OUTS = ("data", "runs", "models")
 
 
-def call(folder, *command, status=0, timeout=280):
+def call(folder, *command, status=0, timeout=840):
     answer = subprocess.run(
         [str(part) for part in command],
         cwd=folder,

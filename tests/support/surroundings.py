@@ -9,7 +9,7 @@ import psutil
 
 from tapeline.runtime import processes
 
-ORPHANS = 20.0
+ORPHANS = 120.0
 """Seconds after which no process of a stopped or killed run may be left."""
 
 

@@ -42,7 +42,7 @@ def crash_after(step: int):
     def hook(record):
         if isinstance(record, Saved) and record.step >= step:
             arrived.set()
-        if isinstance(record, LoopEnded) and record.step >= step and arrived.wait(2):
+        if isinstance(record, LoopEnded) and record.step >= step and arrived.wait(30):
             raise Crash(f"at step {record.step}")
 
     return hook
@@ -56,7 +56,7 @@ def waiting_for_saves(every: int):
         if isinstance(record, Saved):
             saved.put(record.step)
         elif isinstance(record, LoopEnded) and record.step % every == 0:
-            while saved.get(timeout=20) != record.step:
+            while saved.get(timeout=120) != record.step:
                 pass
 
     return hook

@@ -363,7 +363,7 @@ def test_the_writer_is_busy_while_it_writes(state, tmp_path):
     assert not writer.busy and seen == [False]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_what_is_no_folder_in_the_place_of_a_checkpoint(state, folder, tf, tmp_path_factory):
     """A FIFO, and a link to a folder elsewhere: neither is waited for, read or followed, and `--fresh` removes them."""
     from tapeline.train.checkpoints import disk

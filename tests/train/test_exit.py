@@ -1,5 +1,7 @@
 """A training ends when its last step is done: nothing that once worked beside it is waited for."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import datasets
 import pytest
 import recipes
@@ -11,7 +13,8 @@ SECONDS = 12
 """Of steps. tf.data's autotuning, if it were on, would wake after 10.2 s and then after 20.5."""
 TOGETHER = 3
 """It held about one of three."""
-LIMIT = 5
+LIMIT = 8
+"""Seconds that writing the outputs and ending may take; a held one took 8.5 at least."""
 
 WAITING = (
     '    def predict(',
@@ -26,6 +29,7 @@ WAITING = (
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("ends", ["natural", "stopped"])
 def test_nothing_is_waited_for_after_the_last_step(tmp_path, ends):
     trainings = []
@@ -35,5 +39,6 @@ def test_nothing_is_waited_for_after_the_last_step(tmp_path, ends):
         recipes.write(folder, recipes.LINE, ("import keras,", "import time, keras,"), WAITING)
         write_params(folder, epochs=10 * SECONDS if ends == "natural" else 10**6, batch_size=8)
         trainings.append(Training(folder))
-    taken = [one.natural() if ends == "natural" else one.stopped(SECONDS) for one in trainings]
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        taken = list(pool.map(lambda one: one.natural() if ends == "natural" else one.stopped(SECONDS), trainings))
     assert max(taken) < LIMIT, taken

@@ -289,7 +289,7 @@ def test_after_sigkill_a_run_with_a_hook_has_the_bytes_of_an_uninterrupted_one(p
     process = start(whole)
     said = process.communicate(timeout=300)[1]
     assert process.returncode == 0, said
-    process = start(cut)
+    process = start(cut)  # 3 200 steps are to come when its first checkpoint is on disk
     wait_for(process, lambda: any((cut / ".tapeline/checkpoints").rglob("step-*")))
     process.send_signal(signal.SIGKILL)
     process.communicate()

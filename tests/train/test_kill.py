@@ -102,6 +102,23 @@ def check_killed_shards(tmp_path, name, mode):
     check_killed(tmp_path, name, before={cores[0]}, after=set(cores[:2]), **settings)
 
 
+def killed_with_a_checkpoint(tmp_path, name, cores, settings):
+    """Return the folder of a run that was killed with a checkpoint; a disk may be so slow that it ends before."""
+    for attempt in range(5):
+        folder = project(tmp_path / f"cut {attempt}", name, **settings)
+        process = start(folder, name, cores)
+        end = time.monotonic() + 240
+        while not any((folder / ".tapeline" / "checkpoints").rglob("step-*")) and process.poll() is None:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        said = process.communicate()[1]
+        if not (folder / "runs").exists():
+            assert process.returncode == -signal.SIGKILL, said
+            return folder
+    raise AssertionError(f"{name} ends before its first checkpoint is on disk")
+
+
 def check_killed(tmp_path, name, *, before=None, after=None, **settings):
     """Kill a run on the cores `before` and continue on `after`, on which a whole run has the same outputs."""
     whole = project(tmp_path / "whole", name, **settings)
@@ -109,17 +126,7 @@ def check_killed(tmp_path, name, *, before=None, after=None, **settings):
     said = process.communicate(timeout=400)[1]
     assert process.returncode == 0, said
 
-    cut = project(tmp_path / "cut", name, **settings)
-    process = start(cut, name, before)
-    end = time.monotonic() + 120
-    while not any((cut / ".tapeline" / "checkpoints").rglob("step-*")):
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < end
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert not (cut / "runs").exists()
-
+    cut = killed_with_a_checkpoint(tmp_path, name, before, settings)
     process = start(cut, name, after)
     said = process.communicate(timeout=400)[1]
     assert process.returncode == 0, said
