@@ -70,6 +70,9 @@ def test_from_nothing_to_a_live_model(call, tmp_path, root):
     call("tapeline", "registry", "promote", "iris", "prod")
     (tmp_path / "rows.jsonl").write_text(json.dumps({"x": [5.1, 3.5, 1.4, 0.2]}) + "\n")
     assert "setosa" in call("tapeline", "predict", "iris#prod", "rows.jsonl")
+    call("tapeline", "predict", "iris#prod", "data/raw/iris.csv", "--out", "registered.csv")
+    call("tapeline", "predict", "models/iris", "data/raw/iris.csv", "--out", "folder.csv")
+    assert (tmp_path / "registered.csv").read_bytes() == (tmp_path / "folder.csv").read_bytes()
     assert (tmp_path / "serving/iris/1/saved_model.pb").exists()
 
 

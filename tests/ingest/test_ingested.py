@@ -43,3 +43,12 @@ def test_altered_bytes_are_refused(tmp_path):
     np.save(path, labels)
     with pytest.raises(InputError, match="label.npy was altered"):
         take(tmp_path)
+
+
+def test_the_columns_of_a_table_are_taken_over(tmp_path):
+    from tapeline.config.ingest import TableSource
+
+    (tmp_path / "points.csv").write_text("a,b,y,split\n" + "".join(f"{n},{n + 1},{n % 2},train\n" for n in range(4)))
+    asked = TableSource(source="table", needs="points.csv", features={"x": ("a", "b"), "y": "y"}, split="split")
+    ingest("blobs", asked, project=tmp_path, out=tmp_path / "first" / "blobs", work=tmp_path / "work")
+    assert take(tmp_path, columns=("x",)).index["source"]["columns"] == {"x": ["a", "b"]}

@@ -43,7 +43,12 @@ def test_the_index_is_all_that_training_and_dvc_must_know(project: Path, ingeste
     }
     assert index == {
         "name": "set",
-        "source": {"kind": "table", "name": "t.csv", "sha256": files.sha256(project / "t.csv")},
+        "source": {
+            "kind": "table",
+            "name": "t.csv",
+            "columns": {"x": ["x"], "y": ["y"]},
+            "sha256": files.sha256(project / "t.csv"),
+        },
         "features": {
             "x": {"shape": [], "dtype": "float32"},
             "y": {"shape": [], "dtype": "int64", "classes": ["a", "b"]},

@@ -155,6 +155,7 @@ def checked_index(content: bytes, *, sizes: bool) -> dict[str, Any]:
     try:
         if not isinstance(index["name"], str) or not isinstance(index["source"], dict):
             raise TypeError("name")
+        _check_made_of(index["source"].get("columns"), index["features"])
         for feature in index["features"].values():
             _check_feature(feature)
         for split in index["splits"].values():
@@ -169,6 +170,15 @@ def checked_index(content: bytes, *, sizes: bool) -> dict[str, Any]:
 
 def _columns(index: dict[str, Any]) -> list[dict[str, Any]]:
     return [column for split in index["splits"].values() for column in split["columns"].values()]
+
+
+def _check_made_of(columns: Any, features: dict[str, Any]) -> None:
+    """Raise an error for an entry that does not name the table columns of each feature. It may be missing."""
+    if columns is None:
+        return
+    words = [word for of in columns.values() for word in (of if isinstance(of, list) else [of, None])]
+    if columns.keys() != features.keys() or not all(isinstance(word, str) for word in words):
+        raise TypeError("columns")
 
 
 def _check_feature(feature: dict[str, Any]) -> None:

@@ -3,8 +3,9 @@
 Examples have no keys: messages name their position in the split, and the validation split goes by content.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,12 +22,19 @@ def read(settings: IngestedSource, folder: Path) -> Source:
     features = {name: dataset.features[name] for name in kept}
     splits = tuple(split for split in SPLITS if split in dataset.splits)
     return Source(
-        origin={"kind": "dataset", "name": dataset.name, "sha256": dataset.fingerprint()},
+        origin=_origin(dataset, kept),
         features=features,
         splits=splits,
         examples=_examples(dataset, splits, features),
         total=sum(map(dataset.examples, splits)),
     )
+
+
+def _origin(dataset: Dataset, kept: Sequence[str]) -> dict[str, Any]:
+    """Return what `dataset.json` says of the source; the columns of a table are those of its own source."""
+    origin = {"kind": "dataset", "name": dataset.name, "sha256": dataset.fingerprint()}
+    columns = dataset.index["source"].get("columns")
+    return origin if columns is None else {**origin, "columns": {name: columns[name] for name in kept}}
 
 
 def _examples(dataset: Dataset, splits: tuple[str, ...], features: Mapping[str, Feature]) -> Iterator[Examples]:

@@ -8,6 +8,7 @@ sorting rows changes them.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,8 @@ def read(settings: TableSource, path: Path) -> Source:
     decoder = replace(unsurveyed, classes=found.classes)
     fractions = _fractions(table, settings, decoder, features)
     notes: list[str] = []
-    origin = {"kind": "table", "name": path.name}
+    columns = {name: list(columns_of(wanted[name])) for name in names}
+    origin = {"kind": "table", "name": path.name, "columns": columns}
     return Source(
         origin=origin,
         features=features,
@@ -89,7 +91,7 @@ def _fractions(
     return Fractions(test=settings.test, validation=settings.validation, strata=np.concatenate(strata), keys=keys)
 
 
-def _hashed(examples: Iterator[Examples], hashed: Hashed, origin: dict[str, str]) -> Iterator[Examples]:
+def _hashed(examples: Iterator[Examples], hashed: Hashed, origin: dict[str, Any]) -> Iterator[Examples]:
     """Yield all examples, then complete `origin`. Raises `InputError` if the file has changed meanwhile."""
     yield from examples
     origin["sha256"] = hashed.sha256()

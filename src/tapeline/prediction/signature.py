@@ -49,7 +49,8 @@ class Signature:
             made_of = tables.get(name)
             width = math.prod(size or 1 for size in shape)
             plain = [name] if width == 1 else [f"{name}.{number}" for number in range(min(width, MOST_COLUMNS + 1))]
-            columns[name] = plain if made_of is None else [made_of] if isinstance(made_of, str) else list(made_of)
+            named = [made_of] if isinstance(made_of, str) else list(made_of or ())
+            columns[name] = named if len(named) == width or (named and None in shape) else plain
         return cls(shapes, {name: spec["dtype"] for name, spec in inputs.items()}, columns)
 
     def batch_size(self) -> int:

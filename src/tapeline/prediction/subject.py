@@ -53,7 +53,7 @@ class Subject:
         if not has_sums(folder, model.content["files"]):
             raise InputError(f"{folder} lacks files of its {DESCRIPTION}, or has others: export again")
         signature = _signature(model, str(folder))
-        taken = Signature.of(signature["inputs"], {})
+        taken = Signature.of(signature["inputs"], model.columns or {})
         content = files.sha256_of_tree(folder)
         return cls(str(folder), folder / SAVED_MODEL, content, taken, _dtypes(signature), tuple(model.classes))
 
@@ -87,7 +87,12 @@ def _dtypes(signature: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _columns(registry: Registry, version: Version, model: Model) -> dict[str, Any]:
-    """Return the table columns that the model's dataset was made from; empty for another kind of source."""
+    """Return the table columns that the model's dataset was made from; empty for another kind of source.
+
+    A model that does not name them was exported before models did: then its run's settings say it.
+    """
+    if model.content["dataset"].get("source", {}).get("columns") is not None:
+        return dict(model.columns or {})
     parameters = registry.recorded(version).parameters()
     settings = parameters.get(f"datasets.{model.dataset}")
     found: dict[str, Any] = settings.get("features", {}) if isinstance(settings, Mapping) else {}

@@ -57,6 +57,18 @@ class Model:
         return str(self.content["dataset"]["name"])
 
     @property
+    def columns(self) -> dict[str, list[str]] | None:
+        """Feature → the table columns that it was made of; `None` for a dataset that was not made from a table.
+
+        Raises `InputError` for a model of a table that does not name them.
+        """
+        source = self.content["dataset"].get("source", {})
+        found: dict[str, list[str]] | None = source.get("columns")
+        if found is None and source.get("kind") == "table":
+            raise InputError(f"{DESCRIPTION} does not name the table columns of {self.dataset}: export the model again")
+        return found
+
+    @property
     def split(self) -> str:
         """The split on which it was validated."""
         return str(self.content.get("verdict", {}).get("split", "test"))
@@ -97,8 +109,13 @@ class _Signature(_Part):
     outputs: dict[str, _Spec]
 
 
-class _Named(_Part):
+class _Source(_Part):
+    columns: dict[str, list[str]] | None = None
+
+
+class _Dataset(_Part):
     name: str
+    source: _Source = _Source()
 
 
 class _Verdict(_Part):
@@ -108,7 +125,7 @@ class _Verdict(_Part):
 class _Description(_Part):
     """The fields that every reader of a description relies on."""
 
-    dataset: _Named
+    dataset: _Dataset
     metrics: dict[str, Any]
     files: dict[str, Any]
     signatures: dict[str, _Signature]

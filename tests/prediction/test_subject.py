@@ -1,0 +1,55 @@
+"""A model in a folder: what it was made of is read from its description."""
+
+import json
+
+import pytest
+
+from tapeline.prediction.subject import Subject
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+COLUMNS = {"x": ["length", "width"], "y": ["kind"]}
+
+
+def exported(folder, source, shape=(None, 2)):
+    """Write what export writes, with a model that nobody loads here."""
+    (folder / "saved_model").mkdir(parents=True)
+    (folder / "saved_model" / "saved_model.pb").write_bytes(b"model")
+    x, y = {"dtype": "float32", "shape": list(shape)}, {"dtype": "int64", "shape": [None]}
+    described = {
+        "dataset": {"name": "kinds", "sha256": "0", "source": source},
+        "metrics": {},
+        "files": {"saved_model/saved_model.pb": files.sha256(folder / "saved_model" / "saved_model.pb")},
+        "signatures": {"serving_default": {"inputs": {"x": x}, "outputs": {"class": y}}},
+    }
+    (folder / "model.json").write_text(json.dumps(described))
+    return folder
+
+
+def test_a_table_s_columns_are_those_of_its_feature(tmp_path):
+    folder = exported(tmp_path / "model", {"kind": "table", "name": "kinds.csv", "columns": COLUMNS})
+    assert Subject.at(folder).signature.columns == {"x": ["length", "width"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "shape"),
+    [
+        ({"kind": "builder", "name": "kinds"}, (None, 2)),
+        ({"kind": "table", "columns": {"x": ["length"], "y": ["kind"]}}, (None, 2)),  # the recipe serves another x
+        ({"kind": "table", "columns": {"y": ["kind"]}}, (None, 2)),
+    ],
+)
+def test_what_is_no_feature_of_a_table_has_numbered_columns(tmp_path, source, shape):
+    assert Subject.at(exported(tmp_path / "model", source, shape)).signature.columns == {"x": ["x.0", "x.1"]}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"kind": "table", "name": "kinds.csv"}, "model.json does not name the table columns of kinds: export the mod"),
+        ({"kind": "table", "columns": {"x": "length"}}, "is not a description of a model, so it was altered"),
+    ],
+)
+def test_a_table_without_its_columns_is_not_guessed_at(tmp_path, source, said):
+    with pytest.raises(InputError, match=said):
+        Subject.at(exported(tmp_path / "model", source))
