@@ -137,15 +137,17 @@ def test_a_remote_gives_what_was_pushed(tmp_path):
     assert (tmp_path / "fetched").read_bytes() == listing.read_bytes(), gone("RemoteODB.oid_to_path and fs.get_file")
 
 
-def test_settings_are_read_and_written(tmp_path):
-    made = Repository(tmp_path / "made")
+@pytest.mark.parametrize("name", ["made", "größe 写"])
+def test_settings_are_read_and_written(tmp_path, name):
+    made = Repository(tmp_path / name)
     made.dvc("remote", "add", "--default", "store", str(tmp_path / "store"))
     settings = Settings.around(made.folder / "data")
     assert (settings.remotes, settings.default_remote, settings.cache) == (["store"], "store", None)
     assert settings.level("repo")["remote"]["store"]["url"] == str(tmp_path / "store")
     with settings.edit_local() as local:
-        merged(local, {"cache": {"dir": str(tmp_path / "cache")}})
-    assert Settings.around(made.folder).cache == str(tmp_path / "cache")
+        merged(local, {"cache": {"dir": str(made.folder / "cache")}})
+    assert Settings.around(made.folder).cache == str(made.folder / "cache")
+    assert made.dvc("cache", "dir").strip() == str(made.folder / "cache"), gone("Config._save_config")
     with pytest.raises(NotDvcRepoError):
         Settings.around(tmp_path)
 

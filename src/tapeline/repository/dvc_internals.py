@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import dvc.stage.run
+from configobj import ConfigObj
 from dvc import rwlock
-from dvc.config import Config, ConfigError, NoRemoteError, merge
+from dvc.config import Config, ConfigError, NoRemoteError, _pack_named, merge
 from dvc.dependency import param
 from dvc.dependency.param import ParamsDependency
 from dvc.dvcfile import load_file
@@ -35,6 +36,7 @@ from dvc.utils.serialize import dumps_yaml
 from voluptuous import Invalid
 
 from tapeline.repository.spare import Order, Spare
+from tapeline.runtime import files
 
 __all__ = [
     "ConfigError",
@@ -378,11 +380,21 @@ def _found(content: Any, key: str) -> Iterator[Any]:
     yield content
 
 
+class _Utf8(Config):
+    """DVC reads its files as UTF-8 and writes them as ASCII, so that no path may have an umlaut."""
+
+    def _save_config(self, level: str, conf_dict: dict[str, Any]) -> None:
+        written = Path(self.files[level])
+        files.make_folder(written.parent)
+        content = ConfigObj(_pack_named(conf_dict), encoding="utf-8")
+        files.write_bytes(written, b"".join(line + b"\n" for line in content.write()))
+
+
 class Settings:
     """What `dvc config` has for the `.dvc` folder `folder`, unvalidated."""
 
     def __init__(self, folder: Path) -> None:
-        self._config = Config(str(folder), validate=False)
+        self._config = _Utf8(str(folder), validate=False)
 
     @classmethod
     def around(cls, folder: Path) -> "Settings":
