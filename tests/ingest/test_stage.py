@@ -92,6 +92,47 @@ def test_a_second_ingest_replaces_the_whole_folder(project: Path, ingested: Inge
     Dataset.open(folder).verify()
 
 
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ("data/set", "needs data/set, its own output, which ingest would replace: move it"),
+        (
+            "data/set/t.csv",
+            "needs data/set/t.csv, a part of data/set, its own output, which ingest would replace: move it",
+        ),
+        ("link.csv", "needs link.csv, a part of data/set, its own output, which ingest would replace: move it"),
+        ("data", "needs data, and its own output, data/set, is in there, which ingest would read: let"),
+    ],
+)
+def test_raw_data_in_the_place_of_the_output_stay(
+    project: Path, ingested: Ingested, hashes: Hashes, needs: str, said: str
+) -> None:
+    (project / "data" / "set").mkdir(parents=True)
+    (project / "data" / "set" / "t.csv").write_text("x\n1\n")
+    (project / "link.csv").symlink_to("data/set/t.csv")
+    before = hashes(project)
+    with pytest.raises(InputError) as caught:
+        ingested({**SETTINGS, "needs": needs})
+    assert f"dataset 'set' {said}" in str(caught.value) and "\n" not in str(caught.value)
+    assert hashes(project) == before
+
+
+def test_what_ingest_did_not_write_is_not_replaced(project: Path, ingested: Ingested, hashes: Hashes) -> None:
+    (project / "t.csv").write_text("x\n1\n")
+    (project / "data" / "set").mkdir(parents=True)
+    (project / "data" / "set" / "own.csv").touch()
+    before = hashes(project)
+    with pytest.raises(InputError, match=r"written to data/set, which has files, but no dataset.json: ingest did not"):
+        ingested(SETTINGS)
+    (project / "data" / "file").touch()
+    with pytest.raises(InputError, match=r"written to data/file, which is a file: ingest did not write it; move it to"):
+        ingested(SETTINGS, out="data/file")
+    (project / "data" / "file").unlink()
+    assert hashes(project) == before
+    (project / "data" / "set" / "own.csv").unlink()
+    Dataset.open(ingested(SETTINGS)).verify()  # an empty folder is no loss
+
+
 @contextmanager
 def full_disk(after: int) -> Iterator[None]:
     """Have the kernel refuse any file that grows beyond `after` bytes."""

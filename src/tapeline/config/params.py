@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from tapeline.config.export import ExportSettings
 from tapeline.config.ingest import IngestSettings, Needs
 from tapeline.config.mistakes import mistakes_in
+from tapeline.config.places import overlaps
 from tapeline.config.project import PARAMS
 from tapeline.config.recipe_params import declared_params
 from tapeline.config.registry import RegistrySettings
@@ -71,7 +72,7 @@ class Params(BaseModel):
     @classmethod
     def load(cls, folder: Path) -> "Params":
         """Read and check `folder/params.yaml`. Raises `InputError` with the first mistake."""
-        return cls._checked(_content(folder))
+        return cls._checked(_content(folder), folder)
 
     @classmethod
     def sound(cls, folder: Path, *, text: str | None = None) -> "tuple[Params, dict[str, str]]":
@@ -83,7 +84,9 @@ class Params(BaseModel):
         content = _content(folder, text)
         mistakes: dict[str, str] = {}
         if not _has_entries(content):
-            return cls._checked(content), mistakes
+            return cls._checked(content, folder), mistakes
+        lost = overlaps(folder, _needs(content["datasets"]))
+        mistakes.update({f"datasets.{name}": f"{PARAMS}: {said}" for name, said in lost.items()})
         for kind in ("datasets", "pipelines"):
             for name, entry in list(content[kind].items()):
                 alone: dict[str, Any] = {"datasets": {}, "pipelines": {}}
@@ -102,7 +105,7 @@ class Params(BaseModel):
             kind, name = key.split(".", 1)
             if kind == "datasets":
                 del content[kind][name]
-        return cls._checked(content), mistakes
+        return cls._checked(content, folder), mistakes
 
     @classmethod
     def load_for(cls, folder: Path, *, pipeline: str = "", dataset: str = "", text: str | None = None) -> "Params":
@@ -117,8 +120,10 @@ class Params(BaseModel):
         return params
 
     @classmethod
-    def _checked(cls, content: Any) -> "Params":
+    def _checked(cls, content: Any, folder: Path) -> "Params":
         params = checked(cls, content, where=PARAMS)
+        for mistake in overlaps(folder, _needs(content["datasets"])).values():
+            raise InputError(f"{PARAMS}: {mistake}")
         for name, pipeline in params.pipelines.items():
             _check_dataset(name, pipeline.dataset, params.datasets, {})
         for name in params.registry.models:
@@ -160,6 +165,12 @@ def _has_entries(content: Mapping[str, Any]) -> bool:
     models = registry.get("models", {}) if isinstance(registry, dict) else None
     sections = (content.get("datasets"), content.get("pipelines"), models)
     return all(isinstance(section, dict) and all(isinstance(name, str) for name in section) for section in sections)
+
+
+def _needs(datasets: Mapping[str, Any]) -> dict[str, str]:
+    """Return what each dataset needs, also of those that have a mistake elsewhere."""
+    given = {name: entry.get("needs") for name, entry in datasets.items() if isinstance(entry, dict)}
+    return {name: needs for name, needs in given.items() if isinstance(needs, str) and "\0" not in needs}
 
 
 def _check_dataset(pipeline: str, dataset: str, known: Iterable[str], mistakes: Mapping[str, str]) -> None:

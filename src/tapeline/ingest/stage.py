@@ -19,6 +19,7 @@ from tapeline.config.ingest import (
     TableSource,
     TfdsSource,
 )
+from tapeline.config.places import overlap
 from tapeline.dataset.columns import INDEX, Feature
 from tapeline.ingest.checks import check
 from tapeline.ingest.columns import ColumnWriter
@@ -41,8 +42,12 @@ def ingest(
 
     `project` is the folder that `settings.needs` is relative to; `work` keeps downloads and prepared TFDS data.
     Prints what is read, the number of examples, and where they are written.
-    Raises `InputError` for unusable settings or data. An `OSError` (a full or read-only disk) propagates.
+    Raises `InputError` for unusable settings or data, and where `out` has files that are not ingest's: they would be
+    lost. An `OSError` (a full or read-only disk) propagates.
     """
+    if lost := overlap(name, settings.needs, project, out):
+        raise InputError(lost)
+    _check_place(name, out, project)
     needs = _existing(name, settings.needs, project)
     what = settings.name if isinstance(settings, TfdsSource) else settings.needs
     print(f"{name}: reading {what} (source: {settings.source})", flush=True)
@@ -61,7 +66,7 @@ def ingest(
         print(f"{name}: note: {note}", flush=True)
         report({"event": "note", "text": note})
     print(f"{name}: {_summary(source, counts)}")
-    print(f"{name}: written to {out.relative_to(project) if out.is_relative_to(project) else out}", flush=True)
+    print(f"{name}: written to {_shown(out, project)}", flush=True)
 
 
 @contextmanager
@@ -90,6 +95,23 @@ def opened(settings: IngestSettings, needs: Path, *, work: Path, report: Report 
         from tapeline.ingest import tfds_catalogue
 
         yield tfds_catalogue.read(settings, work=work, report=report)
+
+
+def _check_place(name: str, out: Path, project: Path) -> None:
+    """Raise `InputError` for a file, or a folder with files, in the place of the output that ingest did not write."""
+    if not out.exists() or (out / INDEX).exists():
+        return
+    if out.is_dir() and not any(out.iterdir()):
+        return
+    what = f"has files, but no {INDEX}" if out.is_dir() else "is a file"
+    raise InputError(
+        f"dataset {name!r} would be written to {_shown(out, project)}, which {what}: ingest did not write it; "
+        f"move it to another place, such as one in data/raw, or remove it, or rename the dataset"
+    )
+
+
+def _shown(out: Path, project: Path) -> Path:
+    return out.relative_to(project) if out.is_relative_to(project) else out
 
 
 def _existing(name: str, needs: str, project: Path) -> Path:
