@@ -81,6 +81,35 @@ def test_images_are_turned_as_their_exif_says(project: Path, ingested: Ingested)
     assert np.array_equal(dataset.column("train", "image")[0], np.rot90(np.asarray(image(6, 4)), -1))
 
 
+@pytest.mark.parametrize("name", ["1.ppm", "1.sgi", "1.jp2", "1.webp", "1.tif", "1.gif"])
+def test_each_format_of_one_image_is_taken(project: Path, ingested: Ingested, name: str) -> None:
+    path = save(project, f"train/a/{name}")
+    column = Dataset.open(ingested(SETTINGS)).column("train", "image")
+    with Image.open(path) as opened:
+        assert np.array_equal(column[0], np.asarray(opened.convert("RGB")))
+
+
+@pytest.mark.parametrize("content", [b"P1\n6 4\n" + b"0 1 " * 12, b"P2\n6 4\n15\n" + b"3 7 " * 12, b"P4\n6 4\n0123"])
+def test_pixmaps_of_few_bits_are_taken(project: Path, ingested: Ingested, content: bytes) -> None:
+    path = save(project, "train/a/1.ppm")
+    path.write_bytes(content)
+    with Image.open(path) as opened:
+        expected = np.asarray(opened.convert("L"))
+    assert np.array_equal(Dataset.open(ingested(SETTINGS)).column("train", "image")[0, :, :, 0], expected)
+
+
+def test_the_previews_in_a_photo_or_a_tiff_are_passed_over(project: Path, ingested: Ingested) -> None:
+    save(project, "train/a/1.mpo", save_all=True, append_images=[image(seed=1)])
+    reduced = image(2, 3, seed=1)
+    reduced.encoderinfo = {"tiffinfo": {254: 1}}
+    path = save(project, "train/a/2.tif", save_all=True, append_images=[reduced])
+    with Image.open(path) as pages:
+        pages.seek(1)
+        assert pages.tag_v2[254] == 1
+    column = Dataset.open(ingested(SETTINGS)).column("train", "image")
+    assert np.array_equal(column[1], np.asarray(image()))
+
+
 def test_transparency_is_dropped_and_a_palette_resolved(project: Path, ingested: Ingested) -> None:
     opaque = image()
     opaque.putalpha(7)
@@ -163,6 +192,36 @@ def sixteen_bit_colour(project: Path) -> None:
     save(project, "train/a/1.png").write_bytes(content)
 
 
+def sixteen_bit_pixmap(project: Path) -> None:
+    save(project, "train/a/1.ppm").write_bytes(b"P6\n6 4\n65535\n" + bytes(6 * 4 * 3 * 2))
+
+
+def ten_bit_plain_pixmap(project: Path) -> None:
+    save(project, "train/a/1.ppm").write_bytes(b"P3\n6 4\n1023\n" + b"1000 " * (6 * 4 * 3))
+
+
+def sixteen_bit_sgi(project: Path) -> None:
+    path = save(project, "train/a/1.sgi")
+    content = bytearray(path.read_bytes())
+    content[3] = 2  # bytes a channel
+    path.write_bytes(content + bytes(6 * 4 * 3))
+
+
+def sixteen_bit_jpeg_2000(project: Path) -> None:
+    path = save(project, "train/a/1.jp2")
+    content = bytearray(path.read_bytes())
+    depths = content.index(b"\xff\x4f\xff\x51") + 42
+    content[depths : depths + 9 : 3] = b"\x0f\x0f\x0f"
+    path.write_bytes(content)
+
+
+def frames(name: str) -> Callable[[Path], None]:
+    def made(project: Path) -> None:
+        save(project, f"train/a/{name}", save_all=True, append_images=[image(seed=1), image(seed=2)])
+
+    return made
+
+
 def dangling(project: Path) -> None:
     save(project, "train/a/1.png").with_name("2.png").symlink_to("nowhere.png")
 
@@ -229,6 +288,14 @@ def no_folder(project: Path) -> None:
         (text, "pictures/train/a/1.png is not an image that can be decoded (cannot identify image file): replace or"),
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
         (sixteen_bit_colour, "pictures/train/a/1.png has 16 bits a channel: save it with 8 bits a channel"),
+        (sixteen_bit_pixmap, "pictures/train/a/1.ppm has 16 bits a channel: save it with 8 bits a channel"),
+        (ten_bit_plain_pixmap, "pictures/train/a/1.ppm has 16 bits a channel: save it with 8 bits a channel"),
+        (sixteen_bit_sgi, "pictures/train/a/1.sgi has 16 bits a channel: save it with 8 bits a channel"),
+        (sixteen_bit_jpeg_2000, "pictures/train/a/1.jp2 has 16 bits a channel: save it with 8 bits a channel"),
+        *(
+            (frames(name), f"pictures/train/a/{name} has 3 frames or pages, and an example is one image: save each")
+            for name in ("1.gif", "1.png", "1.webp", "1.tif")
+        ),
         (dangling, "pictures/train/a/2.png is a link to nowhere.png, where nothing is: fix or remove it"),
         (circular, "pictures/train/a/2.png is a link to 2.png, where nothing is: fix or remove it"),
         (fifo, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),

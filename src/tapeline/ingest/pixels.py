@@ -3,11 +3,11 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageFile, ImageOps
+from PIL import ExifTags, Image, ImageFile, TiffImagePlugin
 
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -16,11 +16,27 @@ GREY = {"1", "L", "LA"}
 COLOUR = {"P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
 MODES = {1: ("L",), 3: ("RGB", "RGBX"), 4: ("RGBA",)}
 """Channels → Pillow's modes. The last byte of RGBX means nothing."""
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""EXIF's orientation → what makes the image upright."""
+WITH_PREVIEWS = ("MPO", "PSD")
+"""Formats whose first frame is the whole picture: the others are previews of a photo, or the layers it is made of."""
+REDUCED = 254
+"""The TIFF tag whose lowest bit says that a page is another one, made smaller."""
+JPEG2000_SIZE = b"\xff\x4f\xff\x51"
+"""The markers before a JPEG 2000 image's size and depths."""
 
 
 @contextmanager
 def decoded(file: IO[bytes], shown: str) -> Iterator[Image.Image]:
-    """Yield an opened image with 8 bits per channel. Raises `InputError`, naming `shown`, if it cannot be decoded."""
+    """Yield an opened image with 8 bits per channel and one frame. Raises `InputError`, naming `shown`, for others."""
     with quiet(), decoding(file, shown) as image:
         yield image
 
@@ -39,6 +55,7 @@ def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
     try:
         with Image.open(file) as image:
             _refuse_deep(image, shown)
+            _refuse_frames(image, shown)
             yield image
     except (InputError, MemoryError):
         raise
@@ -53,11 +70,25 @@ def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
 def upright(image: Image.Image, channels: int) -> Image.Image:
     """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB or RGBX) or 4 (RGBA) channels of 8 bits.
 
-    It may be `image` itself, which is rotated in any case: a copy of its pixels would cost as much as decoding them.
+    It may be `image` itself: a copy of its pixels would cost as much as decoding them. An image whose EXIF data cannot
+    be read is taken as it is stored.
     """
-    ImageOps.exif_transpose(image, in_place=True)
-    turned = image.convert("RGBA") if "transparency" in image.info else image
+    turn = TURNS.get(_orientation(image))
+    turned = image if turn is None else image.transpose(turn)
+    turned = turned.convert("RGBA") if "transparency" in turned.info else turned
     return turned if turned.mode in MODES[channels] else turned.convert(MODES[channels][0])
+
+
+def _orientation(image: Image.Image) -> Any:
+    image.load()  # some have their metadata behind the pixels; a TIFF turns itself
+    of = Image.Image()  # a file's own reader hides the first error, and then has read a part
+    of.info = image.info
+    try:
+        return of.getexif().get(ExifTags.Base.Orientation, 1)
+    except MemoryError:
+        raise
+    except Exception:  # Pillow's reader raises anything: SyntaxError, struct.error, ValueError
+        return 1
 
 
 def array(image: Image.Image, channels: int) -> NDArray[np.uint8]:
@@ -66,10 +97,38 @@ def array(image: Image.Image, channels: int) -> NDArray[np.uint8]:
     return np.asarray(plain, np.uint8).reshape(image.height, image.width, channels)
 
 
-def _refuse_deep(image: Image.Image, shown: str) -> None:
-    """Raise `InputError` for more than 8 bits per channel: Pillow silently drops the lower 8 bits of 16-bit RGB."""
+def _refuse_deep(image: ImageFile.ImageFile, shown: str) -> None:
+    """Raise `InputError` for more than 8 bits per channel: Pillow silently drops the others of RGB."""
     if image.mode not in GREY | COLOUR:
         raise InputError(f"{shown} has pixels of type {image.mode}: save it with 8 bits a channel")
-    for tile in getattr(image, "tile", ()):
-        if ";16" in str(tile[3]):
-            raise InputError(f"{shown} has 16 bits a channel: save it with 8 bits a channel")
+    if any(";16" in str(how) or "16" in codec or _depth(image, codec, how) > 8 for codec, _, _, how in image.tile):
+        raise InputError(f"{shown} has 16 bits a channel: save it with 8 bits a channel")
+
+
+def _depth(image: ImageFile.ImageFile, codec: str, how: Any) -> int:
+    """Return the bits a channel of formats that Pillow scales to 8 as it decodes them; 8 for others."""
+    if codec.startswith("ppm") and not isinstance(how, str):  # text is for black and white
+        largest: int = how[-1]
+        return largest.bit_length()
+    if codec != "jpeg2k" or image.fp is None:
+        return 8
+    image.fp.seek(0)
+    size = image.fp.read().partition(JPEG2000_SIZE)[2]
+    return 1 + max((bits & 0x7F for bits in size[38 : 38 + 3 * int.from_bytes(size[36:38]) : 3]), default=7)
+
+
+def _refuse_frames(image: ImageFile.ImageFile, shown: str) -> None:
+    """Raise `InputError` for an animation and for several pages: only the first would be taken."""
+    count = 1 if image.format in WITH_PREVIEWS else getattr(image, "n_frames", 1)
+    if count > 1 and isinstance(image, TiffImagePlugin.TiffImageFile):
+        count = sum(not _is_preview(image, page) for page in range(count))
+        image.seek(0)
+    if count > 1:
+        raise InputError(
+            f"{shown} has {count} frames or pages, and an example is one image: save each that counts as its own file"
+        )
+
+
+def _is_preview(image: TiffImagePlugin.TiffImageFile, page: int) -> bool:
+    image.seek(page)
+    return page > 0 and bool(image.tag_v2.get(REDUCED, 0) & 1)
