@@ -71,6 +71,16 @@ def test_the_good_file_loads(tmp_path):
             "needs: needs is a list, and `dvc.yaml` takes one path: put a.py and",
         ),
         ("needs: data/line", "needs: [a, b, c]", "put a and b and the others, or links to files, into one folder, and"),
+        (
+            "needs: line.csv",
+            'needs: "in/a\\0b.csv"',
+            "datasets.line.needs: needs is 'in/a\\x00b.csv', which has a null byte, and no path has one: write the path",
+        ),
+        (
+            "table, needs: line.csv, features: {x: [x1, x2], y: [y]}",
+            "images, needs: line, size: [100000, 6]",
+            "datasets.line.size.0 is 100000: must be less than or equal to 16384",
+        ),
         ("source: table", "source: csv", "datasets.line.source is \"csv\": must be one of 'tfds', "),
         ("line-fit:", "Line_Fit:", "'Line_Fit' is not a name: lower-case letters, digits and inner hyphens"),
         (

@@ -56,6 +56,14 @@ def test_integers_are_kept(project: Path, ingested: Ingested, name: str) -> None
     assert dataset.column("train", "x").tolist() == values
 
 
+@pytest.mark.parametrize("integers", [[], ["x"]])
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "words.parquet"])
+def test_a_plus_sign_is_no_mistake(project: Path, ingested: Ingested, name: str, integers: list[str]) -> None:
+    values = pa.array(["+5", " +0012 ", "-3", "4"])
+    settings = write(project, name, values.dictionary_encode() if name == "words.parquet" else values)
+    assert Dataset.open(ingested({**settings, "integers": integers})).column("train", "x").tolist() == [5, 12, -3, 4]
+
+
 def test_decimal_fractions_are_rounded_as_ever(project: Path, ingested: Ingested) -> None:
     (project / "t.csv").write_text("x\n0.1\n16777217.3\n1e20\n")
     assert np.array_equal(
@@ -66,7 +74,9 @@ def test_decimal_fractions_are_rounded_as_ever(project: Path, ingested: Ingested
 @pytest.mark.parametrize(
     ("cell", "message"),
     [("1.5", "row 2 below the header: '1.5' is not a whole number of 64 bits"), (str(2**63), "is not a whole number of 64"),
-     ("0x10", "'0x10' is not a whole number"), ("a", "'a' is not a whole number")],
+     ("0x10", "'0x10' is not a whole number"), ("a", "'a' is not a whole number"), ("+", "'+' is not a whole number"),
+     ("+1.5", "'+1.5' is not a whole number"), ("+-1", "'+-1' is not a whole number"),
+     (f"+{2**63}", "is not a whole number of 64")],
 )  # fmt: skip
 def test_what_is_no_integer_is_refused(project: Path, refused: Refused, cell: str, message: str) -> None:
     (project / "t.csv").write_text(f"x\n1\n{cell}\n")

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-Positive = Annotated[int, Field(gt=0)]
+Side = Annotated[int, Field(gt=0, le=2**14)]
+"""Of an image, in pixels. Larger ones fill the memory: a single one of 2**14 by 2**14 has 805 MB in RGB."""
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -18,7 +19,14 @@ def _one_path(value: Any) -> Any:
     return value
 
 
-Needs = Annotated[str, BeforeValidator(_one_path)]
+def _possible_path(value: str) -> str:
+    """Refuse what no path can hold: `Path.exists` and others raise `ValueError` for it."""
+    if "\0" in value:
+        raise ValueError(f"needs is {value!r}, which has a null byte, and no path has one: write the path without it")
+    return value
+
+
+Needs = Annotated[str, BeforeValidator(_one_path), AfterValidator(_possible_path)]
 
 
 class DatasetSettings(BaseModel):
@@ -68,7 +76,7 @@ class ImageFolderSource(DatasetSettings):
     """A folder `needs/<split>/<class>/<image>`, as TFDS's `ImageFolder` reads it; every image is resized to `size`."""
 
     source: Literal["images"]
-    size: tuple[Positive, Positive]
+    size: tuple[Side, Side]
     """Height and width in pixels."""
 
 

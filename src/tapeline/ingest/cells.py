@@ -73,12 +73,8 @@ class Cells:
         if text:
             values = pc.utf8_trim_whitespace(values)
         try:
-            if (
-                text
-                and pa.types.is_integer(kind)
-                and not pc.all(pc.match_substring_regex(values, "^-?[0-9]+$"), min_count=0).as_py()
-            ):
-                raise pa.ArrowInvalid("Arrow would read hexadecimal digits too")
+            if text and pa.types.is_integer(kind):
+                values = _digits(values)
             # Integers that float64 cannot hold are rounded here; `_refuse_rounded` compares the originals with float32.
             return np.asarray(pc.cast(values, kind, safe=kind == pa.int64()).to_numpy(zero_copy_only=False))
         except pa.ArrowInvalid:
@@ -116,6 +112,18 @@ class Cells:
         return BadCells(
             [BadCell(self.of, self.first + row + 1, self.values[row].as_py(), what) for row in rows], remedy=remedy
         )
+
+
+def _digits(values: pa.Array) -> pa.Array:
+    """Return text of whole numbers without plus signs, which Arrow takes in floats only.
+
+    Raises `ArrowInvalid` for any other text: Arrow would read hexadecimal digits too.
+    """
+    if pc.all(pc.match_substring_regex(values, "^-?[0-9]+$"), min_count=0).as_py():
+        return values
+    if pc.all(pc.match_substring_regex(values, f"^{WHOLE.pattern}$"), min_count=0).as_py():
+        return pc.replace_substring_regex(values, r"^\+", "")
+    raise pa.ArrowInvalid("not all are whole numbers")
 
 
 def check_words(kind: Any, of: str) -> None:

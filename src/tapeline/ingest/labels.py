@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tapeline.runtime.errors import InputError
 
 WHOLE = re.compile(r"-?[0-9]+")
+LONGEST = 18
+"""Digits of an id: more are no index, and Python refuses to convert thousands of them."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ def find_classes(labels: Iterable[str], *, of: str) -> Classes:
     """
     names = sorted(labels)
     if names and all(WHOLE.fullmatch(name) for name in names):
+        if longest := next((name for name in names if len(name) > LONGEST), ""):
+            raise InputError(
+                f"{of} has a class id of {len(longest):,} digits, {longest[:LONGEST]}...: ids must be 0, 1, 2, ... "
+                f"without a gap: renumber, or write names"
+            )
         ids = sorted({int(name) for name in names})
         if ids != list(range(len(ids))):
             raise InputError(
