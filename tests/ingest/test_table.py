@@ -66,6 +66,21 @@ def test_what_spreadsheets_add_is_no_mistake(project: Path, ingested: Ingested) 
     assert dataset.column("train", "y").tolist() == [2, 4]
 
 
+@pytest.mark.parametrize("rows", ["1,a\n2,b\n", '"1",a\n2,"b"\n', '1,"a\n""a\n"\n"2","x,y"', '1,19" rack\n2,"b"c"\n'])
+def test_quotes_that_are_closed_and_those_inside_a_cell_are_no_mistake(
+    project: Path, ingested: Ingested, rows: str
+) -> None:
+    column = Dataset.open(ingested(table(f'\ufeff"x",y\r\n{rows}', project))).column("train", "x")
+    assert column.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "text", ["x\n5\n6\n", "x\n5\n6\n\n\n", "\n\nx\r\n5\r\n6\r\n\r\n", "\ufeff\n\nx\n5\n6", '\n"x"\n5\n"6"']
+)
+def test_empty_lines_around_a_single_column_are_no_mistake(project: Path, ingested: Ingested, text: str) -> None:
+    assert Dataset.open(ingested(table(text.encode(), project))).column("train", "x").tolist() == [5, 6]
+
+
 def test_class_ids_are_kept(project: Path, ingested: Ingested) -> None:
     settings = table("x,y\n1,2\n1,0\n1,10\n" + "".join(f"1,{n}\n" for n in range(10)), project)
     dataset = Dataset.open(ingested({**settings, "features": {"x": "x", "y": "y"}, "label": "y"}))
@@ -161,6 +176,19 @@ def test_a_mistake_far_down_is_named_by_its_row(project: Path, refused: Refused)
         (b"x\n\xff\n", {}, "invalid UTF8 data"),
         ("x;y\n1;2\n", {}, "t.csv has no column 'x': it has x;y"),
         ('"x\ny",z\n1,2\n', {}, "t.csv has no column 'x': it has x y, z"),
+        ("x\n5\n\n6\n", {}, "column 'x', row 2 below the header: the value is missing; fix the row or drop it"),
+        ("x\n5\n\n6\n\n", {}, "column 'x', row 2 below the header: the value is missing; fix the row or drop it"),
+        ('x\n"5"\r\n\r\n6', {}, "column 'x', row 2 below the header: the value is missing; fix the row or drop it"),
+        ('x\n5\n""\n', {}, "column 'x', row 2 below the header: the value is missing; fix the row or drop it"),
+        ("x\n\n5\n", {"integers": ["x"]}, "column 'x', row 1 below the header: the value is missing; fix the row"),
+        ("x\n\n", {}, "split train is empty; every split needs at least one example"),
+        ('x,y\n1,a\n2,"b\n3,c\n', {}, "t.csv cannot be read as CSV: in line 3 a cell begins with a quote that is not"),
+        ('x,y\r1,a\r2,"b\r3,c', {}, "in line 3 a cell begins with a quote that is not closed, and would take in"),
+        ('x,y\n1,a\n2,"b\n3,"c"\n4,d\n', {}, "in line 3 a cell begins with a quote that is not closed, and would"),
+        ('x,y\n1,"a\n\na"\n2,"\n', {}, "in line 5 a cell begins with a quote that is not closed, and would take in"),
+        ('x,"y\n1,a\n2,b\n', {}, "in line 1 a cell begins with a quote that is not closed, and would take in"),
+        ('\ufeff"x,y\n1,a\n', {"features": {"x": "x,y\n1,a\n"}}, "in line 1 a cell begins with a quote that is not"),
+        ('w,x"y,"z\n1,2,3\n', {"features": {"x": "w"}}, "in line 1 a cell begins with a quote that is not closed"),
         ("x,x\n1,2\n", {}, "t.csv has more than one column 'x'"),
         ("x,s\n1,trian\n", {"split": "s"}, "column 's' has a split 'trian': splits are called train, val (or"),
         ("x,s\n1,train\n1,\n", {"split": "s"}, "column 's', row 2 below the header: the value is missing"),
@@ -190,6 +218,10 @@ def test_a_bad_csv_is_refused(
         (["-1", "0", "1"], "has class ids -1, 0, 1"),
         ([str(10 * n) for n in range(9)], "has class ids 0, 10, 20, ... 80"),
         (["0.5", "1"], "has the value 0.5: a label is a class name or id; drop `label` to learn a number"),
+        (
+            ["0", "1" * 5000],
+            "has a class id of 5,000 digits, 111111111111111111...: ids must be 0, 1, 2, ... without a",
+        ),
         (["a", ""], "row 2 below the header: the value is missing"),
         (["a", "  "], "row 2 below the header: '  ' is blank"),
     ],

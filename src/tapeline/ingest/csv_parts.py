@@ -7,6 +7,7 @@ Only for files without quotes below the header: there, every line break ends a r
 `Unusual`, and the file is to be read from its start in one thread, which finds the row that is at fault.
 """
 
+import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
+from tapeline.ingest import csv_quotes
 from tapeline.runtime import files
 
 BLOCK_BYTES = 2**20
@@ -108,8 +110,34 @@ def parts(path: Path, begin: int = 0) -> Iterator[Part]:
         yield _checked(Part(rest, begin))
 
 
+def within_blank_lines(path: Path) -> tuple[int, int]:
+    """Return where a file's content begins and how many bytes it has: all but empty lines above it and below it.
+
+    The line break of its last line is a part of it.
+    """
+    with files.opened(path) as file:
+        begin = len(csv_quotes.BOM) if file.read(len(csv_quotes.BOM)) == csv_quotes.BOM else 0
+        file.seek(begin)
+        while (block := file.read(BLOCK_BYTES)) and not block.strip(b"\r\n"):
+            begin += len(block)
+        begin += len(block) - len(block.lstrip(b"\r\n"))
+        end = file.seek(0, os.SEEK_END)
+        while end > begin:
+            start = max(begin, end - BLOCK_BYTES)
+            file.seek(start)
+            if block := file.read(end - start).rstrip(b"\r\n"):
+                file.seek(start + len(block))
+                behind = file.read(2)
+                return begin, start + len(block) + (2 if behind == b"\r\n" else len(behind[:1])) - begin
+            end = start
+    return begin, 0
+
+
 def parse(part: Part, names: Sequence[str], types: Mapping[str, Any]) -> pa.RecordBatch | None:
-    """Return the columns of `types` as these types, or None if Arrow refuses."""
+    """Return the columns of `types` as these types, or None if Arrow refuses.
+
+    names: of all columns. If there is one, an empty line is a missing value, also above the header and at the end.
+    """
     try:
         table = csv.read_csv(
             pa.BufferReader(part.content),
@@ -119,6 +147,7 @@ def parse(part: Part, names: Sequence[str], types: Mapping[str, Any]) -> pa.Reco
             convert_options=csv.ConvertOptions(
                 include_columns=list(types), column_types=dict(types), strings_can_be_null=True, null_values=[""]
             ),
+            parse_options=csv.ParseOptions(ignore_empty_lines=len(names) > 1),
         )
         batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, UnicodeDecodeError):
@@ -128,6 +157,6 @@ def parse(part: Part, names: Sequence[str], types: Mapping[str, Any]) -> pa.Reco
 
 def _checked(part: Part) -> Part:
     header = 0 if part.begin else part.content.find(b"\n") + 1
-    if part.content.find(b'"', header) >= 0 or part.content.count(b'"', 0, header) % 2:
+    if part.content.find(b'"', header) >= 0 or not csv_quotes.is_sound(part.content[:header]):
         raise Unusual
     return part

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from tapeline.ingest import csv_parts
+from tapeline.ingest import csv_parts, csv_quotes
 from tapeline.ingest.cells import Cells
 from tapeline.ingest.csv_parts import Kept, Parsed, Part, Unusual
 from tapeline.ingest.in_order import in_order
@@ -62,10 +62,12 @@ class Table:
 
     def __init__(self, path: Path) -> None:
         self.path, self._csv = path, path.suffix.lower() == ".csv"
-        self._kept = Kept({})
+        self._kept, self._quotes_checked = Kept({}), False
         if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
             raise InputError(f"{path.name} is not a table: a file that ends in .csv or .parquet is")
         _readable(path)
+        if self._csv and not csv_quotes.has_sound_header(path):
+            self._check_quotes()
         with self._reading():
             self._schema = self._open_csv(None).schema if self._csv else parquet.read_schema(path)
             self._names = self._schema.names  # decoding may fail
@@ -89,6 +91,8 @@ class Table:
         """Yield all rows of the given columns but the first `skip`, in order."""
         chosen = list(dict.fromkeys(columns))
         first = 0
+        if self._csv:
+            self._check_quotes()
         with self._reading():
             for batch in self._open_csv(chosen) if self._csv else self._open_parquet(chosen):
                 batch.validate(full=not self._csv)  # Arrow does not check that text in a Parquet file is UTF-8
@@ -145,6 +149,11 @@ class Table:
         found: Iterator[Part | Parsed] = chain((again.popleft() for _ in range(len(again))), rest)
         return in_order(found, computed)
 
+    def _check_quotes(self) -> None:
+        if not self._quotes_checked:
+            csv_quotes.check(self.path)
+            self._quotes_checked = True
+
     def _rows(self, batch: pa.RecordBatch) -> Rows:
         return Rows(batch, 0, self.path.name)
 
@@ -165,8 +174,10 @@ class Table:
         return in_order(self._open_parquet(chosen, rows), computed, ahead=1, most=min(parts, CONVERTING))
 
     def _open_csv(self, columns: list[str] | None) -> Any:
+        alone = columns is not None and len(self._names) == 1
         return csv.open_csv(
-            self.path,
+            # In a single column, an empty line is a missing value, unless no row follows.
+            pa.OSFile(str(self.path)).get_stream(*csv_parts.within_blank_lines(self.path)) if alone else self.path,
             # A single thread: only then do errors name the malformed row.
             read_options=csv.ReadOptions(use_threads=False, block_size=CSV_BLOCK_BYTES),
             convert_options=csv.ConvertOptions(
@@ -176,7 +187,7 @@ class Table:
                 null_values=[""],
             ),
             # Otherwise a newline inside quotes is accepted or refused depending on where a block ends.
-            parse_options=csv.ParseOptions(newlines_in_values=True),
+            parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not alone),
         )
 
     def _open_parquet(self, columns: list[str], rows: int = PARQUET_ROWS) -> Any:
