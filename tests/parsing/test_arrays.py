@@ -1,6 +1,7 @@
 """NumPy files of others: arrays of numbers and text, or one line, and no memory for what a header only says."""
 
 import io
+import os
 import pickle
 import struct
 import subprocess
@@ -49,6 +50,46 @@ def test_what_is_an_array(tmp_path, array):
     assert arrays.unpacked(tmp_path / "a.npz", ["b", "c"]).keys() == {"b"}
 
 
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(60, dtype=np.int16).reshape(5, 3, 4),
+        np.asfortranarray(np.arange(60).reshape(5, 3, 4)),
+        np.asfortranarray(np.array([["ö", "ab"], ["", "c"], ["d", "e"]])),
+        np.arange(5.0).astype(">f4"),
+        np.array([b"a", b"bc"]),
+        np.zeros((0, 2)),
+        np.zeros((3, 0), order="F"),
+    ],
+)
+def test_parts_of_what_is_stored(tmp_path, array):
+    np.save(tmp_path / "a.npy", array)
+    with arrays.stored(tmp_path / "a.npy", axes=array.ndim) as found:
+        assert len(found) == len(array) and found.shape == array.shape
+        for rows in (slice(0, 2), slice(2, 4), slice(4, 9), slice(0, 5)):
+            assert found[rows].dtype == array.dtype
+            np.testing.assert_array_equal(found[rows], array[rows])
+    with arrays.stored(tmp_path / "a.npy", axes=array.ndim + 1) as found:
+        np.testing.assert_array_equal(found[0:9], array[None])
+
+
+def test_a_number_is_stored_as_one_row(tmp_path):
+    np.save(tmp_path / "a.npy", np.float32(7))
+    for axes in (1, 4):
+        with arrays.stored(tmp_path / "a.npy", axes=axes) as found:
+            assert found[0:4].tolist() == [7]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_stored_array_that_becomes_shorter_is_no_bus_error(tmp_path, order):
+    np.save(tmp_path / "a.npy", np.ones((2**16, 8), order=order))
+    with arrays.stored(tmp_path / "a.npy", axes=2) as found:
+        assert found[0:10].sum() == 80
+        os.truncate(tmp_path / "a.npy", 2**12)
+        with pytest.raises(NotArrays, match="it has become shorter while it was read"):
+            found[2**15 : 2**15 + 10]
+
+
 HEADERS = {
     "cut": (b"\x93NUMPY\x01", "EOF: reading magic string"),
     "no literal": (headed(b"(" * 30), "EOF in multi-line statement"),
@@ -75,13 +116,18 @@ HEADERS = {
 }
 
 
+def opened(file):
+    with arrays.stored(file, axes=2):
+        pass
+
+
 @pytest.mark.parametrize("name", HEADERS)
 def test_an_npy_file_that_is_none(tmp_path, name):
     content, said = HEADERS[name]
     (tmp_path / "a.npy").write_bytes(content)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         archive.writestr("a.npy", content)
-    for read, file in ((arrays.mapped, "a.npy"), (arrays.unpacked, "a.npz")):
+    for read, file in ((arrays.mapped, "a.npy"), (opened, "a.npy"), (arrays.unpacked, "a.npz")):
         with pytest.raises(NotArrays) as raised:
             read(tmp_path / file)
         assert str(raised.value) and str(raised.value).isprintable()

@@ -50,6 +50,16 @@ def test_npy_of_one_example_and_of_none(tmp_path):
     assert list(inputs.pieces([tmp_path / "b.npy"], IMAGE, 4)) == []
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_that_becomes_shorter_while_it_is_read(tmp_path, order):
+    np.save(tmp_path / "a.npy", np.ones((2**16, 2), np.float32, order=order))
+    found = inputs.pieces([tmp_path / "a.npy"], POINT, 2**10)
+    assert len(next(found)) == 2**10
+    os.truncate(tmp_path / "a.npy", 2**14)
+    with pytest.raises(InputError, match="a.npy cannot be read: it has become shorter while it was read"):
+        list(found)
+
+
 def test_npz_csv_and_json_lines_say_the_same(tmp_path):
     x, n = np.linspace(0, 1, 20, dtype=np.float32).reshape(10, 2), np.arange(10)
     np.savez(tmp_path / "a.npz", x=x, n=n)

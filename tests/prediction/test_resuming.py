@@ -154,6 +154,26 @@ def test_another_call_never_continues_a_half(folder, what):
     assert (folder / out).read_bytes() == (folder / "fresh.csv").read_bytes()
 
 
+def rewritten(file):
+    with file.open("r+b") as opened:
+        opened.seek(-8, os.SEEK_END)
+        opened.write(bytes(8))
+
+
+@pytest.mark.parametrize("change", [rewritten, lambda file: os.truncate(file, 2**12), lambda file: file.unlink()])
+@pytest.mark.parametrize("kind", ["npy", "csv"])
+def test_an_input_that_changes_while_it_is_read(folder, change, kind):
+    file, out = folder / f"x3.{kind}", "changed.csv"
+    file.write_bytes((folder / f"x.{kind}").read_bytes())
+    process = started(folder, "./model", file.name, "--batch-size", 16, "--out", out)
+    until(lambda: saved(folder, out) > 0 or process.poll() is not None, limit=100)
+    change(file)
+    said = process.communicate(timeout=100)[1]
+    assert process.returncode == 2, said
+    assert said == f"tapeline: {file.name} changed while it was read: run again once nothing writes to it\n"
+    assert not [name for name in names(folder) if out in name]
+
+
 def test_a_half_that_was_cut_begins_anew(folder):
     given = ["./model", "x.npy", "--batch-size", 16, "--out"]
     killed(folder, "cut.csv", *given, "cut.csv", after=500)

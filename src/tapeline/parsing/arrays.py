@@ -1,14 +1,16 @@
 """Read untrusted NumPy files: any fault is one `ValueError` with a one-line message.
 
-Pickles are refused, and memory is allocated only after the header is checked: `.npy` files are mapped, and an archive's
-unpacked size is summed first, because a few megabytes can claim to be gigabytes.
+Pickles are refused, and memory is allocated only after the header is checked: `.npy` files are mapped or read in parts,
+and an archive's unpacked size is summed first, because a few megabytes can claim to be gigabytes.
 """
 
 import math
+import os
 import warnings
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,17 +40,65 @@ def mapped(path: Path) -> NDArray[Any]:
     """Return the array of an `.npy` file, memory-mapped and read-only.
 
     Raises `NotArrays`, `InputError` for anything but a regular file, and `OSError`.
+    To read what is cut off from the file meanwhile ends the process (SIGBUS): others' files are for `stored`.
     """
     with files.opened(path) as file:
-        shape, _, dtype = _header(file)
-        size = path.stat().st_size - file.tell()
+        shape, _, dtype = _checked(file)
     if not math.prod(shape):
         return np.empty(shape, dtype)
-    if size < math.prod(shape) * dtype.itemsize:
-        raise NotArrays(f"{size} bytes follow the header, which says {dtype}{_shown(shape)}: the file was truncated")
     with _refused():
         array: NDArray[Any] = np.lib.format.open_memmap(path, mode="r")
     return array
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The array of an open `.npy` file, with at least one axis. What is read of it is in memory, and no file's."""
+
+    shape: tuple[int, ...]
+    _file: IO[bytes]
+    _start: int
+    """Where the values begin."""
+    _dtype: np.dtype[Any]
+    _fortran: bool
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """Return some rows in the order of their bytes in the file. Raises `NotArrays` if it has become shorter."""
+        first, end, _ = rows.indices(len(self))
+        shape, size = (end - first, *self.shape[1:]), self._dtype.itemsize
+        if not math.prod(shape):
+            return np.empty(shape, self._dtype)
+        if not self._fortran:
+            array = np.empty(shape, self._dtype)
+            self._read(array.reshape(-1), first * (math.prod(shape[1:])) * size)
+            return array
+        columns = np.empty((math.prod(shape[1:]), end - first), self._dtype)
+        for number, column in enumerate(columns):
+            self._read(column, (number * len(self) + first) * size)
+        return columns.reshape(shape[::-1]).T
+
+    def _read(self, into: NDArray[Any], at: int) -> None:
+        left, at = into.view(np.uint8).data, self._start + at
+        while left:
+            if not (count := os.preadv(self._file.fileno(), [left], at)):
+                raise NotArrays("it has become shorter while it was read")
+            left, at = left[count:], at + count
+
+
+@contextmanager
+def stored(path: Path, *, axes: int) -> Iterator[Stored]:
+    """Yield the array of an `.npy` file, which is open meanwhile. One with fewer axes by one is a single row.
+
+    Raises as `mapped` does.
+    """
+    with files.opened(path) as file:
+        shape, fortran, dtype = _checked(file)
+        if len(shape) in (0, axes - 1):
+            shape = (1, *shape)
+        yield Stored(shape, file, file.tell(), dtype, fortran)
 
 
 def members(path: Path) -> list[str]:
@@ -95,6 +145,15 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
         member.read()  # to the end, where the checksum is verified
     return array
+
+
+def _checked(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return what `_header` does, for a file with as many bytes as that says."""
+    shape, fortran, dtype = _header(file)
+    size = os.fstat(file.fileno()).st_size - file.tell()
+    if size < math.prod(shape) * dtype.itemsize:
+        raise NotArrays(f"{size} bytes follow the header, which says {dtype}{_shown(shape)}: the file was truncated")
+    return shape, fortran, dtype
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -4,10 +4,11 @@ Nothing is guessed: values that do not fit the signature's shape and dtype are r
 is disabled.
 """
 
+import contextlib
 import csv
 import io
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,28 +147,39 @@ def _stacked(file: Path, first: int, parts: Sequence[Inputs]) -> Inputs:
 
 
 def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece]:
-    try:
-        with files.opened(file) as opened:
-            archive = opened.read(2) == b"PK"
-        if archive:
-            known = arrays.members(file)
-            _check_names(file, known, signature)
-            found = arrays.unpacked(file, signature.shapes)
-        else:
-            found = {signature.only(file): arrays.mapped(file)}
-    except (arrays.NotArrays, OSError) as error:
-        raise InputError(f"{file} is not a NumPy file without pickles: {error}") from None
-    given = {}
-    for name, shape in signature.shapes.items():  # an array of one example may omit the first axis
-        given[name] = found[name][None] if found[name].ndim == len(shape) else np.atleast_1d(found[name])
-    if len({len(values) for values in given.values()}) > 1:
-        for name, values in given.items():  # an array without its last axis would be taken for one example
-            signature.fitted(name, values[:1], str(file))
-        lengths = few([f"{name} {len(values)}" for name, values in given.items()])
-        raise InputError(f"{file} has inputs of different lengths: {lengths}")
-    for start in range(0, len(next(iter(given.values()))), batch_size):
-        parts = {name: values[start : start + batch_size] for name, values in given.items()}
-        yield Piece(file, start, {name: signature.fitted(name, part, str(file)) for name, part in parts.items()})
+    with contextlib.ExitStack() as opened:
+        try:
+            given = _given(file, signature, opened)
+        except (arrays.NotArrays, OSError) as error:
+            raise InputError(f"{file} is not a NumPy file without pickles: {error}") from None
+        if len({len(values) for values in given.values()}) > 1:
+            for name, values in given.items():  # an array without its last axis would be taken for one example
+                signature.fitted(name, values[:1], str(file))
+            lengths = few([f"{name} {len(values)}" for name, values in given.items()])
+            raise InputError(f"{file} has inputs of different lengths: {lengths}")
+        for start in range(0, len(next(iter(given.values()))), batch_size):
+            try:
+                parts = {name: values[start : start + batch_size] for name, values in given.items()}
+            except arrays.NotArrays as error:
+                raise InputError(f"{file} cannot be read: {error}") from None
+            yield Piece(file, start, {name: signature.fitted(name, part, str(file)) for name, part in parts.items()})
+
+
+def _given(
+    file: Path, signature: Signature, opened: contextlib.ExitStack
+) -> Mapping[str, NDArray[Any] | arrays.Stored]:
+    """Return the arrays of a file by input. An array of one example may omit the first axis."""
+    with files.opened(file) as begun:
+        archive = begun.read(2) == b"PK"
+    if not archive:
+        name = signature.only(file)
+        return {name: opened.enter_context(arrays.stored(file, axes=len(signature.shapes[name]) + 1))}
+    _check_names(file, arrays.members(file), signature)
+    found = arrays.unpacked(file, signature.shapes)
+    return {
+        name: found[name][None] if found[name].ndim == len(shape) else np.atleast_1d(found[name])
+        for name, shape in signature.shapes.items()
+    }
 
 
 def _check_names(file: Path, known: Sequence[str], signature: Signature) -> None:

@@ -5,7 +5,6 @@ as they come, and a call that was ended continues there.
 """
 
 import contextlib
-import hashlib
 import itertools
 import os
 import sys
@@ -24,6 +23,7 @@ from tapeline.prediction.outputs import CLASS, Answers
 from tapeline.prediction.overlap import ahead, in_order
 from tapeline.prediction.sandboxed import WORKERS, Sandboxed
 from tapeline.prediction.signature import few, shape_text
+from tapeline.prediction.snapshot import Snapshot
 from tapeline.prediction.subject import Subject
 from tapeline.runtime import environment, sandbox
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
@@ -82,16 +82,20 @@ class Prediction:
         """Write the answers to the examples in files, and return how many there are.
 
         out: the file to write; None for stdout, as text. Notes at the end if some examples or answers are not finite.
-        Raises `InputError` for a file that is missing or does not fit the model; `out` is then left unchanged.
+        Raises `InputError` for a file that is missing, that does not fit the model or that changes while it is read;
+        `out` is then left unchanged.
         """
         inputs.check(files)
+        given = Snapshot(files)
         wanted = self._subject.selected(self._wish.chosen, self._wish.form)
-        self._check_first(files)  # before TensorFlow is started, which takes seconds
-        if out is None:
-            return self._answered(files, Lines(sys.stdout.buffer, "csv"), None, _Odd())
-        with Half.opened(out, self._call(files, wanted), fresh=self._wish.fresh, note=self._note) as half:
-            writer, odd = self._continued(half)
-            count = self._answered(files, writer, half, odd)
+        with given.unchanged():
+            self._check_first(files)  # before TensorFlow is started, which takes seconds
+            if out is None:
+                return self._answered(files, Lines(sys.stdout.buffer, "csv"), None, _Odd())
+        with Half.opened(out, self._call(given, wanted), fresh=self._wish.fresh, note=self._note) as half:
+            with given.unchanged():
+                writer, odd = self._continued(half)
+                count = self._answered(files, writer, half, odd)
             half.finish()
         return count
 
@@ -113,14 +117,14 @@ class Prediction:
                 self._note(self._model.lacks)
         return self._model
 
-    def _call(self, files: Sequence[Path], wanted: Sequence[str]) -> dict[str, Any]:
+    def _call(self, given: Snapshot, wanted: Sequence[str]) -> dict[str, Any]:
         """Return all that decides the bytes of an output, by the names that a note has for it."""
         return {
             "model": self._subject.bytes,
             "outputs": [*wanted],
             "kind of file": self._wish.form,
             "batch size": self._size,
-            "input files": hashlib.sha256("".join(map(_identity, files)).encode()).hexdigest(),
+            "input files": given.sha256(),
             "machine": environment.machine(),
             "libraries": {name: metadata.version(name) for name in DECIDING},
             "environment": {name: os.environ[name] for name in sorted(sandbox.KEPT & os.environ.keys()) if "_" in name},
@@ -159,12 +163,6 @@ class Prediction:
         for line in odd.lines(count):
             self._note(line)
         return int(count)
-
-
-def _identity(file: Path) -> str:
-    """Return what changes when a file does: its inode says of which file, its ctime cannot be set back."""
-    found = file.stat()
-    return f"{str(file)!r} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}\n"
 
 
 def _overlapping(
