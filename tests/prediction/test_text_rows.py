@@ -23,6 +23,8 @@ TAKEN = [
     signature(w=("string", ()), n=("float32", ())),
     signature(x=("float64", (None,)), b=("bool", ())),
     signature(x=("float16", (2,))),
+    signature(x=("float32", ())),
+    signature(w=("string", ())),
 ]
 CELLS = [
     "1",
@@ -75,6 +77,8 @@ def table(draw, taken):
             row[draw.randrange(len(row))] = draw.choice(CELLS)
         if draw.random() < 0.02:
             row.pop()
+    if draw.random() < 0.1:
+        rows.insert(draw.randint(0, len(rows)), [])
     end = draw.choice(["\n", "\n", "\r\n", "\r"])
     text = end.join([",".join(names), *map(",".join, rows)]) + draw.choice(["", end, end + end])
     return (draw.choice(["", "\ufeff"]) + text).encode()
@@ -146,6 +150,37 @@ def test_arrow_reads_plain_files_alone(tmp_path, monkeypatch, columns):
         found = list(inputs.pieces([tmp_path / file], signature(x=("uint8", (columns,))), 4096))
         assert [piece.first for piece in found] == list(range(0, 20_000, 4096))
         np.testing.assert_array_equal(np.concatenate([piece.inputs["x"] for piece in found]), values)
+
+
+BLANK = r"a.csv, line 3 is blank, and {} is missing: give its value, \"\" for an empty text, or remove the line"
+
+
+@pytest.mark.parametrize("block", [1, 7, 1000])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("column", ["x", "w"])
+def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path, monkeypatch, column, end, block):
+    monkeypatch.setattr(text_blocks, "BLOCK", block)
+    taken = signature(**{column: ("float32" if column == "x" else "string", ())})
+    rows = [column, "1", "", "3", "", "", "4"]
+    for given in (rows, rows[:4], [*rows, ""], [column, "1", "", *("5" for _ in range(100))]):
+        (tmp_path / "a.csv").write_text(end.join(given) + end, newline="")
+        with pytest.raises(InputError, match=BLANK.format(column)):
+            list(text_rows.csv_rows(tmp_path / "a.csv", taken))
+    (tmp_path / "a.csv").write_text(end.join([column, "1", "3", "", "", ""]) + end, newline="")
+    found = np.concatenate([one[column] for one in text_rows.csv_rows(tmp_path / "a.csv", taken)])
+    assert found.tolist() == ([1, 3] if column == "x" else ["1", "3"]), "blank lines at the end are none"
+
+
+def test_a_blank_line_of_several_columns_is_no_row(tmp_path):
+    (tmp_path / "a.csv").write_text("w,n\na,1\n\nb,2\n\n")
+    rows = text_rows.csv_rows(tmp_path / "a.csv", TAKEN[2])
+    assert np.concatenate([one["n"] for one in rows]).tolist() == [1, 2]
+
+
+def test_an_empty_text_of_one_column_has_quotes(tmp_path):
+    (tmp_path / "a.csv").write_text('w\na\n""\nb\n')
+    rows = text_rows.csv_rows(tmp_path / "a.csv", signature(w=("string", ())))
+    assert [one["w"][0] for one in rows] == ["a", "", "b"]
 
 
 def test_a_row_that_goes_over_the_end_of_a_block(tmp_path, monkeypatch):

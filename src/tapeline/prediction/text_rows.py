@@ -66,6 +66,8 @@ class _Csv:
         self._places = {name: [place[one] for one in columns] for name, columns in signature.columns.items()}
         kinds = {name: _arrow_type(dtype) for name, dtype in signature.dtypes.items()}
         self._types = {str(at): kinds[name] for name, places in self._places.items() for at in places}
+        self._blank: str | None = None
+        """Where a file of one column has a blank line, until it is known whether a row follows."""
         self._whole = any(kind in INTEGERS.values() for kind in kinds.values())
         # A column that two inputs share would be read as one type only.
         self._plain = None not in kinds.values() and len(self._types) == sum(map(len, self._places.values()))
@@ -77,6 +79,8 @@ class _Csv:
         if self._whole and (b"0x" in block or b"0X" in block):  # Arrow reads hexadecimal digits
             return None
         if b"(" in block and b"nan(" in block.lower():  # Arrow takes it for a number
+            return None
+        if len(self._names) == 1 and (self._blank or _has_blank_line(block)):  # Arrow leaves it out
             return None
         try:
             table = arrow_csv.read_csv(
@@ -106,8 +110,11 @@ class _Csv:
         for row in rows:
             where = f"{self._file}, line {before + rows.line_num}"
             if row:
+                self._check_blank()
                 self._check_length(row, where)
                 yield {name: self._one(name, row, where) for name in self._places}
+            elif len(self._names) == 1:
+                self._blank = self._blank or where
             if blocks.between:
                 return
 
@@ -116,6 +123,14 @@ class _Csv:
         places = zip(self._places[name], columns, strict=True)
         cells = np.array([[_cell(row[at], dtype, column, where) for at, column in places]])
         return self._signature.fitted(name, _shaped(cells, self._signature.shapes[name]), where)
+
+    def _check_blank(self) -> None:
+        """Raise `InputError` for a row after a blank line: of one column, that is a row without a value."""
+        if self._blank:
+            raise InputError(
+                f'{self._blank} is blank, and {self._names[0]} is missing: give its value, "" for an empty text, or '
+                "remove the line"
+            )
 
     def _check_length(self, row: Sequence[str], where: str) -> None:
         """Raise `InputError` for a row with more or fewer values than there are columns."""
@@ -151,6 +166,10 @@ def _is_plain(block: bytes) -> bool:
         return block.isascii() or bool(block.decode())
     except UnicodeDecodeError:
         return False
+
+
+def _has_blank_line(block: bytes) -> bool:
+    return block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
 
 
 def _cell(text: str, dtype: str, column: str, where: str) -> float | int | str:
