@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from tapeline.prediction import inputs, text_blocks, text_rows
+from tapeline.prediction import inputs, json_rows, text_blocks, text_rows
 from tapeline.prediction.signature import Signature
 from tapeline.runtime.errors import InputError
 
@@ -111,7 +111,7 @@ def read(file, taken, batch_size):
 
 def test_whichever_reads_the_answer_is_the_same(tmp_path, monkeypatch):
     fast = {"csv": 0, "jsonl": 0}
-    by_arrow, json_by_arrow = text_rows._Csv.fast, text_rows._fast_json
+    by_arrow, json_by_arrow = text_rows._Csv.fast, json_rows._fast_json
 
     def counted(kind, found):
         fast[kind] += found is not None
@@ -129,10 +129,10 @@ def test_whichever_reads_the_answer_is_the_same(tmp_path, monkeypatch):
         batch_size = draw.choice([1, 3, 100])
         monkeypatch.setattr(text_blocks, "BLOCK", draw.choice([16, 64, 1000]))
         monkeypatch.setattr(text_rows._Csv, "fast", lambda self, block: counted("csv", by_arrow(self, block)))
-        monkeypatch.setattr(text_rows, "_fast_json", lambda *given: counted("jsonl", json_by_arrow(*given)))
+        monkeypatch.setattr(json_rows, "_fast_json", lambda *given: counted("jsonl", json_by_arrow(*given)))
         found = read(file, taken, batch_size)
         monkeypatch.setattr(text_rows._Csv, "fast", lambda self, block: None)
-        monkeypatch.setattr(text_rows, "_fast_json", lambda *given: None)
+        monkeypatch.setattr(json_rows, "_fast_json", lambda *given: None)
         assert repr(found) == repr(read(file, taken, batch_size)), (content, taken, batch_size)
     assert min(fast.values()) > 50, "Arrow reads the most of them"
 
@@ -145,7 +145,7 @@ def test_arrow_reads_plain_files_alone(tmp_path, monkeypatch, columns):
         csv.writer(file).writerows([names, *values.tolist()])
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"x": row, "id": "k"}) + "\n" for row in values.tolist()))
     for name in ("slow", "_slow_json"):
-        monkeypatch.setattr(text_rows._Csv if name == "slow" else text_rows, name, None)
+        monkeypatch.setattr(text_rows._Csv if name == "slow" else json_rows, name, None)
     for file in ("a.csv", "a.jsonl"):
         found = list(inputs.pieces([tmp_path / file], signature(x=("uint8", (columns,))), 4096))
         assert [piece.first for piece in found] == list(range(0, 20_000, 4096))

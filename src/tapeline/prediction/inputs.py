@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapeline.parsing import arrays
+from tapeline.prediction.json_rows import json_rows
 from tapeline.prediction.signature import Inputs, Signature, few, shape_text
-from tapeline.prediction.text_rows import csv_rows, json_rows
+from tapeline.prediction.text_rows import csv_rows
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 

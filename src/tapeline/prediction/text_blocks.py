@@ -4,6 +4,9 @@ import io
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from tapeline.runtime.errors import InputError
 
@@ -11,7 +14,11 @@ BLOCK = 2**22
 """Bytes that are read at once."""
 LONGEST = 2**26
 """Maximum number of characters in a line of text."""
+STRIDE = 2**16
+"""A block with a newline in each such part has no line that Python's CSV reader finds too long."""
+ARROW_BLOCK = 2**20
 BOM = b"\xef\xbb\xbf"
+INTEGERS = {f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 class Blocks:
@@ -76,3 +83,27 @@ class Blocks:
                 return b"".join((*parts, part[:end] if end else part)), part[end:] if end else b""
             parts.append(part)
             size += len(part)
+
+
+def arrow_type(dtype: str) -> Any:
+    """Return the type as which a cell is read; None for one that Arrow does not read as Python does.
+
+    A float is rounded twice, as Python's is.
+    """
+    if dtype == "string":
+        return pa.string()
+    return pa.float64() if dtype in ("float16", "float32", "float64") else INTEGERS.get(dtype)
+
+
+def is_plain(block: bytes) -> bool:
+    """Return whether each line of a block is short, and ends in a newline that is nothing else."""
+    if b"\0" in block or block.count(b"\r") != block.count(b"\r\n"):
+        return False
+    if not all(block.find(b"\n", at, at + STRIDE) >= 0 for at in range(0, len(block) - STRIDE, STRIDE)):
+        return False
+    if len(block) - 1 - block.rfind(b"\n") > STRIDE:
+        return False
+    try:
+        return block.isascii() or bool(block.decode())
+    except UnicodeDecodeError:
+        return False

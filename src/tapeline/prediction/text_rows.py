@@ -1,4 +1,4 @@
-"""Rows of CSV and JSON lines as a model's inputs.
+"""Rows of CSV as a model's inputs.
 
 Arrow reads blocks in which nothing is in doubt. Any other block, and one in which Arrow finds a fault, is read by
 Python: so values and refusals are Python's, whichever reads.
@@ -14,21 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
-from pyarrow import json as arrow_json
 
-from tapeline.parsing import json_text
 from tapeline.prediction.signature import MOST_COLUMNS, Inputs, Signature, few
-from tapeline.prediction.text_blocks import Blocks
+from tapeline.prediction.text_blocks import ARROW_BLOCK, INTEGERS, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
-
-STRIDE = 2**16
-"""A block with a newline in each such part has no line that Python's CSV reader finds too long."""
-DIGITS = 2**11
-"""A number without a part of so many digits is none that Python refuses as too long."""
-ARROW_BLOCK = 2**20
-EXACT = 2.0**53
-"""float64 represents every integer up to this one."""
 
 
 def csv_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
@@ -64,7 +54,7 @@ class _Csv:
         self._file, self._signature, self._names = file, signature, names
         place = {name: number for number, name in enumerate(names)}
         self._places = {name: [place[one] for one in columns] for name, columns in signature.columns.items()}
-        kinds = {name: _arrow_type(dtype) for name, dtype in signature.dtypes.items()}
+        kinds = {name: arrow_type(dtype) for name, dtype in signature.dtypes.items()}
         self._types = {str(at): kinds[name] for name, places in self._places.items() for at in places}
         self._blank: str | None = None
         """Where a file of one column has a blank line, until it is known whether a row follows."""
@@ -74,7 +64,7 @@ class _Csv:
 
     def fast(self, block: bytes) -> Inputs | None:
         """Return all rows of a block; None if there is anything to look at closely."""
-        if not self._plain or not _is_plain(block) or b'"' in block:
+        if not self._plain or not is_plain(block) or b'"' in block:
             return None
         if self._whole and (b"0x" in block or b"0X" in block):  # Arrow reads hexadecimal digits
             return None
@@ -141,33 +131,6 @@ class _Csv:
             )
 
 
-INTEGERS = {f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)}
-
-
-def _arrow_type(dtype: str) -> Any:
-    """Return the type as which a cell is read; None for one that Arrow does not read as Python does.
-
-    A float is rounded twice, as Python's is.
-    """
-    if dtype == "string":
-        return pa.string()
-    return pa.float64() if dtype in ("float16", "float32", "float64") else INTEGERS.get(dtype)
-
-
-def _is_plain(block: bytes) -> bool:
-    """Return whether each line of a block is short, and ends in a newline that is nothing else."""
-    if b"\0" in block or block.count(b"\r") != block.count(b"\r\n"):
-        return False
-    if not all(block.find(b"\n", at, at + STRIDE) >= 0 for at in range(0, len(block) - STRIDE, STRIDE)):
-        return False
-    if len(block) - 1 - block.rfind(b"\n") > STRIDE:
-        return False
-    try:
-        return block.isascii() or bool(block.decode())
-    except UnicodeDecodeError:
-        return False
-
-
 def _has_blank_line(block: bytes) -> bool:
     return block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
 
@@ -186,98 +149,3 @@ def _shaped(cells: NDArray[Any], shape: Sequence[int | None]) -> NDArray[Any]:
     if None in shape and 0 not in lengths:
         lengths[shape.index(None)] = width // (math.prod(lengths) or 1)
     return cells.reshape(count, *lengths) if math.prod(lengths) == width else cells
-
-
-def json_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
-    """Yield the values of JSON lines, some at once, of one shape. Raises as `csv_rows` does."""
-    with files.opened(file) as opened:
-        blocks = Blocks(opened, file, bom=False, newline=None)
-        schema = _schema(signature)
-        while block := blocks.peek():
-            if schema is not None and (found := _fast_json(block, schema, signature)) is not None:
-                blocks.drop()
-                yield found
-            else:
-                yield from _slow_json(blocks, file, signature)
-
-
-def _slow_json(blocks: Blocks, file: Path, signature: Signature) -> Iterator[Inputs]:
-    for line in blocks.lines():
-        if line.strip():
-            yield _json_row(line, f"{file}, line {blocks.line}", file, signature)
-        if blocks.between:
-            return
-
-
-def _json_row(line: str, where: str, file: Path, signature: Signature) -> Inputs:
-    try:
-        row = json_text.parsed(line, finite=False)
-    except json_text.NotJson as error:
-        raise InputError(f"{where} is not JSON: {error}") from None
-    if not isinstance(row, dict):
-        row = {signature.only(file): row}
-    if missing := [name for name in signature.shapes if name not in row]:
-        raise InputError(f"{where} has no {', '.join(missing)}: its keys are {', '.join(map(str, row))}")
-    try:
-        return {name: signature.fitted(name, np.asarray([row[name]]), where) for name in signature.shapes}
-    except ValueError:
-        raise InputError(f"{where}: a list has parts of different lengths") from None
-
-
-def _schema(signature: Signature) -> pa.Schema | None:
-    """Return the types as which Arrow reads the inputs; None if there is one that it does not read."""
-    fields = []
-    for name, shape in signature.shapes.items():
-        kind = None if signature.dtypes[name] == "string" else _arrow_type(signature.dtypes[name])
-        if kind is None:
-            return None
-        for _ in shape:
-            kind = pa.list_(kind)
-        fields.append((name, kind))
-    return pa.schema(fields)
-
-
-def _fast_json(block: bytes, schema: pa.Schema, signature: Signature) -> Inputs | None:
-    """Return all lines of a block; None if there is anything to look at closely."""
-    lines = block if block.endswith(b"\n") else block + b"\n"
-    count = lines.count(b"\n")
-    # Lines that begin and end so, as many as there are values, have one whole value each.
-    if not lines.startswith(b"{") or lines.count(b"\n{") != count - 1 or lines.count(b"}\n") != count:
-        return None
-    if b"\\" in lines or b"\r" in lines or not _is_plain(lines):
-        return None
-    if any(lines[at : at + DIGITS].isdigit() for at in range(0, len(lines), DIGITS)):
-        return None
-    options = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer")
-    try:
-        table = arrow_json.read_json(pa.BufferReader(lines), arrow_json.ReadOptions(block_size=ARROW_BLOCK), options)
-        if len(table) != count or any(map(_is_nested, table.schema.types[len(schema) :])):
-            return None
-        found = {name: _values(table[name].combine_chunks(), schema.field(name).type) for name in signature.shapes}
-        if any(one is None for one in found.values()):
-            return None
-        return {name: signature.fitted(name, values, "") for name, values in found.items()}
-    except (pa.ArrowException, InputError):
-        return None
-
-
-def _is_nested(kind: Any) -> bool:
-    """Return whether a value of another key could be nested, and how deeply nobody knows."""
-    return bool(pa.types.is_nested(kind))
-
-
-def _values(column: Any, kind: Any) -> NDArray[Any] | None:
-    """Return a column of lists as one array; None if something is missing, or lengths differ."""
-    shape = [len(column)]
-    while pa.types.is_list(kind):
-        lengths = np.diff(column.offsets.to_numpy())
-        if column.null_count or not len(lengths) or lengths.min() != lengths.max() or not lengths[0]:
-            return None
-        shape.append(int(lengths[0]))
-        column, kind = column.flatten(), kind.value_type
-    if column.null_count:
-        return None
-    values: NDArray[Any] = column.to_numpy()
-    if values.dtype.kind == "f" and not (np.abs(values) < EXACT).all():
-        return None  # Python has large integers of its own
-    return values.reshape(shape)
