@@ -254,6 +254,27 @@ def unequal(folder):
             POINT,
             "a.jsonl, line 1: x is <U1 of shape (2); the model takes float32 values",
         ),
+        (
+            written("a.jsonl", '{"x": [1, 2]}\n{"x": [3, null]}'),
+            POINT,
+            "a.jsonl, line 2: x is object of shape (2) with null; the model takes float32 values of shape (2)",
+        ),
+        (
+            written("a.jsonl", '{"x": [null, "3.5"]}'),
+            POINT,
+            "a.jsonl, line 1: x is object of shape (2) with null; the model takes float32 values of shape (2)",
+        ),
+        (
+            written("a.jsonl", '{"x": [36893488147419103232, true]}'),
+            POINT,
+            "a.jsonl, line 1: x is object of shape (2) with True; the model takes float32 values of shape (2)",
+        ),
+        (
+            written("a.jsonl", "null"),
+            signature(x=("float32", ())),
+            "a.jsonl, line 1: x is null; the model takes float32 values",
+        ),
+        (written("a.jsonl", '{"word": null, "n": 1}'), WORDS, "a.jsonl, line 1: word is null; the model takes text"),
         (written("a.csv", "x.0,x.1,x.0\n1,2,3\n"), POINT, "a.csv has more than one column x.0: leave one out"),
         (written("a.csv", "word,n\na\n"), WORDS, "a.csv, line 2 has 1 values under 2 columns"),
         (
@@ -335,6 +356,11 @@ def test_a_jpeg_of_which_pixels_would_be_made_up(tmp_path):
     (tmp_path / "a.jpg").write_bytes(content[:-60] + bytes(58) + content[-2:])
     with pytest.raises(InputError, match=r"a.jpg seems damaged, so that some of its pixels would be made up: its comp"):
         read(tmp_path / "a.jpg", signature(image=("uint8", (8, 8, 3))))
+
+
+def test_a_number_beyond_any_integer_of_numpy_s(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"x": [36893488147419103232, 1]}\n{"x": [NaN, 1.5]}\n')
+    np.testing.assert_array_equal(read(tmp_path / "a.jsonl", POINT)["x"], np.float32([[2**65, 1], [np.nan, 1.5]]))
 
 
 def test_an_example_without_values(tmp_path):

@@ -98,6 +98,8 @@ class Signature:
 
 def _is_convertible(array: NDArray[Any], dtype: str) -> bool:
     """Return whether values convert to a dtype without guessing. Raises `ValueError` for text invalid in UTF-8."""
+    if dtype != "string" and _not_number(array):
+        return False
     text = array.dtype.kind in "SU" or (
         array.dtype == object and all(isinstance(one, str | bytes) for one in array.flat)
     )
@@ -110,6 +112,14 @@ def _is_convertible(array: NDArray[Any], dtype: str) -> bool:
         if isinstance(one, str):
             one.encode()
     return text or not array.size
+
+
+def _not_number(array: NDArray[Any]) -> list[Any]:
+    """Return the first element of an array of objects that is no number, in a list, which is empty if there is none.
+
+    NumPy would make a NaN of null, and 1 of a text "1" beside it.
+    """
+    return [one for one in array.flat if type(one) not in (int, float)][:1] if array.dtype == object else []
 
 
 def few(names: Sequence[str]) -> str:
@@ -126,8 +136,14 @@ def _shown(values: Any) -> str:
     array = np.asarray(values)
     with contextlib.suppress(ValueError, SystemError):  # text with invalid code points
         if array.size == 1:
-            return f"{array.item()!r:.60}"
+            return _literal(array.item())
+        if other := _not_number(array):
+            return f"{array.dtype} of shape {shape_text(array.shape[1:])} with {_literal(other[0])}"
     return f"{array.dtype} of shape {shape_text(array.shape[1:])}"
+
+
+def _literal(value: Any) -> str:
+    return "null" if value is None else f"{value!r:.60}"  # None is of JSON alone
 
 
 def shape_text(shape: Sequence[int | None]) -> str:
