@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tapeline.cli import flows
-from tapeline.cli.terminal import Terminal, fail
+from tapeline.cli.terminal import Terminal, fail, open_missing, print_any_name
 from tapeline.runtime import caps, forks
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import InputError, Interrupted, TapelineError
@@ -27,6 +27,7 @@ def run() -> NoReturn:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    open_missing()
     caps.apply()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -34,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FileNotFoundError:
         return fail(InputError("the working directory is gone: `cd` into a folder that exists"))
     if argv is None:
+        print_any_name()
         Terminal.where_there_is_one()
         use_tree_code(here, having="upgrade" if arguments[:1] == ["upgrade"] else "")
     if arguments[:1] and arguments[0] in flows.COMMANDS:

@@ -1,10 +1,15 @@
 """What commands print to stderr besides their results, and what of their results may reach a terminal."""
 
+import io
+import os
 import re
 import sys
+from pathlib import Path
 from typing import Any, TextIO
 
 from tapeline.runtime.errors import Interrupted, TapelineError
+
+STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def fail(error: TapelineError | Interrupted) -> int:
@@ -16,6 +21,38 @@ def fail(error: TapelineError | Interrupted) -> int:
 def wait(text: str) -> None:
     """Print what a command waits for."""
     print(text, file=sys.stderr, flush=True)
+
+
+def open_missing() -> None:
+    """Open /dev/null in the place of each standard stream that the caller has closed.
+
+    Its descriptor too: the next file that is opened would get it, and what libraries and children print.
+    """
+    missing = [(number, *stream) for number, stream in enumerate(STREAMS) if getattr(sys, stream[0]) is None]
+    for number, *_ in missing:
+        _open_missing(number)
+    for _, name, mode in missing:
+        file = Path(os.devnull).open(mode, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 - it stays open
+        setattr(sys, name, file)
+
+
+def _open_missing(number: int) -> None:
+    """Open /dev/null as a descriptor, for children too, unless it is that of a file already."""
+    try:
+        os.fstat(number)
+    except OSError:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor == number:
+            os.set_inheritable(descriptor, True)
+        else:
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
+def print_any_name() -> None:
+    """Have stdout escape what its encoding lacks, as stderr does: the name of a file may be no text at all."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 class Terminal:
