@@ -128,6 +128,17 @@ def test_two_processes_do_not_write_the_same_output(out):
     assert out.read_text() == "theirs"
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda out: out.symlink_to(out.with_name("other"))])
+def test_only_a_file_is_replaced(out, make):
+    make(out)
+    before = out.lstat()
+    with pytest.raises(InputError, match="y.csv', a (FIFO|folder|link)"):
+        with opened(out) as half:
+            half.file("answers")
+            half.finish()
+    assert out.lstat() == before and names(out.parent) == ["y.csv"]
+
+
 def test_what_somebody_else_has_put_there(out, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()

@@ -99,6 +99,11 @@ def _subject(model: str) -> "Subject":
     return Subject.registered(registry, registry.version(names.parse(model)))
 
 
+def _place(path: Path) -> str:
+    """Return where a path leads. A link to itself leads to itself; `Path.resolve` would raise."""
+    return os.path.realpath(path)
+
+
 def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     """Return an output for each file; None if there is one for all, or stdout.
 
@@ -106,18 +111,19 @@ def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     """
     if out is None:
         return None
+    from tapeline.prediction import half
+
     each = NAME in str(out)
     outs = [Path(str(out).replace(NAME, file.stem)) for file in files] if each else [out]
-    origin: dict[Path, Path] = {}
+    origin: dict[str, Path] = {}
     for number, one in enumerate(outs):
-        if not one.resolve().parent.is_dir():
+        if not one.parent.is_dir():
             raise InputError(f"--out is {str(one)!r}: there is no such folder")
-        if one.is_dir():
-            raise InputError(f"--out is {str(one)!r}, a folder: give the name of a file")
-        if (other := origin.setdefault(one.resolve(), files[number])) is not files[number]:
+        half.check(one)
+        if (other := origin.setdefault(_place(one), files[number])) is not files[number]:
             raise InputError(f"--out is {str(one)!r} for {other} and for {files[number]}: give each another name")
     for file in files:
-        if file.resolve() in origin:
+        if _place(file) in origin:
             raise InputError(f"--out is {str(file)!r}, which is read: give it another name")
     return outs if each else None
 

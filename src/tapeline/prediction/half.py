@@ -23,6 +23,23 @@ from tapeline.runtime.errors import InputError
 STATE, ANSWERS, LOCK = "state.json", "answers", "lock"
 
 
+def check(out: Path) -> None:
+    """Raise `InputError` for an output in whose place is anything but a regular file: that would be replaced.
+
+    A link is refused, too: behind it may be anything, such as DVC's cache.
+    """
+    try:
+        found = out.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(found):
+        raise InputError(f"--out is {str(out)!r}, a link: give the name of the file behind it, or remove the link")
+    if stat.S_ISDIR(found):
+        raise InputError(f"--out is {str(out)!r}, a folder: give the name of a file")
+    if not stat.S_ISREG(found):
+        raise InputError(f"--out is {str(out)!r}, a FIFO, a socket or a device: give the name of a file")
+
+
 class Half:
     """The folder of one output; this process has it alone."""
 
@@ -39,8 +56,9 @@ class Half:
         """Yield the half of an output: that of the same call, or a new one.
 
         call: all that decides the bytes. What was saved outlives any end but an `InputError`; what was not, none.
-        Raises `InputError` if another process writes it, or if the folder is somebody else's.
+        Raises `InputError` as `check` does, if another process writes it, or if the folder is somebody else's.
         """
+        check(out)
         folder = out.with_name(f".{out.name}{files.PARTIAL}")
         with _alone(out, folder):
             half = cls(out, folder, call, None)
