@@ -90,6 +90,8 @@ def _import(module: str) -> None:
 
 def serve(asked: socket.socket, later: Sequence[str] = ()) -> Request | None:
     """Fork a process for each request until the socket is closed. Returns one in each of these, and None in this."""
+    more = select.poll()  # whatever the socket's number is: `select.select` takes none above 1023
+    more.register(asked, select.POLLIN)
     while True:
         content, descriptors, *_ = socket.recv_fds(asked, LIMIT, DESCRIPTORS)
         if not content:
@@ -101,7 +103,7 @@ def serve(asked: socket.socket, later: Sequence[str] = ()) -> Request | None:
         for descriptor in descriptors:
             os.close(descriptor)
         asked.send(str(pid).encode())
-        while later and not select.select([asked], [], [], 0)[0]:
+        while later and not more.poll(0):
             first, *later = later
             _import(first)
 
