@@ -5,12 +5,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tapeline.runtime import files
+from tapeline.runtime import files, forks
 from tapeline.runtime.errors import InputError
 
 KILLED = """
@@ -61,6 +63,46 @@ def test_a_file_is_replaced_not_written_into(tmp_path: Path) -> None:
         files.write_bytes(path, b"new")
         assert reader.read() == b"old"
     assert path.read_bytes() == b"new"
+
+
+def test_writers_of_one_file_take_turns(tmp_path: Path) -> None:
+    """They shared a half-written file: half of the writes failed, and some that did not were torn."""
+    path, each = tmp_path / "x", 200
+    files.write_bytes(path, b"a" * 20_000)
+    with ThreadPoolExecutor() as writers:
+        writing = [writers.submit(files.write_bytes, path, one * 20_000) for _ in range(each) for one in (b"a", b"b")]
+        while not all(one.done() for one in writing):
+            content = path.read_bytes()
+            assert len(content) == 20_000 and len(set(content)) == 1
+    assert [one.exception() for one in writing] == [None] * len(writing)
+    assert names(tmp_path) == ["x"]
+
+
+def test_a_child_forked_while_a_file_is_written_keeps_nobody_waiting(tmp_path: Path, monkeypatch) -> None:
+    """It has the descriptor of the half-written file, and with it the lock, as long as it lives."""
+    go_on, stop = os.pipe()
+
+    def fork_and_flush(descriptor: int) -> None:
+        monkeypatch.undo()
+        other = writer.submit(files.write_bytes, tmp_path / "x", b"second")
+        others.append(other)
+        time.sleep(0.2)  # until it waits for this one
+        if forks.fork() == 0:
+            os.close(stop)
+            os.read(go_on, 1)
+            os._exit(0)
+
+    others: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as writer:
+        monkeypatch.setattr(os, "fsync", fork_and_flush)
+        files.write_bytes(tmp_path / "x", b"first")
+        try:
+            others[0].result(timeout=30)
+        finally:
+            os.close(stop)
+            os.wait()
+            os.close(go_on)
+    assert (tmp_path / "x").read_bytes() == b"second"
 
 
 def test_a_disk_that_is_full_on_the_way_leaves_the_old_file(tmp_path: Path) -> None:

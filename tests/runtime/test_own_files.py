@@ -37,7 +37,9 @@ def unix_socket(path: Path) -> None:
         opened.bind(str(path))
 
 
-TRAPS = [os.mkfifo, unix_socket, link, link_to_a_folder, link_to_nothing, link_to_a_device]
+NO_FILES = [os.mkfifo, unix_socket]
+LINKS = [link, link_to_a_folder, link_to_nothing, link_to_a_device]
+TRAPS = [*NO_FILES, *LINKS]
 trapped = pytest.mark.parametrize("make", TRAPS, ids=lambda make: make.__name__)
 
 
@@ -80,12 +82,23 @@ def test_a_half_written_file(make):
 
 
 @pytest.mark.timeout(60)
-@trapped
-def test_a_file_is_replaced_and_not_followed(make):
+@pytest.mark.parametrize("make", LINKS, ids=lambda make: make.__name__)
+def test_a_link_is_replaced_and_not_followed(make):
     make(Path("x"))
     before = elsewhere()
     files.write_text(Path("x"), "new")
     assert elsewhere() == before and Path("x").read_text() == "new" and not Path("x").is_symlink()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", NO_FILES, ids=lambda make: make.__name__)
+def test_what_is_no_file_is_not_replaced(make):
+    """As root, `/dev/null` became a file."""
+    make(Path("x"))
+    before = Path("x").lstat()
+    with pytest.raises(InputError, match="^x is a FIFO, a socket or a device, and no file: give a file, or remove it$"):
+        files.write_text(Path("x"), "new")
+    assert Path("x").lstat() == before and names() == ["x"]
 
 
 @pytest.mark.timeout(60)

@@ -5,6 +5,7 @@ with files.replacing(Path("models/digits")) as folder:   # write into `folder`; 
 """
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tapeline.runtime.errors import InputError
 
@@ -151,23 +152,52 @@ def make_folder(folder: Path) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write `content` to a temporary file next to `path`, flush it, and rename it into place.
+    """Write `content` to a temporary file next to `path`, flush it, and rename it into place. Others wait meanwhile.
 
-    Raises `InputError` as `own` does for the temporary file, and `IsADirectoryError` if `path` is a folder.
+    Raises `InputError` for a FIFO, a socket or a device, and as `own` does for the temporary file, and
+    `IsADirectoryError` if `path` is a folder. A link is replaced, and what it leads to stays.
     """
     make_folder(path.parent)
+    with suppress(FileNotFoundError):
+        if stat.S_IFMT(path.lstat().st_mode) not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
+            raise InputError(NO_FILE.format(path))
     partial = path.with_name(f".{path.name}{PARTIAL}")
-    descriptor = own(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with _alone(partial) as file:
+        try:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
     sync(path.parent)
+
+
+@contextmanager
+def _alone(partial: Path) -> Iterator[BinaryIO]:
+    """Yield an empty file for writing that no other process or thread has: who comes later waits.
+
+    Raises as `own` does.
+    """
+    while True:
+        with os.fdopen(own(partial, os.O_WRONLY | os.O_CREAT), "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            try:
+                if _is_at(partial, file):  # else another has renamed or removed it since it was opened
+                    file.truncate(0)
+                    yield file
+                    return
+            finally:
+                fcntl.flock(file, fcntl.LOCK_UN)  # a child forked meanwhile would hold it as long as it lives
+
+
+def _is_at(path: Path, file: BinaryIO) -> bool:
+    """Return whether an open file is the one at `path`."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def write_text(path: Path, content: str) -> None:
