@@ -6,6 +6,9 @@ A test that fails here says what an upgrade of DVC took away; everything that de
 import ast
 import importlib
 import inspect
+import os
+import subprocess
+import sys
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -37,6 +40,19 @@ def gone(name):
 @pytest.mark.parametrize(("module", "name"), imported(), ids=lambda given: given)
 def test_an_imported_name_is_there(module, name):
     assert hasattr(importlib.import_module(module), name), gone(f"{module}.{name}")
+
+
+def test_nothing_is_written_to_a_terminal_at_the_end():
+    """Each command that asked DVC ended with `\\x1b[0m`, which resets colours."""
+    ours, theirs = os.openpty()
+    try:
+        subprocess.run(
+            [sys.executable, "-c", f"import {dvc_internals.__name__}; print('end')"], stdout=theirs, check=True
+        )
+        assert os.read(ours, 1000) == b"end\r\n"
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 @pytest.mark.parametrize(

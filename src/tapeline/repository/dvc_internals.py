@@ -10,6 +10,7 @@ Importing this takes a third of a second, so callers import it where they need i
 `tapeline.repository.dvc_errors.in_one_line` turns them into one line.
 """
 
+import atexit
 import logging
 import re
 import signal
@@ -27,7 +28,7 @@ from dvc.dependency.param import ParamsDependency
 from dvc.dvcfile import load_file
 from dvc.exceptions import DvcException, NotDvcRepoError, ReproductionError
 from dvc.lock import LockError, make_lock
-from dvc.logger import set_loggers_level
+from dvc.logger import colorama, set_loggers_level
 from dvc.repo import Repo, lock_repo
 from dvc.repo.reproduce import get_active_graph, plan_repro
 from dvc.schema import COMPILED_LOCKFILE_SCHEMA
@@ -54,6 +55,9 @@ __all__ = [
     "lock_text",
     "merged",
 ]
+
+# DVC has it write a reset of colours to a terminal at the end, which arrives there as text: DVC's output is not shown.
+atexit.unregister(colorama.initialise.reset_all)
 
 
 class Input:
