@@ -14,6 +14,7 @@ from tapeline.runtime import git_call
 from tapeline.runtime.errors import InputError, TapelineError
 
 STATE = ".tapeline"
+WORKTREES = "worktrees"
 PARAMS = "params.yaml"
 RUN_BRANCHES = "runs/"
 """Prefix of the branches of isolated runs; the flow run's name follows."""
@@ -60,7 +61,7 @@ class Project:
     @property
     def worktrees(self) -> Path:
         """The folder with the Git worktrees of isolated runs, one folder per flow run."""
-        return self.shared / "worktrees"
+        return self.shared / WORKTREES
 
     def checkpoints(self, pipeline: str) -> Path:
         """Return the folder with the pipeline's checkpoints, one folder per fingerprint."""
@@ -76,18 +77,26 @@ class Project:
 
 
 def _shared_state(folder: Path) -> Path:
-    """Return this project's state folder in the main checkout, or the local one outside Git."""
-    command = ("rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
+    """Return this project's state folder in the main checkout, or the local one outside Git.
+
+    Git does not say which checkout is the main one if its own folder is elsewhere, as for a bare repository: then each
+    is one, and an isolated run's worktree belongs to the one that it is in.
+    """
+    command = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
     try:
         answer = git_call.called(folder, *command)
     except TapelineError:
         return folder / STATE
-    if answer.returncode:
+    said = os.fsdecode(answer.stdout).removesuffix("\n")
+    top = next((one for one in (folder, *folder.parents) if said.startswith(f"{one}\n")), None)  # a path may have lines
+    if answer.returncode or top is None:
         return folder / STATE
-    common, top = (Path(os.fsdecode(line)) for line in answer.stdout.splitlines())
-    if common.name != ".git":
-        return folder / STATE
-    return common.parent / STATE / folder.relative_to(top.resolve())
+    common = Path(said.removeprefix(f"{top}\n"))
+    if common.name == ".git":
+        return common.parent / STATE / folder.relative_to(top)
+    if top.parent.name == WORKTREES and top.parents[1].name == STATE:
+        return top.parents[1]
+    return folder / STATE
 
 
 def _check_links(folder: Path) -> None:
