@@ -32,6 +32,17 @@ def test_what_failed_is_kept_and_a_mistake_is_not(project, error, kept):
     assert any("is kept for inspection" in line for line in said) == kept
 
 
+def test_in_a_submodule_it_is_refused(committed, tmp_path):
+    """DVC would look for the repository in the folder of Git's that the submodule shares with all its worktrees."""
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    allowed = ["-c", "protocol.file.allow=always"]
+    subprocess.run(["git", *allowed, "submodule", "--quiet", "add", str(committed), "inner"], cwd=tmp_path, check=True)
+    project = Project.find(tmp_path / "inner")
+    with pytest.raises(InputError, match="is in a submodule"), worktree(project, "HEAD", name="a", say=print):
+        pass
+    assert not project.worktrees.exists()
+
+
 @pytest.fixture
 def sources(project):
     """Make a repository with Python files and their byte code, which answers what no source says."""

@@ -48,10 +48,11 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
     """Yield a worktree at `commit`, after removing what crashed runs have left.
 
     The worktree is kept, and this reported, when the block raises an `Exception`. Invalid input leaves nothing to
-    inspect, so it is removed then; so it is on a signal, since the checkpoint is in the main checkout. Raises
-    `RunError` if Git cannot create one.
+    inspect, so it is removed then; so it is on a signal, since the checkpoint is in the project's shared folder. Raises
+    `RunError` if Git cannot create one, `InputError` where DVC could not use it.
     """
     git = Git(project.folder)
+    _check_usable(git)
     folder = project.worktrees
     folder.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(folder, say):
@@ -89,6 +90,15 @@ def clean(project: Project, *, say: Say) -> None:
         if not left.failed and left.folder.exists():
             say(f"removing the worktree of a crashed run: {left.name}")
         remove(git, left.folder)
+
+
+def _check_usable(git: Git) -> None:
+    """Raise `InputError` for a submodule: DVC takes its `core.worktree` for the top of each of its worktrees."""
+    if git.ask("config", "--local", "core.worktree") is not None:
+        raise InputError(
+            f"{git.folder} is in a submodule, or Git has a core.worktree for it: DVC finds no repository in a worktree "
+            "of such a one; start isolated runs and sweeps in a clone of its own"
+        )
 
 
 def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
