@@ -177,6 +177,15 @@ def test_a_gradient_of_the_batchs_gradient(blobs, mode):
     assert blobs(*PENALTY, source=TABLE, compile=mode, shards=4).agrees(large)
 
 
+NORMALIZED = ('keras.layers.Dense(4, "tanh"), ', 'keras.layers.Dense(4, "tanh"), keras.layers.BatchNormalization(), ')
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_gradient_of_a_gradient_through_batch_normalization(blobs, mode):
+    large = blobs(*PENALTY, NORMALIZED, source=TABLE, compile=mode)
+    assert blobs(*PENALTY, NORMALIZED, source=TABLE, compile=mode, shards=4).agrees(large)
+
+
 def test_a_gradient_of_rows_cannot_be_differentiated_again(blobs):
     with pytest.raises(InputError, match=r"self.gradients of rows of a table, which cannot be differentiated again"):
         blobs(PENALTY[3], ("tf.square(one)", "tf.square(tf.convert_to_tensor(one))"), source=TABLE, shards=4)

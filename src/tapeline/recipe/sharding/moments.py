@@ -1,5 +1,7 @@
 """Batch normalization over the whole batch: its moments are means over all shards, forwards and backwards."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -40,5 +42,25 @@ def _moments(what: str, inputs: tf.Tensor, seen: tf.Tensor | None, axes: list[in
         return tf.math.divide_no_nan(total, weight)
 
     mean = over_batch("mean", inputs)
-    variance = over_batch("variance", tf.square(inputs - mean))
+    squared = tf.square(inputs - mean) if seen is not None else _squared(inputs, mean, axes)
+    variance = over_batch("variance", squared)
     return tf.squeeze(mean, axes), tf.squeeze(variance, axes)
+
+
+def _squared(inputs: tf.Tensor, mean: tf.Tensor, axes: list[int]) -> tf.Tensor:
+    """Return the squared deviations from a mean, whose gradient is no further differentiated.
+
+    Keras' `tf.nn.moments` passes nothing back to the mean here, where the gradient is zero but for rounding: higher
+    orders are those of the large batch only without it.
+    """
+
+    @tf.custom_gradient
+    def squared(inputs: tf.Tensor, mean: tf.Tensor) -> Any:
+        def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            passed = upstream * (2.0 * (inputs - tf.stop_gradient(mean)))
+            return passed, tf.stop_gradient(tf.reduce_sum(-passed, axes, keepdims=True))
+
+        return tf.square(inputs - mean), backward
+
+    result: tf.Tensor = squared(inputs, mean)
+    return result
