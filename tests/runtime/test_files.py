@@ -56,6 +56,14 @@ def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
     assert (tmp_path / "x.json").read_text() == '{\n  "a": 2,\n  "b": 1\n}\n'
 
 
+def test_a_new_state_folder_keeps_itself_out_of_git(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    files.make_folder(tmp_path / "project" / ".tapeline" / "checkpoints" / "digits")
+    (tmp_path / "project" / ".tapeline" / "checkpoints" / "digits" / "state").write_text("large")
+    answer = subprocess.run(["git", "status", "--short"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert answer.stdout == ""
+
+
 def test_a_file_is_replaced_not_written_into(tmp_path: Path) -> None:
     path = tmp_path / "x"
     files.write_bytes(path, b"old")

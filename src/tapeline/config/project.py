@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tapeline.runtime import git_call
+from tapeline.runtime import files, git_call
 from tapeline.runtime.errors import InputError, TapelineError
 
-STATE = ".tapeline"
+STATE = files.STATE
 WORKTREES = "worktrees"
 PARAMS = "params.yaml"
 RUN_BRANCHES = "runs/"

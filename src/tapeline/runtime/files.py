@@ -20,6 +20,8 @@ from typing import Any, BinaryIO
 from tapeline.runtime.errors import InputError
 
 PARTIAL = ".partial"
+STATE = ".tapeline"
+"""A state folder's name: what is in it belongs to one checkout on one machine."""
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES)
 """The disk is at fault: full, over quota, file too large, broken, read-only, no permission to write."""
 NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
@@ -140,6 +142,8 @@ def sync_tree(folder: Path) -> None:
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents; flush the directory entry of each new one to disk.
 
+    A new state folder keeps itself out of Git: no clone has what was written into it elsewhere.
+
     Raises `NotADirectoryError` where a file is in the way, or a link to nothing.
     """
     new = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
@@ -149,6 +153,8 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in reversed(new):
         sync(path.parent)
+        if path.name == STATE:
+            write_text(path / ".gitignore", "*\n")
 
 
 def write_bytes(path: Path, content: bytes) -> None:

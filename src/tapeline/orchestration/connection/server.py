@@ -33,7 +33,7 @@ from types import TracebackType
 from tapeline.orchestration.connection import application, credentials
 from tapeline.orchestration.connection.discovery import API, LOOPBACK
 from tapeline.orchestration.stages.child import Child
-from tapeline.runtime import processes
+from tapeline.runtime import files, processes
 from tapeline.runtime.disk_errors import check_writable
 from tapeline.runtime.errors import InputError, RunError
 
@@ -193,7 +193,7 @@ def origins(port: int) -> list[str]:
 
 def _make_private(home: Path) -> None:
     """Make the database's folder, and take from others what an older version let them read."""
-    home.mkdir(parents=True, exist_ok=True)
+    files.make_folder(home)
     home.chmod(0o700)
     for file in home.glob("prefect.db*"):
         with suppress(FileNotFoundError):  # another server's write-ahead log

@@ -54,7 +54,7 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
     git = Git(project.folder)
     _check_usable(git)
     folder = project.worktrees
-    folder.mkdir(parents=True, exist_ok=True)
+    files.make_folder(folder)
     with one_at_a_time(folder, say):
         clean(project, say=say)
         name = _free_name(git, folder, name)

@@ -41,7 +41,7 @@ def hold(project: Project, flow_run: str) -> None:
     path = project.shared / FOLDER / flow_run
     if path in _held:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    files.make_folder(path.parent)
     descriptor = files.own(path, os.O_RDWR | os.O_CREAT)
     if not _locked(descriptor):  # the process that started this one has it, and outlives it
         os.close(descriptor)
