@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def overlap(name: str, needs: str, project: Path, out: Path) -> str:
+def overlap(name: str, needs: str, project: Path, out: Path, *, reads: bool = True) -> str:
     """Return in one line why a dataset cannot be written to `out`, empty if it can: what it `needs` would be lost.
 
     `needs` is relative to `project`. Links are followed: it is the places themselves that count.
+    reads: whether ingest reads what the dataset needs; then its output may not be in there.
     """
     source, target = _place(project / needs), _place(out)
     shown = out.relative_to(project) if out.is_relative_to(project) else out
@@ -18,7 +19,7 @@ def overlap(name: str, needs: str, project: Path, out: Path) -> str:
             f"dataset {name!r} needs {needs}, {where}, which ingest would replace: move it to another place, such as "
             f"one in data/raw, and let `needs` say so, or rename the dataset"
         )
-    if target.is_relative_to(source):
+    if reads and target.is_relative_to(source):
         return (
             f"dataset {name!r} needs {needs}, and its own output, {shown}, is in there, which ingest would read: "
             f"let `needs` be a folder with nothing but the raw data"

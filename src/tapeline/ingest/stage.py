@@ -45,7 +45,8 @@ def ingest(
     Raises `InputError` for unusable settings or data, and where `out` has files that are not ingest's: they would be
     lost. An `OSError` (a full or read-only disk) propagates.
     """
-    if lost := overlap(name, settings.needs, project, out):
+    reads = not isinstance(settings, TfdsSource)
+    if lost := overlap(name, settings.needs, project, out, reads=reads):
         raise InputError(lost)
     _check_place(name, out, project)
     needs = _existing(name, settings.needs, project)
