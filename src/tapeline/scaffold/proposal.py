@@ -9,9 +9,12 @@ from importlib import resources
 from typing import Any
 
 from tapeline.config.params import NAME
+from tapeline.parsing import yaml_text
 
 WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
-"""Words that YAML does not read as strings."""
+"""Words that YAML, of some version, does not read as strings."""
+UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What JSON leaves as it is inside of quotes, and YAML does not."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,17 @@ class Proposal:
 
 
 def name_of(text: str) -> str:
-    """Return a name for `params.yaml` from a file or folder name: lower case, digits, inner hyphens."""
+    """Return a name for `params.yaml` from a file or folder name: lower case, digits, inner hyphens.
+
+    It is one that YAML reads as a string without quotes, because DVC and Prefect read it too.
+
+    >>> name_of("Old Houses"), name_of("2024"), name_of("写真")
+    ('old-houses', 'data-2024', 'data')
+    """
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    return name if NAME.fullmatch(name) else "data"
+    if not NAME.fullmatch(name):
+        return "data"
+    return name if name not in WORDS and yaml_text.parsed_or_none(name) == name else f"data-{name}"
 
 
 def class_name(name: str, prefix: str) -> str:
@@ -54,7 +65,8 @@ def yaml_flow(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(yaml_flow, value)) + "]"
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./]*", value) and value.lower() not in WORDS
-    return str(value) if plain else json.dumps(value, ensure_ascii=False)
+    quoted = value if plain else json.dumps(value, ensure_ascii=False)
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", str(quoted))
 
 
 def template(file: str, **values: str) -> str:
