@@ -1,0 +1,68 @@
+"""Whether a column is learned as a class or as a number, and which cell is at fault where it is neither."""
+
+import datetime
+import decimal
+
+import pyarrow as pa
+import pytest
+
+from tapeline.ingest.cells import Cells
+from tapeline.runtime.errors import InputError
+from tapeline.scaffold.target import target_kind
+
+
+def kind_of(values, *, named_so=False, type=None):
+    return target_kind(Cells(pa.array(values, type), 0, "t.csv: column 'c'"), named_so=named_so)
+
+
+@pytest.mark.parametrize(
+    ("values", "is_class"),
+    [
+        (["x", "y"] * 20, True),
+        (["0", " 1 "] * 20, True),
+        ([0, 1, 2] * 20, True),
+        ([str(n) for n in range(400)], False),
+        ([n / 7 for n in range(40)], False),
+        ([decimal.Decimal(n) / 4 for n in range(40)], False),
+        (["1.5", "2"] * 20, False),
+        (["true", "false"] * 20, True),
+        (pa.array(["x", "y"] * 20).dictionary_encode(), True),
+    ],
+)
+def test_what_most_cells_are(values, is_class):
+    assert kind_of(values) == (is_class, ())
+
+
+def test_whole_numbers_that_are_no_class_ids_are_a_number_and_that_is_said():
+    is_class, [said] = kind_of(["3", "8", "5", "4"] * 20)
+    assert not is_class
+    assert said == "its whole numbers 3, 4, 5, ... are no class ids: write names, or 0, 1, 2, ..., to predict a class"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([str(n * 10) for n in range(300)] + ["NA"], "row 301 below the header: 'NA' is not a number; fix the row"),
+        (["1.5", "NA", "2.5", "?", "3.5"], "row 2 below the header: 'NA' is not a number"),
+        (["1.5", None, "2.5"], "row 2 below the header: the value is missing"),
+        (["1.5", "nan", "2.5"], "row 2 below the header: 'nan' is not finite"),
+        (["x", None, "y"], "row 2 below the header: the value is missing"),
+        (["x", " ", "y"], "row 2 below the header: ' ' is blank"),
+        ([None, None], "row 1 below the header: the value is missing"),
+        (["16777217", "3"], "row 1 below the header: '16777217' would become 16777216 as float32"),
+        ([True, False], "is bool: to predict it, write names such as no and yes, or 0 and 1"),
+        ([datetime.date(2024, 1, 2)] * 2, "is date32[day]: a feature needs numbers"),
+        ([[1], [2]], "is list<item: int64>: a feature needs numbers"),
+    ],
+)
+def test_a_cell_or_a_type_that_does_not_fit_is_named(values, said):
+    with pytest.raises(InputError) as refused:
+        kind_of(values)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_column_that_is_named_as_classes_has_ids_that_ingest_takes():
+    assert kind_of(["0", "1"] * 20, named_so=True) == (True, ())
+    with pytest.raises(InputError, match="has class ids 1, 2, 3: they must be 0, 1, 2"):
+        kind_of(["1", "2", "3"] * 20, named_so=True)
