@@ -1,6 +1,8 @@
 """`tapeline init`: what it writes, what it leaves alone, and what it refuses."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ from PIL import Image
 
 from tapeline.config import engine_lock
 from tapeline.config.params import Params
+from tapeline.ingest.stage import ingest
 from tapeline.orchestration.schedules.deployments import read
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.init import init
@@ -23,6 +26,20 @@ def files_of(folder):
     return {
         p.relative_to(folder).as_posix(): p.read_bytes() for p in found if p.relative_to(folder).parts[0] not in OWN
     }
+
+
+TWO = "".join(f"{n},{'uv'[n % 2]}\n" for n in range(40))
+"""Rows with a number and one of two names."""
+
+
+def pets(folder, each=12):
+    """Write images of cats and dogs: so many of each to train on, and two of each to test with."""
+    for split, count in (("train", each), ("test", 2)):
+        for number in range(2 * count):
+            place = folder / split / ("cat", "dog")[number % 2]
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(np.full((20, 30, 3), number, np.uint8)).save(place / f"{split}{number}.png")
+    return folder
 
 
 @pytest.fixture
@@ -80,14 +97,15 @@ def test_a_table_is_looked_at(tmp_path, table):
 @pytest.mark.parametrize(
     ("text", "target", "is_class"),
     [
-        ("a,b,kind\n" + "1,2,x\n3,4,y\n" * 20, "kind", True),
-        ("Label,a,b\n" + "0,1,2\n1,3,4\n" * 20, "Label", True),
+        ("a,b,kind\n" + "".join(f"{n},2,{'xy'[n % 2]}\n" for n in range(40)), "kind", True),
+        ("Label,a,b\n" + "".join(f"{n % 2},{n},2\n" for n in range(40)), "Label", True),
         ("a,y,b\n" + "".join(f"1,{n / 7},2\n" for n in range(40)), "y", False),
         ("a,b\n" + "".join(f"1,{n}\n" for n in range(400)), "b", False),
-        ("a,off\n" + "1,x\n2,y\n" * 20, "off", True),
-        ("a,x\n" + "1,u\n2,v\n" * 20, "x", True),
-        ('a,"q: [1]"\n' + "1,u\n2,v\n" * 20, "q: [1]", True),
-        ("PARAMS_,NAME_\n" + "1,u\n2,v\n" * 20, "NAME_", True),
+        ("a,off\n" + TWO, "off", True),
+        ("a,x\n" + TWO, "x", True),
+        ('a,"q: [1]"\n' + TWO, "q: [1]", True),
+        ('a,"\x7f\u2028"\n' + TWO, "\x7f\u2028", True),
+        ("PARAMS_,NAME_\n" + TWO, "NAME_", True),
     ],
 )
 def test_the_target_is_found_by_name_or_is_the_last_column(tmp_path, text, target, is_class):
@@ -106,13 +124,11 @@ def test_rows_that_say_their_split(tmp_path):
 
 
 def test_images_are_looked_at(tmp_path):
-    for number, place in enumerate(("train/cat", "train/dog", "test/cat", "test/dog")):
-        (tmp_path / "pets" / place).mkdir(parents=True)
-        Image.fromarray(np.full((20, 30, 3), number, np.uint8)).save(tmp_path / "pets" / place / "a.png")
+    pets(tmp_path / "pets")
     init(tmp_path / "p", data=tmp_path / "pets", say=lambda line: None)
     dataset = Params.load(tmp_path / "p").dataset("pets")
     assert (dataset.size, dataset.validation) == ((20, 20), 0.15)
-    assert len(list((tmp_path / "p/data/raw/pets").rglob("*.png"))) == 4
+    assert len(list((tmp_path / "p/data/raw/pets").rglob("*.png"))) == 28
 
 
 @pytest.mark.parametrize(
@@ -124,14 +140,16 @@ def test_images_are_looked_at(tmp_path):
         ({"recipes/iris.py": "x = 1\n"}, None, "iris.py exists: rename the data"),
         ({"data/raw/iris.csv": "a,b\n"}, None, "iris.csv exists, and"),
         ({}, "nowhere.csv", "nowhere.csv does not exist"),
-        ({"t.csv": ""}, "t.csv", "t.csv cannot be read as a table"),
+        ({"t.csv": ""}, "t.csv", "t.csv cannot be read as CSV"),
         ({"t.csv": "a,b\n"}, "t.csv", "t.csv has no rows"),
         ({"t.csv": "a\n1\n"}, "t.csv", "t.csv has 1 column"),
         ({"t.csv": "a,b\nx,y\n"}, "t.csv", "t.csv has no column of numbers beside 'b'"),
         ({"t.csv": "a,a\n1,2\n"}, "t.csv", "t.csv has two columns of one name"),
-        ({"t.parquet": "no table"}, "t.parquet", "t.parquet cannot be read as a table"),
+        ({"t.parquet": "no table"}, "t.parquet", "t.parquet cannot be read as Parquet"),
         ({"pets/cat/a.png": "x"}, "pets", "pets has no train/<class>/<image>"),
-        ({"pets/train/cat/a.png": "x"}, "pets", "a.png cannot be read as an image"),
+        ({"pets/train/cat/a.png": "x"}, "pets", "a.png is not an image that can be decoded"),
+        ({"t.csv": "a,b\n" + TWO, "recipes": ""}, "t.csv", "recipes is not a folder: move it away"),
+        ({"data": ""}, None, "data is not a folder: move it away"),
     ],
 )
 def test_what_is_refused_is_one_line_and_nothing_is_written(tmp_path, before, data, said):
@@ -143,6 +161,91 @@ def test_what_is_refused_is_one_line_and_nothing_is_written(tmp_path, before, da
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
     assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == before.keys()
+
+
+def raw_again(tmp_path):
+    """Return a project's folder, and a table outside that is called as the folder of raw data."""
+    (tmp_path / "raw.csv").write_text("a,kind\n" + TWO)
+    return tmp_path / "p", tmp_path / "raw.csv", "raw-data"
+
+
+def photos_inside(tmp_path):
+    """Return a project's folder, and images inside where a dataset of that name would be written."""
+    return tmp_path / "p", pets(tmp_path / "p/data/photos"), "photos-data"
+
+
+def number_as_name(tmp_path):
+    (tmp_path / "2024.csv").write_text("a,kind\n" + TWO)
+    return tmp_path / "p", tmp_path / "2024.csv", "data-2024"
+
+
+PLACES = [raw_again, photos_inside, number_as_name]
+
+
+@pytest.mark.parametrize("made", PLACES)
+def test_ingest_leaves_the_raw_data(tmp_path, made):
+    folder, data, name = made(tmp_path)
+    init(folder, data=data, say=lambda line: None)
+    dataset, before = Params.load(folder).dataset(name), files_of(folder)
+    assert not (folder / "data" / name).exists()
+    ingest(name, dataset, project=folder, out=folder / "data" / name, work=folder / ".tapeline/work")
+    after = files_of(folder)
+    assert {place: after[place] for place in before} == before
+    assert f"data/{name}/dataset.json" in after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", PLACES)
+def test_dvc_makes_a_model_of_what_is_proposed(tmp_path, made):
+    folder, data, name = made(tmp_path)
+    init(folder, data=data, flows=True, say=lambda line: None)
+    params = (folder / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(params.replace("epochs: 20", "epochs: 1").replace("epochs: 50", "epochs: 1"))
+    before = {place: content for place, content in files_of(folder).items() if place.startswith("data/")}
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    command = [sys.executable, "-P", "-m", "dvc", "repro"]
+    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert (folder / "models" / name / "saved_model").is_dir()
+    assert before.items() <= files_of(folder).items()
+
+
+@pytest.mark.parametrize("place", ["", "data", "recipes"])
+def test_data_around_what_is_written_are_refused_and_stay(tmp_path, place):
+    pets(tmp_path / place)
+    before = files_of(tmp_path)
+    with pytest.raises(InputError, match="which is written: move the data to data/raw/NAME"):
+        init(tmp_path, data=tmp_path / place, say=lambda line: None)
+    assert files_of(tmp_path) == before
+    assert not (tmp_path / ".git").exists()
+
+
+def test_images_in_folders_that_are_links_are_copied(tmp_path):
+    source = pets(tmp_path / "pets")
+    (source / "train/cat").rename(tmp_path / "cats")
+    (source / "train/cat").symlink_to(tmp_path / "cats")
+    (source / "test/dog/.again").symlink_to(source)
+    init(tmp_path / "p", data=source, say=lambda line: None)
+    copied = tmp_path / "p/data/raw/pets"
+    assert sum(path.is_file() for path in copied.rglob("*")) == 28
+    assert not (copied / "train/cat").is_symlink()
+
+
+def test_a_name_that_is_not_utf8_is_one_line(tmp_path):
+    data = tmp_path / os.fsdecode(b"caf\xe9.csv")
+    data.write_text("a,kind\n" + TWO)
+    with pytest.raises(InputError, match=r"caf\\udce9.csv' is not a name in UTF-8: rename it"):
+        init(tmp_path / "p", data=data, say=lambda line: None)
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_link_to_nothing_in_the_place_of_a_copy_stays(tmp_path, table):
+    place = tmp_path / "p/data/raw/Old Houses.csv"
+    place.parent.mkdir(parents=True)
+    place.symlink_to("nowhere")
+    with pytest.raises(InputError, match="exists, and"):
+        init(tmp_path / "p", data=table, say=lambda line: None)
+    assert place.is_symlink()
 
 
 def test_a_repository_with_other_things_keeps_them(tmp_path):

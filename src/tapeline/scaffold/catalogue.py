@@ -4,23 +4,24 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.runtime.errors import InputError
-from tapeline.scaffold.proposal import Proposal, class_name, name_of, template
+from tapeline.scaffold.naming import free_name
+from tapeline.scaffold.proposal import Proposal, class_name, template
 
 SCHEME = "tfds:"
 SMALLEST = 8
 """The least side in pixels that the recipe's three poolings take."""
 
 
-def propose(name: str, work: Path) -> Proposal:
+def propose(name: str, work: Path, folder: Path) -> Proposal:
     """Return a proposal for a dataset such as `mnist` or `cifar10:3.0.2`, at the version that TFDS has.
 
-    work: a folder for TFDS's use. Nothing is downloaded. Raises `InputError` for an unknown name, and for a dataset
-    that is not pictures of one size with a label.
+    work: a folder for TFDS's use. folder: the project's. Nothing is downloaded. Raises `InputError` for an unknown
+    name, and for a dataset that is not pictures of one size with a label.
     """
     builder = _builder(name, work)
     image, label = _features(name, builder)
     config = f"/{builder.builder_config.name}" if builder.builder_config else ""
-    full, short = f"{builder.name}{config}:{builder.version}", name_of(builder.name)
+    full, (short, said) = f"{builder.name}{config}:{builder.version}", free_name(folder, builder.name)
     dataset: dict[str, Any] = {"source": "tfds", "needs": f"data/raw/{short}.tfds", "name": full}
     dataset |= {"columns": [image, label], "validation": 0.1}
     return Proposal(
@@ -29,7 +30,7 @@ def propose(name: str, work: Path) -> Proposal:
         {"learning_rate": 0.001},
         {"epochs": 20, "batch_size": 32},
         template("images.py", input=image, target=label, title=class_name(short, "Images")),
-        (f"tells the classes of {full} apart; the first `dvc repro` downloads it",),
+        (f"tells the classes of {full} apart; the first `dvc repro` downloads it", *said),
     )
 
 

@@ -6,10 +6,11 @@ Existing files are never overwritten, and a second call changes nothing. All inp
 written.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import resources
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from tapeline.repository import catalogue as catalogue_file
 from tapeline.repository.git import Git
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
-from tapeline.scaffold import catalogue, images, table
+from tapeline.scaffold import catalogue, images, raw_data, table
+from tapeline.scaffold.naming import check_apart
 from tapeline.scaffold.proposal import Proposal, template, yaml_flow, yaml_lines
 
 STAGES = "dvc.yaml"
@@ -49,12 +51,11 @@ def init(
         if flows and not (folder / "prefect.yaml").exists():
             texts = _flows(folder, next(iter(Params.sound(folder)[0].pipelines), "NAME"))
     else:
-        texts, copied = _new_project(folder, data or _iris(), flows, say)
-    if taken := [path for path in texts if path.exists()]:
-        raise InputError(f"{taken[0]} exists: rename the data, whose name the files get, or move it away")
+        texts, copied = _new_project(folder, data or raw_data.iris(), flows, say)
+    _check_free([*texts, *([copied[1]] if copied else [])])
     files.make_folder(folder)
     _prepare_repository(folder, repository, say)
-    new = _copy(*copied) if copied else []
+    new = raw_data.copy(*copied) if copied else []
     for path, text in texts.items():
         files.write_text(path, text)
     new += [*texts, *_beside(folder)]
@@ -73,13 +74,16 @@ def _new_project(
     copied: tuple[Path, Path] | None = None
     if str(data).startswith(catalogue.SCHEME):
         with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
-            proposal = catalogue.propose(str(data).removeprefix(catalogue.SCHEME), Path(work))
+            proposal = catalogue.propose(str(data).removeprefix(catalogue.SCHEME), Path(work), folder)
+        texts = _texts(folder, proposal, flows)
     else:
-        place, copied = _placed(folder, Path(data))
-        proposal = _proposal(copied[0] if copied else place, place.relative_to(folder).as_posix())
+        place, copied = raw_data.placed(folder, Path(data))
+        source = copied[0] if copied else place
+        proposal = _proposal(source, place.relative_to(folder).as_posix(), folder)
+        texts = _texts(folder, proposal, flows)
+        check_apart(folder, source, texts)
     for line in proposal.said:
         say(line)
-    texts = _texts(folder, proposal) | (_flows(folder, proposal.name) if flows else {})
     return texts, copied
 
 
@@ -105,58 +109,39 @@ def _is_project(folder: Path) -> bool:
     return (folder / STAGES).exists()
 
 
-def _placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
-    """Return where the data will be, and the source and target if it must be copied."""
-    try:
-        data = data.resolve()
-        there = data.exists()
-    except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a name that is too long, a null byte
-        raise InputError(f"{data} is not a file's name: {getattr(error, 'strerror', None) or error}") from None
-    if not there:
-        raise InputError(f"{data} does not exist")
-    files.check_tree(data)
-    if data.is_relative_to(folder):
-        return data, None
-    place = folder / "data" / "raw" / data.name
-    if place.exists():
-        raise InputError(f"{place} exists, and {data} would be copied there: move one of them away")
-    return place, (data, place)
+def _check_free(paths: Iterable[Path]) -> None:
+    """Raise `InputError` for a file that exists, or that cannot be written because another is in a folder's place."""
+    for path in paths:
+        if os.path.lexists(path):
+            raise InputError(f"{path} exists: rename the data, whose name the files get, or move it away")
+        there = next(parent for parent in path.parents if os.path.lexists(parent))
+        if not there.is_dir():
+            raise InputError(f"{there} is not a folder: move it away")
 
 
-def _proposal(data: Path, needs: str) -> Proposal:
-    return images.propose(data, needs) if data.is_dir() else table.propose(data, needs)
+def _proposal(data: Path, needs: str, folder: Path) -> Proposal:
+    return images.propose(data, needs, folder) if data.is_dir() else table.propose(data, needs, folder)
 
 
-def _iris() -> Path:
-    """Return a file with scikit-learn's copy of Fisher's irises: 150 rows and a header of column names."""
-    from sklearn.datasets import load_iris
-
-    irises = load_iris()
-    names = [name.removesuffix(" (cm)").replace(" ", "_") for name in irises.feature_names]
-    rows = [",".join([*names, "species"])]
-    for values, label in zip(irises.data, irises.target, strict=True):
-        rows.append(",".join([*(f"{value:g}" for value in values), str(irises.target_names[label])]))
-    path = Path(tempfile.mkdtemp(prefix="tapeline-")) / "iris.csv"
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    return path
-
-
-def _texts(folder: Path, proposal: Proposal) -> dict[Path, str]:
-    """Return the files of a new project with their content."""
+def _texts(folder: Path, proposal: Proposal, flows: bool) -> dict[Path, str]:
+    """Return the files of a new project with their content. Raises `InputError` if `params.yaml` would be invalid."""
     name = proposal.name
     recipe = f"recipes/{name.replace('-', '_')}.py"
     artifact = f"artifacts:\n  {name}: {{path: models/{name}, type: model}}\n"
+    params = template(
+        "params.yaml",
+        name=name,
+        dataset=yaml_lines(proposal.dataset, 4),
+        recipe=recipe,
+        params=yaml_flow(proposal.params),
+        train=yaml_flow(proposal.train),
+    )
+    Params.load_for(folder, pipeline=name, dataset=name, text=params).pipeline(name)
     return {
-        folder / PARAMS: template(
-            "params.yaml",
-            name=name,
-            dataset=yaml_lines(proposal.dataset, 4),
-            recipe=recipe,
-            params=yaml_flow(proposal.params),
-            train=yaml_flow(proposal.train),
-        ),
+        folder / PARAMS: params,
         folder / STAGES: template(STAGES) + artifact,
         folder / recipe: proposal.recipe,
+        **(_flows(folder, name) if flows else {}),
     }
 
 
@@ -209,18 +194,6 @@ def _beside(folder: Path) -> list[Path]:
         return []
     files.write_text(path, "*\n")
     return [path]
-
-
-def _copy(source: Path, place: Path) -> list[Path]:
-    if source.is_dir():
-        with files.replacing(place) as partial:
-            for file in sorted(source.rglob("*")):
-                if file.is_file():
-                    files.make_folder((partial / file.relative_to(source)).parent)
-                    (partial / file.relative_to(source)).write_bytes(file.read_bytes())
-    else:
-        files.write_bytes(place, files.read_bytes(source))
-    return [place]
 
 
 def _run(command: list[str], folder: Path) -> None:

@@ -4,92 +4,117 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from tapeline.ingest.bad_cells import BadCells
+from tapeline.ingest.cells import Cells
+from tapeline.ingest.source import SPLITS
+from tapeline.ingest.table_file import Table
 from tapeline.runtime.errors import InputError
-from tapeline.scaffold.proposal import Proposal, class_name, name_of, template
+from tapeline.scaffold.naming import free_name
+from tapeline.scaffold.proposal import Proposal, class_name, template
+from tapeline.scaffold.target import target_kind
+from tapeline.scaffold.trial import passed
 
-ROWS = 10_000
-"""Maximum number of rows inspected; ingest checks all of them."""
-MOST_CLASSES = 50
-"""Integers with more distinct values than this are a quantity."""
+ROWS, BYTES = 10_000, 2**24
+"""Rows by which columns are chosen, or as many as this memory holds; then all rows are read as ingest reads them."""
+CLASSES = ("label", "class", "species", "category")
 TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
-"""Names that mark a target column, in any case; else the last column is the target."""
+"""Names that mark a target column, in any case, and a column of classes; else the last column is the target."""
+INDEX = ("id", "index", "key", "row", "", "unnamed: 0", "__index_level_0__")
+"""Names, in lower case, of a column that numbers the rows; the last three are of pandas."""
 
 
-def propose(path: Path, needs: str) -> Proposal:
-    """Return a proposal for a table. needs: the file as `params.yaml` names it.
+def propose(path: Path, needs: str, folder: Path) -> Proposal:
+    """Return a proposal for a table. needs: the file as `params.yaml` names it; folder: the project's.
 
-    Raises `InputError` for a table that cannot be read, or has no numeric columns to predict from.
+    Raises `InputError` for a table that ingest refuses, or that has no numeric columns to predict from.
     """
     columns, rows = _columns(path)
     if len(columns) < 2:
         raise InputError(f"{path} has {len(columns)} column: a target and one to predict it from are needed")
     by_case = {name.lower(): name for name in columns}
-    split = by_case.get("split") if set(columns.get(by_case.get("split", ""), ())) <= {"train", "val", "test"} else None
+    split = by_case.get("split")
+    split = split if split is not None and _says_split(columns[split]) else None
     target = next((by_case[name] for name in TARGETS if name in by_case), [*columns][-1])
-    inputs, said = _inputs({name: values for name, values in columns.items() if name not in (target, split)}, rows)
+    inputs, said = _inputs({name: cells for name, cells in columns.items() if name not in (target, split)}, rows)
     if not inputs:
         raise InputError(f"{path} has no column of numbers beside {target!r}: text and categories need a builder")
-    classes = _are_classes(columns[target])
+    classes, noted = target_kind(columns[target], named_so=target.lower() in CLASSES)
     feature = _feature(target)
-    said.insert(
-        0, f"predicts {target!r} ({'a class' if classes else 'a number'}) from {len(inputs)} columns of numbers"
-    )
+    first = f"predicts {target!r} ({'a class' if classes else 'a number'}) from {len(inputs)} columns of numbers"
     dataset: dict[str, Any] = {"source": "table", "needs": needs, "features": {"x": inputs}}
     dataset["features"][feature] = target if classes else [target]
     dataset |= {"label": feature} if classes else {}
     dataset |= {"split": split} if split else {"test": 0.2, "validation": 0.15}
-    name = name_of(path.stem)
+    trial = passed(dataset, path)
+    name, renamed = free_name(folder, path.stem)
     return Proposal(
         name,
-        dataset,
+        trial.dataset,
         {"learning_rate": 0.01, "units": 32},
-        {"epochs": 50, "batch_size": 32 if rows >= 200 else 8},
+        {"epochs": 50, "batch_size": trial.batch_size(32 if rows >= 200 else 8)},
         template(
             "classifier.py" if classes else "regressor.py", input="x", target=feature, title=class_name(name, "Table")
         ),
-        tuple(said),
+        (first, *noted, *said, *trial.said, *renamed),
     )
 
 
-def _inputs(columns: dict[str, list[Any]], rows: int) -> tuple[list[str], list[str]]:
+def _inputs(columns: dict[str, Cells], rows: int) -> tuple[list[str], list[str]]:
     """Return the columns of numbers to predict from, and a line for each that is left out."""
     inputs, said = [], []
-    for name, values in columns.items():
-        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-            said.append(f"column {name!r} is ignored: it holds no numbers, or empty cells")
-        elif len(set(values)) == rows and name.lower() in ("id", "index", "key", "row"):
-            said.append(f"column {name!r} is ignored: it numbers the rows")
+    for name, cells in columns.items():
+        try:
+            numbers = cells.numbers()
+        except BadCells as error:
+            cell = str(error.cells[0]).removeprefix(f"{cells.of}, ")
+            said.append(f"column {name!r} is ignored: {cell}")
+        except InputError as error:
+            said.append(f"column {name!r} is ignored: {str(error).removeprefix(f'{cells.of} ')}")
         else:
-            inputs.append(name)
+            if len(np.unique(numbers)) == rows and name.lower() in INDEX:
+                said.append(f"column {name!r} is ignored: it numbers the rows")
+            else:
+                inputs.append(name)
     return inputs, said
 
 
-def _columns(path: Path) -> tuple[dict[str, list[Any]], int]:
-    """Return the first rows' values by column, as Arrow reads them, and the number of rows."""
-    import pyarrow
-    import pyarrow.csv
-    import pyarrow.parquet
-
+def _says_split(cells: Cells) -> bool:
+    """Return whether every cell is the name of a split."""
     try:
-        if path.suffix.lower() == ".parquet":
-            table = next(iter(pyarrow.parquet.ParquetFile(path).iter_batches(ROWS)), None)
-        else:
-            with pyarrow.csv.open_csv(path) as reader:
-                table = next(iter(reader), None)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read as a table: {' '.join(str(error).split())}") from None
-    if table is None or not table.num_rows:
+        return {*cells.words().to_pylist()} <= {*SPLITS, "validation"}
+    except (BadCells, InputError):
+        return False
+
+
+def _columns(path: Path) -> tuple[dict[str, Cells], int]:
+    """Return the first rows' cells by column, as ingest reads them, and the number of rows."""
+    table = Table(path)
+    names = _names(path)
+    if len(set(names)) < len(names):
+        raise InputError(f"{path} has two columns of one name: {', '.join(names)}")
+    batches: list[Any] = []
+    for rows in table.rows(names):
+        batches.append(rows.batch)
+        if sum(batch.num_rows for batch in batches) >= ROWS or sum(batch.nbytes for batch in batches) >= BYTES:
+            break
+    if not sum(batch.num_rows for batch in batches):
         raise InputError(f"{path} has no rows")
-    table = table.slice(0, ROWS)
-    if len(set(table.schema.names)) < len(table.schema.names):
-        raise InputError(f"{path} has two columns of one name: {', '.join(table.schema.names)}")
-    return {name: table.column(name).to_pylist() for name in table.schema.names}, table.num_rows
+    whole = pa.Table.from_batches(batches).slice(0, ROWS)
+    return {
+        name: Cells(pa.concat_arrays(whole.column(name).chunks), 0, f"{path.name}: column {name!r}") for name in names
+    }, whole.num_rows
 
 
-def _are_classes(values: list[Any]) -> bool:
-    if all(isinstance(value, int) for value in values):
-        return len(set(values)) <= min(MOST_CLASSES, max(2, len(values) // 5))
-    return not all(isinstance(value, int | float) for value in values)
+def _names(path: Path) -> list[str]:
+    if path.suffix.lower() == ".parquet":
+        return [*parquet.read_schema(path).names]
+    parsing = csv.ParseOptions(newlines_in_values=True)  # as ingest does
+    with csv.open_csv(path, parse_options=parsing) as reader:
+        return [*reader.schema.names]
 
 
 def _feature(column: str) -> str:

@@ -1,0 +1,65 @@
+"""The raw data of a new project: where they are, or the copy of what is elsewhere in `data/raw/`."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+from tapeline.scaffold import images
+
+
+def placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
+    """Return where the data will be, and the source and target if they must be copied.
+
+    Raises `InputError` for data that do not exist, cannot be copied, or have a name that `params.yaml` cannot have.
+    """
+    try:
+        data = data.resolve()
+        there = data.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a name that is too long, a null byte
+        raise InputError(f"{data} is not a file's name: {getattr(error, 'strerror', None) or error}") from None
+    if not there:
+        raise InputError(f"{data} does not exist")
+    _check_utf8(data)
+    files.check_tree(data)
+    if data.is_relative_to(folder):
+        return data, None
+    place = folder / "data" / "raw" / data.name
+    _check_utf8(place)
+    if os.path.lexists(place):
+        raise InputError(f"{place} exists, and {data} would be copied there: move one of them away")
+    return place, (data, place)
+
+
+def copy(source: Path, place: Path) -> list[Path]:
+    """Copy a file, or the images of a folder, what links lead to as well, and return `place` alone."""
+    if source.is_dir():
+        with files.replacing(place) as partial:
+            for file in images.listed(source):
+                files.make_folder((partial / file.relative_to(source)).parent)
+                (partial / file.relative_to(source)).write_bytes(files.read_bytes(file))
+    else:
+        files.write_bytes(place, files.read_bytes(source))
+    return [place]
+
+
+def iris() -> Path:
+    """Return a file with scikit-learn's copy of Fisher's irises: 150 rows and a header of column names."""
+    from sklearn.datasets import load_iris
+
+    irises = load_iris()
+    names = [name.removesuffix(" (cm)").replace(" ", "_") for name in irises.feature_names]
+    rows = [",".join([*names, "species"])]
+    for values, label in zip(irises.data, irises.target, strict=True):
+        rows.append(",".join([*(f"{value:g}" for value in values), str(irises.target_names[label])]))
+    path = Path(tempfile.mkdtemp(prefix="tapeline-")) / "iris.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def _check_utf8(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{str(path)!a} is not a name in UTF-8: rename it") from None

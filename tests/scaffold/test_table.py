@@ -1,0 +1,123 @@
+"""What is proposed for a table goes through ingest; what ingest would refuse is refused before."""
+
+import datetime
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tapeline.config.params import Params, checked
+from tapeline.ingest.stage import ingest
+from tapeline.runtime.errors import InputError
+from tapeline.scaffold.table import propose
+
+
+def csv_of(folder, header, row, rows=60, name="t.csv"):
+    path = folder / name
+    path.write_text("\n".join([header, *(row(n) for n in range(rows))]) + "\n")
+    return path
+
+
+def ingested(folder, path):
+    """Return the proposal for a table, after ingest has taken it."""
+    proposal = propose(path, path.name, folder)
+    settings = checked(Params, {"datasets": {proposal.name: proposal.dataset}, "pipelines": {}}, where="here")
+    out = folder / "data" / proposal.name
+    ingest(proposal.name, settings.dataset(proposal.name), project=folder, out=out, work=folder / "work")
+    assert (out / "dataset.json").is_file()
+    return proposal
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("a,kind", lambda n: f"{n},{'xy'[n % 2]}"),
+        ("a,label", lambda n: f"{n},{n % 3}"),
+        ("a,price", lambda n: f"{n},{n / 7}"),
+        ("a,quality", lambda n: f"{n},{n % 5 + 3}"),
+        ("a,flag", lambda n: f"{n},{'true' if n % 2 else 'false'}"),
+        ("a,split,y", lambda n: f"{n},{('train', 'validation', 'test')[n % 3]},{n}"),
+        (" a , b", lambda n: f" {n} , {n / 2} "),
+        ("a,phone,empty,NA,y", lambda n: f"{n},{5551234567 + n},,{'NA' if n == 5 else n},{n / 3}"),
+        (",a,y", lambda n: f"{n},{n % 9},{n / 3}"),
+        ("a,class,b", lambda n: f'{n},"{"pq"[n % 2]}, ""x""",{n}'),
+    ],
+)
+def test_a_proposal_goes_through_ingest(tmp_path, header, row):
+    ingested(tmp_path, csv_of(tmp_path, header, row))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        pa.array([n % 3 for n in range(60)], pa.int8()),
+        pa.array(["x", "y"] * 30).dictionary_encode(),
+        pa.array([n / 8 for n in range(60)]).cast(pa.decimal128(12, 4)),
+        pa.array([n / 8 for n in range(60)], pa.float32()),
+    ],
+    ids=str,
+)
+def test_a_proposal_for_parquet_goes_through_ingest(tmp_path, target):
+    days = [datetime.date(2024, 1, 1)] * 60
+    table = pa.table({"__index_level_0__": range(60), "a": range(1, 61), "day": days, "t": target})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    proposal = ingested(tmp_path, tmp_path / "t.parquet")
+    assert proposal.dataset["features"]["x"] == ["a"]
+
+
+@pytest.mark.parametrize("index", ["", "Unnamed: 0", "Id"])
+def test_a_column_that_numbers_the_rows_is_no_input(tmp_path, index):
+    path = csv_of(tmp_path, f"{index},a,y", lambda n: f"{n},{n % 9},{n / 3}")
+    proposal = propose(path, "t.csv", tmp_path)
+    assert proposal.dataset["features"]["x"] == ["a"]
+    assert f"column {index!r} is ignored: it numbers the rows" in proposal.said
+
+
+def test_a_column_that_ingest_would_refuse_is_left_out_with_the_reason(tmp_path):
+    path = csv_of(tmp_path, "a,b,c,y", lambda n: f"{n},{'NA' if n == 5 else n},{2**24 + 1 + 2 * n},{n / 3}")
+    said = propose(path, "t.csv", tmp_path).said
+    assert "column 'b' is ignored: row 6 below the header: 'NA' is not a number" in said
+    assert any(
+        line.startswith("column 'c' is ignored: row 1 below the header: '16777217' would become") for line in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "row", "said"),
+    [
+        ("t.tsv", "a\ty", lambda n: f"{n}\t{n}", "t.tsv is not a table: a file that ends in .csv or .parquet is"),
+        (
+            "t.csv",
+            "a,price",
+            lambda n: f"{n},{'NA' if n == 7 else n * 10}",
+            "column 'price', row 8 below the header: 'NA'",
+        ),
+        ("t.csv", "a,label", lambda n: f"{n},{n % 3 + 1}", "has class ids 1, 2, 3: they must be 0, 1, 2"),
+        ("t.csv", "a,split,y", lambda n: f"{n},{('train', 'val')[n % 2]},{n}", "t.csv has no test split"),
+        ("t.csv", "a,y", lambda n: "1,2.5", "too few differ"),
+    ],
+)
+def test_what_ingest_would_refuse_is_refused(tmp_path, name, header, row, said):
+    path = csv_of(tmp_path, header, row, name=name)
+    with pytest.raises(InputError) as refused:
+        propose(path, name, tmp_path)
+    assert said in str(refused.value)
+
+
+def test_a_bad_cell_below_the_rows_that_are_looked_at_is_found(tmp_path):
+    path = csv_of(tmp_path, "a,y", lambda n: f"{'?' if n == 15_000 else n},{n / 3}", rows=20_000)
+    with pytest.raises(InputError, match=r"column 'a', row 15001 below the header: '\?' is not a number"):
+        propose(path, "t.csv", tmp_path)
+
+
+def test_too_few_rows_for_a_validation_split_have_none(tmp_path):
+    for count in range(2, 30):
+        path = csv_of(tmp_path, "a,y", lambda n: f"{n},{n / 3}", rows=count)
+        try:
+            proposal = propose(path, "t.csv", tmp_path)
+        except InputError:
+            continue
+        if "validation" not in proposal.dataset:
+            break
+    assert any(line.startswith("no validation split is cut: ") for line in proposal.said)
+    ingested(tmp_path, path)
