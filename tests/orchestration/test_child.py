@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tapeline.orchestration.stages.child import Child
+from tapeline.runtime import processes
 
 # Starts a process that ignores polite signals, says its id, and waits.
 STUBBORN = """
@@ -142,3 +143,22 @@ def test_the_exit_status_is_the_command_s(tmp_path, end):
     with python(code, tmp_path) as child:
         list(child.lines())
     assert child.returncode == end
+
+
+@pytest.mark.parametrize("death", [signal.SIGTERM, signal.SIGKILL])
+def test_a_command_ignores_the_signals_that_it_would_ignore_if_it_were_started_directly(tmp_path, death):
+    """With SIGPIPE ignored, `yes | head` does not end in every shell."""
+    command = ["grep", "SigIgn", "/proc/self/status"]
+    with Child(command, cwd=tmp_path, env=os.environ, at_our_death=death) as child:
+        found = [line for line in child.lines() if line]
+    assert found == subprocess.check_output(command, text=True).splitlines()
+
+
+def test_the_exit_status_where_whoever_started_us_ignores_the_end_of_children():
+    program = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    leash = [processes.__file__, str(int(signal.SIGTERM)), str(os.getpid())]
+    answer = subprocess.run([sys.executable, "-c", program, *leash, "sh", "-c", "exit 3"], timeout=60, check=False)
+    assert answer.returncode == 3

@@ -81,3 +81,24 @@ def test_outside_a_project_it_says_so(call, tmp_path):
 def test_prefect_s_server_can_be_imported():
     """A FastAPI that refuses Prefect's endpoints ends every flow at this import."""
     subprocess.run([sys.executable, "-c", "import prefect.server.api.server"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("program", ["tapeline run", "flows.training"])
+def test_git_s_answers_count_where_whoever_started_it_ignores_the_end_of_children(committed, root, program):
+    """The kernel would keep no exit status."""
+    module, *command = program.split()
+    ignoring = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+        "os.execv(sys.executable, [sys.executable, '-P', '-m', *sys.argv[1:]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring, module, *command, "--pipeline", "tiny", "--isolated", "--ref", "nothing"],
+        cwd=committed,
+        env={"PYTHONPATH": f"{root}:{root / 'src'}", "PATH": "/usr/bin:/bin"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("training: ref is 'nothing': no such branch")

@@ -168,6 +168,17 @@ def test_nothing_outlives_a_killed_fork_that_is_a_flow(nursery, tmp_path):
     assert not alive
 
 
+def test_it_waits_for_children_where_whoever_started_it_does_not(another, tmp_path):
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        another[0].prepare(another[1])
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    process, output = run(another, tmp_path, "7")
+    with output:
+        assert output.read() and process.wait() == 7
+
+
 def test_what_needs_no_import_begins_none(tmp_path):
     made = Nursery()
     process, nothing = run((made, dict(os.environ)), tmp_path, "7", ready=True)
@@ -268,6 +279,13 @@ def test_a_command_of_any_kind_runs_as_in_a_shell(reproduced, repository):
     assert (found, lines) == (Reproduction(word="ran"), ["train@one", str(repository.folder)])
     found, _, child = reproduced("mkdir -p runs &&")
     assert (found, child.returncode) == (Reproduction(word="unchanged"), 0)
+
+
+def test_a_command_that_is_not_tapeline_s_dies_of_a_closed_pipe(reproduced, repository):
+    found, _, _ = reproduced("mkdir -p runs && grep SigIgn /proc/self/status > runs/ignored &&")
+    assert found == Reproduction(word="ran")
+    ignored = int((repository.folder / "runs" / "ignored").read_text().split()[1], 16)
+    assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
 
 
 @pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -9 $$", -9), ("sh -c 'kill -9 $$'; exit", 137)])

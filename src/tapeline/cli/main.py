@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from tapeline.cli import flows
 from tapeline.cli.terminal import Terminal, fail, open_missing, print_any_name
-from tapeline.runtime import caps, forks
+from tapeline.runtime import caps, forks, processes
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import InputError, Interrupted, TapelineError
 from tapeline.runtime.interpreter import use_tree_code
@@ -22,6 +22,7 @@ from tapeline.runtime.interpreter import use_tree_code
 
 def run() -> NoReturn:
     """Run one command, and end this process with its exit status."""
+    processes.wait_for_children()
     forks.finish(lambda: sys.exit(main()))
 
 

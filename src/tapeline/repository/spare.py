@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from tapeline.runtime import forks, interpreter
+from tapeline.runtime import forks, interpreter, processes
 from tapeline.runtime.processes import GUARDIAN
 
 STAGE = re.compile(
@@ -108,6 +108,7 @@ def _wait(orders: int, stage: str) -> NoReturn:
     program = Path(shutil.which("tapeline", path=path) or "").absolute()
     is_same = _read_by_imports(os.environ) == environment and Path.cwd() == folder
     if not asked or not is_same or program.parent != Path(sys.executable).parent:
+        processes.restore_signals()
         os.execvpe(order.shell[0], list(order.shell), os.environ)
     os.environ["PATH"] = path
     if source:

@@ -58,6 +58,7 @@ class Request:
 
 def main(number: int, parent: int, modules: Sequence[str], later: Sequence[str]) -> Request | None:
     """Serve requests until the socket is closed. Returns one in each forked process, and None in the first."""
+    processes.wait_for_children()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; who asked ends what it asked for
     asked = socket.socket(fileno=number)
     with _ending_with(parent):

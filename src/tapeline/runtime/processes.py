@@ -68,6 +68,7 @@ def leashed(command: list[str], *, signum: int, parent: int) -> None:
     command's guard and ends with the same status. A guard reacts only to its parent's death: the command gets other
     signals itself.
     """
+    wait_for_children()
     os.environ.pop(GUARDIAN, None)
     if signum == signal.SIGKILL:
         die_with_parent(signum)
@@ -87,6 +88,20 @@ def leashed(command: list[str], *, signum: int, parent: int) -> None:
     _guard(child, signum)
 
 
+def wait_for_children() -> None:
+    """Have the kernel keep how a child ends until it is asked: who ignores SIGCHLD has its children do so too."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
+def restore_signals() -> None:
+    """Give the signals that Python ignores their meaning again, as `subprocess` does: before another program is executed.
+
+    A program in a pipeline whose reader has ended would go on for ever without SIGPIPE.
+    """
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def _still_there(parent: int, command: list[str]) -> None:
     if os.getppid() != parent:
         sys.exit(f"process {parent} is gone: not started: {' '.join(command)}")
@@ -97,6 +112,7 @@ def _start(command: list[str], parent: int) -> NoReturn:
     _still_there(parent, command)
     os.environ[GUARDIAN] = str(os.getpid())
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    restore_signals()
     os.execvp(command[0], command)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+from tapeline.runtime import processes
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import Interrupted, TapelineError
 from tapeline.runtime.interruption import is_echo
@@ -20,6 +21,7 @@ READABLE = {
 def status(program: str, action: Callable[[], int]) -> int:
     """Run `action` and return its exit status; for an error, print one line and return the matching status."""
     say = teller(program)
+    processes.wait_for_children()  # also of `python -m flows.…`
     signal.signal(signal.SIGTERM, _interrupt)
     for name, value in READABLE.items():
         os.environ.setdefault(name, value)

@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 import httpx
 
+from tapeline.runtime import processes
 from tapeline.runtime.errors import TapelineError
 
 
 def status(program: str, act: Callable[[], object]) -> int:
     """Call `act` and return the exit status. An error of Tapeline or of the server becomes one line."""
+    processes.wait_for_children()  # also of `python -m flows.…`
     try:
         act()
     except TapelineError as error:
