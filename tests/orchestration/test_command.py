@@ -1,5 +1,6 @@
 """What the flow's command line answers before Prefect is imported."""
 
+import os
 import subprocess
 import sys
 
@@ -20,7 +21,7 @@ finally:
 def call(committed, root):
     def run(*arguments, folder=committed):
         command = [sys.executable, "-c", CALL, *arguments]
-        environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin"}
+        environment = {"PYTHONPATH": f"{root}:{root / 'src'}", "PATH": "/usr/bin:/bin"}
         return subprocess.run(
             command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
         )
@@ -48,6 +49,28 @@ def test_an_unknown_pipeline_is_one_line(call, arguments, message):
     assert done.returncode == 2
     assert done.stderr.splitlines() == [f"training: {message}"]
     assert "heavy: []" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("report", "message"),
+    [
+        ("fifo", ", which is no file: give the name of a file"),
+        ("link", ", which is no file: give the name of a file"),
+        (".", ", which is no file: give the name of a file"),
+        ("/proc/x/y", ": no file can be written there: No such file or directory"),
+        ("params.yaml/y", ": no file can be written there: Not a directory"),
+    ],
+)
+def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(call, project, report, message):
+    """It was tried after the training, and as root a device was replaced."""
+    folder = project()
+    os.mkfifo(folder / "fifo")
+    (folder / "link").symlink_to("/dev/null")  # as /dev/stdout is
+    before = sorted(folder.rglob("*"))
+    done = call("--pipeline", "tiny", "--report", report, folder=folder)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [f"training: --report is {report!r}{message}"]
+    assert "heavy: []" in done.stdout and sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize(

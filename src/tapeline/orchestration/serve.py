@@ -30,6 +30,7 @@ from tapeline.orchestration.connection.kept_server import KeptServer
 from tapeline.orchestration.connection.server import BACKLOG
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.orchestration.stages.child import Child
+from tapeline.runtime import streams
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.interpreter import with_this_code
 
@@ -258,7 +259,7 @@ def answers(port: int) -> bool:
 
 def say(message: str) -> None:
     """Tell the terminal."""
-    print(f"serve: {message}", file=sys.stderr, flush=True)
+    streams.say(f"serve: {message}", sys.stderr)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from tapeline.cli.flows.terminal import status
+from tapeline.cli.flows.terminal import show, status
 from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
     inputs.check([Path(file) for file in options.files])
     with blamed(project.shared):
         url = discovery.server(project)
-        print(_on_server(project, url, options) if url else _here(project, options))
+        show(_on_server(project, url, options) if url else _here(project, options))
     return 0
 
 

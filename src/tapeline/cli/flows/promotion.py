@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from tapeline.cli.flows.terminal import status, teller
+from tapeline.cli.flows.terminal import show, status, teller
 from tapeline.config.project import Project
 from tapeline.orchestration.connection.api import prefect_api
 from tapeline.registry.registry import Registry
@@ -41,5 +41,5 @@ def _run(options: argparse.Namespace) -> int:
 
         connect()
         tag = promotion(options.pipeline, options.stage, number, options.bump, options.wait_seconds)
-        print(f"{options.pipeline} is live in {options.stage} ({tag})")
+        show(f"{options.pipeline} is live in {options.stage} ({tag})")
     return 0

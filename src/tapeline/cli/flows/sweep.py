@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from tapeline.cli.flows.terminal import status
+from tapeline.cli.flows.terminal import show, status
 from tapeline.cli.flows.training import pairs
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
         ranked = _on_server(project, url, request) if url else _here(request, project)
         from tapeline.orchestration.sweeps.page import summary
 
-        print(summary(request, ranked))
+        show(summary(request, ranked))
     return 0
 
 

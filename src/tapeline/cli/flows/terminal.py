@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from tapeline.runtime import processes
+from tapeline.runtime import processes, streams
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import Interrupted, TapelineError
 from tapeline.runtime.interruption import is_echo
@@ -41,7 +41,12 @@ def status(program: str, action: Callable[[], int]) -> int:
 
 def teller(program: str) -> Callable[[str], None]:
     """Return a function that prints a line to stderr, prefixed with the program's name."""
-    return lambda message: print(f"{program}: {message}", file=sys.stderr, flush=True)
+    return lambda message: streams.say(f"{program}: {message}", sys.stderr)
+
+
+def show(result: str) -> None:
+    """Print a result. What was done is done, whether anybody reads it or not."""
+    streams.say(result, sys.stdout)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -5,12 +5,13 @@ imported after all checks, and only where there is a server.
 """
 
 import argparse
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tapeline.cli.flows.terminal import status, teller
+from tapeline.cli.flows.terminal import show, status, teller
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
 from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
@@ -73,7 +74,25 @@ def _checked(options: argparse.Namespace) -> "tuple[Request, Project]":
         retries=options.retries,
         timeouts=pairs(options.timeout),
     )
-    return request, Project.find() if request.isolated else checked(request.pipeline)
+    project = Project.find() if request.isolated else checked(request.pipeline)
+    if options.report:
+        _check_report(options.report)
+    return request, project
+
+
+def _check_report(path: Path) -> None:
+    """Make the folder of `--report`. Raises `InputError` if no file can be written there, which else costs a training.
+
+    A link to what is no file is refused too: `/dev/stdout` is one, and would be replaced.
+    """
+    if path.exists() and not path.is_file():
+        raise InputError(f"--report is {str(path)!r}, which is no file: give the name of a file")
+    try:
+        files.make_folder(path.parent)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}"):
+            pass
+    except OSError as error:
+        raise InputError(f"--report is {str(path)!r}: no file can be written there: {error.strerror}") from None
 
 
 def pairs(texts: Iterable[str]) -> dict[str, Any]:
@@ -141,9 +160,9 @@ def _shown(options: argparse.Namespace, run: "Callable[[], Report]") -> int:
         failure, report = failed, failed.report
     if options.report:
         files.write_json(options.report, as_json(report))
-    print(summary(report), flush=True)
+    show(summary(report))
     if not options.isolated and (told := advice(report.project, report.pipeline)):
-        print(told, flush=True)
+        show(told)
     if failure:
         teller("training")(f"{failure.stage}: {failure}")
         return failure.status

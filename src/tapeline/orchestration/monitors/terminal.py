@@ -7,7 +7,6 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from tapeline.orchestration.monitors.monitor import RETRY_DELAY
 from tapeline.orchestration.reports import drawing
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
-from tapeline.runtime import files
+from tapeline.runtime import files, streams
 from tapeline.runtime.errors import plain
 
 if TYPE_CHECKING:  # Optuna takes a second
@@ -65,8 +64,7 @@ class Terminal:
     def say(self, line: str) -> None:
         """Print a line with the time and the stage to stderr. A terminal that is gone ends no training."""
         parts = [time.strftime("%H:%M:%S"), self._stage, plain(line)]
-        with suppress(BrokenPipeError):
-            print(*filter(None, parts), sep="  ", file=sys.stderr, flush=True)
+        streams.say("  ".join(filter(None, parts)), sys.stderr)
 
     def warn(self, line: str) -> None:
         """Print a warning."""

@@ -11,6 +11,7 @@ from tapeline.registry.tags import state
 from tapeline.registry.tags.names import Artifact
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
+from tapeline.runtime import streams
 from tapeline.runtime.errors import InputError
 
 MOST = 5
@@ -35,7 +36,7 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
                 record = Recorded.at(git, commit, pipeline, name=commit, cache=cache)
                 metrics = record.metrics() if record else {}
             except InputError as error:  # another run's branch is damaged: not a fault of the reported run
-                print(f"tapeline: left out of the comparison: {error}", file=sys.stderr)
+                streams.say(f"tapeline: left out of the comparison: {error}", sys.stderr)
                 continue
             if metrics:
                 found[f"{title} ({commit})"] = metrics
