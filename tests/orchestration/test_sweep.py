@@ -39,6 +39,7 @@ def request(**more):
         ({"goal": "more"}, r"parameters\.goal is \"more\""),
         ({"trials": 0}, r"parameters\.trials is 0"),
         ({"parallel": 0}, r"parameters\.parallel is 0"),
+        ({"seed": -1}, r"parameters\.seed is -1"),
     ],
 )
 def test_what_is_refused(parameters, message):
@@ -94,6 +95,33 @@ def test_a_sweep_that_goes_on_tries_other_values(tmp_path):
     assert len(set(tried)) == 6
     with study(Project(tmp_path, tmp_path, tmp_path / "other"), asked, "0123abc", say=print) as found:
         assert [found.ask().params["params.rate"] for _ in range(2)] == tried[:2], "the seed chooses"
+
+
+def test_any_seed_is_one(tmp_path):
+    for seed in (2**32 - 1, 99_999_999_999):
+        asked = request(seed=seed, name=str(seed))
+        for _ in range(2):
+            with study(Project(tmp_path, tmp_path, tmp_path), asked, "0123abc", say=print) as found:
+                found.tell(found.ask(), value=1.0, branch="", gate="")
+        assert len(found.ranked()) == 2
+
+
+def test_a_journal_that_was_cut_at_any_byte_goes_on(tmp_path):
+    """Optuna wrote on behind the half line that a full disk had left, and could read it never again."""
+    said = []
+    asked, project = request(), Project(tmp_path, tmp_path, tmp_path)
+    with study(project, asked, "0123abc", say=said.append) as found:
+        found.tell(found.ask(), value=1.0, branch="", gate="")
+        before = (found.folder / "journal").read_bytes()
+        found.tell(found.ask(), value=2.0, branch="", gate="")
+    journal = found.folder / "journal"
+    for end in range(len(before), len(whole := journal.read_bytes()), 31):
+        journal.write_bytes(whole[:end])
+        for _ in range(2):
+            with study(project, asked, "0123abc", say=said.append) as found:
+                found.tell(found.ask(), value=3.0, branch="", gate="")
+        assert found.ranked()[0].value == 1.0 and len(found.ranked()) >= 3
+    assert set(said) == {f"{journal}: its last line was cut, and is removed"}
 
 
 @pytest.fixture

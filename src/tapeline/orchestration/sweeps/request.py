@@ -41,6 +41,7 @@ Space = Annotated[
 Goal = Literal["max", "min"]
 Trials = Annotated[int, Field(ge=1, le=10_000)]
 Parallel = Annotated[int, Field(ge=1, le=64)]
+Seed = Annotated[int, Field(ge=0)]
 
 
 class SweepRequest(BaseModel):
@@ -57,7 +58,7 @@ class SweepRequest(BaseModel):
     ref: Ref = ""
     overrides: Overrides = {}
     name: Name = ""
-    seed: int = 0
+    seed: Seed = 0
 
     @classmethod
     def of(cls, **parameters: Any) -> "SweepRequest":

@@ -25,6 +25,8 @@ from tapeline.runtime.errors import InputError
 
 DEFINITION = "definition"
 FOLDER = "sweeps"
+SEEDS = 2**32
+"""How many seeds the sampler has; a larger one counts from 0 again."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Study:
         self._study, self._request, self.folder = study, request, folder
         self.commit: str = study.user_attrs[DEFINITION]["commit"]
         # A different seed for each call: else the sampler would repeat the first call's values.
-        study.sampler = optuna.samplers.TPESampler(seed=request.seed + len(study.trials))
+        study.sampler = optuna.samplers.TPESampler(seed=(request.seed + len(study.trials)) % SEEDS)
         for trial in study.get_trials(states=[TrialState.RUNNING]):  # of a sweep that was killed
             study.tell(trial.number, state=TrialState.FAIL)
             study.enqueue_trial(trial.params)
@@ -89,9 +91,23 @@ def study(project: Project, request: SweepRequest, commit: str, *, say: Callable
     journal = folder / "journal"
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     with processes.exclusive(folder / "lock", waiting=say):
-        os.close(files.own(journal, os.O_RDWR | os.O_CREAT))  # Optuna would wait for a FIFO, or follow a link
+        _mend(journal, say)
         journal.with_name("journal.lock").unlink(missing_ok=True)  # left by a process that was killed while writing
         yield Study(_found(JournalStorage(JournalFileBackend(str(journal))), request, commit, folder), request, folder)
+
+
+def _mend(journal: Path, say: Callable[[str], None]) -> None:
+    """Make the journal, and remove the beginning of a line that a full disk or a kill has left at its end.
+
+    Optuna would write on behind it, and could read no line after that. It would also wait for a FIFO, or follow a link:
+    raises `InputError` as `files.own` does.
+    """
+    with os.fdopen(files.own(journal, os.O_RDWR | os.O_CREAT), "r+b") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)
+            say(f"{journal}: its last line was cut, and is removed")
 
 
 def _found(storage: JournalStorage, request: SweepRequest, commit: str, folder: Path) -> optuna.Study:
