@@ -25,6 +25,8 @@ def hint(name):
         ("tensorflow.python.ops.resource_variable_ops", "ResourceVariable.assign"),
         ("tensorflow.python.ops.cond_v2", "cond_v2"),
         ("tensorflow.python.eager.record", "could_possibly_record"),
+        ("tensorflow.python.eager.forwardprop_util", "pack_tangents"),
+        ("tensorflow.python.ops.parallel_for.control_flow_ops", "pfor"),
     ],
 )
 def test_the_name_is_there(tf, module, name):
@@ -170,3 +172,40 @@ def test_conditions_of_a_graph_and_tapes_of_a_thread(tf):
     assert seen == [(tf.bool, False), (tf.bool, True)]
     tf.function(lambda x: tf.cond(x > 0, lambda: x, lambda: -x))(tf.constant(1.0))
     assert len(seen) == 2
+
+
+def test_what_a_forward_accumulator_follows(tf):
+    from tapeline.runtime.tensorflow_private import has_tangents
+
+    x, other = tf.constant(2.0), tf.constant(3.0)
+    with tf.autodiff.ForwardAccumulator(x, tf.constant(1.0)):
+        assert has_tangents([other, x * x]), hint("forwardprop_util.pack_tangents")
+        assert not has_tangents([other]) and not has_tangents([])
+    assert not has_tangents([x])
+
+
+def test_what_is_vectorized_is_traced_within_a_context(tf):
+    from contextlib import contextmanager
+
+    from tapeline.runtime.tensorflow_private import vectorizations
+
+    seen = []
+
+    @contextmanager
+    def within():
+        seen.append("in")
+        yield
+        seen.append("out")
+
+    def step(x):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = tf.vectorized_map(lambda one: seen.append("map") or one * one, x)
+        seen.append("jacobian")
+        return tape.jacobian(y, x), tape.batch_jacobian(y[:, None], x[:, None])
+
+    with vectorizations(within):
+        tf.function(step, autograph=False).get_concrete_function(tf.TensorSpec([3]))
+    assert seen[:4] == ["in", "map", "out", "jacobian"] and seen.count("in") == 3, hint("control_flow_ops.pfor")
+    tf.vectorized_map(lambda one: one, tf.ones([3]))
+    assert seen.count("in") == 3

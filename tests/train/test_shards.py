@@ -446,6 +446,41 @@ def test_what_shards_cannot_do_is_refused_by_name(blobs, edits, said):
     assert not [one for one in threading.enumerate() if one.name.startswith("shard ")]
 
 
+FORWARD = (
+    "        values = [one.value for one in self.variables]\n"
+    "        with tf.autodiff.ForwardAccumulator(values, [tf.ones_like(one) for one in values]) as forward:\n"
+    "            gradients, metrics = self.gradients(batch)\n"
+    "        products = forward.jvp(gradients)\n"
+    "        self.update(self.optimizer, self.variables, [g + 0.1 * p for g, p in zip(gradients, products)])\n"
+)
+PARALLEL = "tf.vectorized_map(lambda k: self.model(x * k, training=True), tf.constant([0.5, 1.0]))"
+JACOBIAN = (
+    "        with tf.GradientTape() as tape:\n"
+    "            tape.watch(x)\n"
+    "            logits = self.model(x, training=True)\n"
+    "        tape.batch_jacobian(logits, x)\n"
+)
+AS_FLOATS = "        x = tf.reshape(tf.cast(batch['image'], tf.float32) / 16, [-1, 64])\n"
+PLAIN_STEP = "        gradients, metrics = self.gradients(batch)\n"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (FORWARD, "is inside a tf.autodiff.ForwardAccumulator, whose derivatives would be those of one shard"),
+        (f"{AS_FLOATS}        {PARALLEL}\n{PLAIN_STEP}", "is inside a tf.vectorized_map or a tape's jacobian"),
+        (f"{AS_FLOATS}{JACOBIAN}{PLAIN_STEP}", "is inside a tf.vectorized_map or a tape's jacobian"),
+    ],
+)
+def test_derivatives_that_do_not_meet_are_refused_by_name(blobs, step, said, mode):
+    body = f"    def train_step(self, batch, context):\n{step}        return metrics\n\n    def predict"
+    edits = (*PENALTY[:3], NORMALIZED, ("    def predict", body))
+    blobs(*edits, source=TABLE, compile=mode)
+    with pytest.raises(InputError, match=said):
+        blobs(*edits, source=TABLE, compile=mode, shards=4)
+
+
 def meeting(place):
     from tapeline.recipe.sharding import meetings
 

@@ -5,16 +5,17 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.client import device_lib
-from tensorflow.python.eager import record
+from tensorflow.python.eager import forwardprop_util, record
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import func_graph, op_def_registry
 from tensorflow.python.ops import cond_v2, image_ops_impl, random_crop_ops, resource_variable_ops
+from tensorflow.python.ops.parallel_for import control_flow_ops
 
 _DRAWING = (image_ops_impl, random_crop_ops)
 """The modules behind `tf.image.random_…`, which call `random_ops.random_uniform`."""
@@ -138,6 +139,28 @@ def conditions(intercept: Callable[[tf.Tensor, Branch, Branch, Build], Any]) -> 
 def is_recording() -> bool:
     """Return whether a `tf.GradientTape` of this thread records."""
     return bool(record.could_possibly_record())
+
+
+def has_tangents(tensors: Sequence[tf.Tensor]) -> bool:
+    """Return whether a `tf.autodiff.ForwardAccumulator` of this thread follows one of the tensors."""
+    return len(forwardprop_util.pack_tangents(list(tensors)).tangents) > 0
+
+
+@contextmanager
+def vectorizations(within: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Trace what `tf.vectorized_map` and a tape's Jacobians vectorize inside `within()`, in the block."""
+    original = control_flow_ops.pfor
+
+    @tf.autograph.experimental.do_not_convert
+    def pfor(*given: Any, **more: Any) -> Any:
+        with within():
+            return original(*given, **more)
+
+    control_flow_ops.pfor = pfor
+    try:
+        yield
+    finally:
+        control_flow_ops.pfor = original
 
 
 class _With:

@@ -33,7 +33,7 @@ class Branches:
     def __call__(self, condition: tf.Tensor, yes: Branch, no: Branch, build: Build) -> Any:
         """Build one condition for all shards, or this shard's own."""
         shard = meetings.running()
-        if shard is None or shard.step.graph is not tf.compat.v1.get_default_graph():
+        if shard is None or shard.is_alone or shard.step.graph is not tf.compat.v1.get_default_graph():
             return build(condition, yes, no)
         taped = tensorflow_private.is_recording()
         if taped or self._is_own(condition, shard.step):

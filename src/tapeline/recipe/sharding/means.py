@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.recipe.sharding import meetings
+from tapeline.runtime import tensorflow_private
 from tapeline.runtime.errors import InputError
 
 
@@ -45,12 +46,18 @@ def batch_gradients(step: meetings.Shards, brought: Sequence[Sequence[Any]]) -> 
 def means(what: str, brought: Sequence[Any]) -> list[Any]:
     """Return the mean over shards of each tensor; without shards, the tensors. None stays None.
 
-    what: names the place, as for `meetings.meet`. The means of dense tensors can be differentiated, to any order.
+    what: names the place, as for `meetings.meet`. The means of dense tensors can be differentiated, to any order, but
+    backwards only. Raises `InputError` for values that a `tf.autodiff.ForwardAccumulator` follows.
     """
     shard = meetings.running()
     if shard is None:
         return list(brought)
     dense = [value for value in brought if value is not None]
+    if tensorflow_private.has_tangents(tf.nest.flatten(dense, expand_composites=True)):
+        raise InputError(
+            f"train.shards: {what} is inside a tf.autodiff.ForwardAccumulator, whose derivatives would be those of one "
+            f"shard: take them by tf.GradientTape, or set train.shards to 1"
+        )
     found = iter(meetings.meet(what, dense, lambda every: [balanced_mean(each) for each in zip(*every, strict=True)]))
     return [None if value is None else _joined(what, value, next(found)) for value in brought]
 

@@ -11,7 +11,7 @@ results = Shards([lambda: step(first), lambda: step(second)], keep=lambda: lambd
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +37,7 @@ LOOP = (
     "a loop, a tf.switch_case or a tf.function of the step's own, where shards cannot meet: take it out of it (a "
     "Python loop over a range is none in the graph)"
 )
+VECTORIZED = "a tf.vectorized_map or a tape's jacobian, where shards cannot meet: take it out of it"
 _SCOPE = rf"{_MEETING}(_\d+)?"
 _TAKEN = rf"{_SCOPE}/{BRANCH}(_\d+)?/[^/]+"
 
@@ -109,6 +110,11 @@ class Shard(threading.Thread):
             yield
         finally:
             self._alone.pop()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether meetings are refused now."""
+        return bool(self._alone)
 
     def refusal(self, what: str) -> InputError:
         """Return the error for a meeting where this shard is alone."""
@@ -292,15 +298,23 @@ def running() -> Shard | None:
     return _RUNNING.get()
 
 
+@contextmanager
+def vectorized() -> Iterator[None]:
+    """Refuse meetings in the block, which is vectorized, if a shard runs it."""
+    shard = running()
+    with nullcontext() if shard is None else shard.alone_in(VECTORIZED):
+        yield
+
+
 @tf.autograph.experimental.do_not_convert
 def meet(what: str, brought: Any, action: Action) -> Any:
     """Return the action's result, done once for all shards; each gets the same.
 
     what: names the place, such as "the update of self.optimizer". brought: what this shard adds, tensors in any nest.
-    Raises `InputError` inside a loop, a `tf.function` or a branch of which each shard has its own.
+    Raises `InputError` inside a loop, a `tf.function`, a vectorization or a branch of which each shard has its own.
     """
     shard = running()
     assert shard is not None, "only shards meet"
-    if _default_graph() is not shard.step.graph:
+    if shard.is_alone or _default_graph() is not shard.step.graph:
         raise shard.refusal(what)
     return shard.meet(what, (action, brought))

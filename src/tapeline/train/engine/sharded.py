@@ -66,6 +66,7 @@ class Sharded:
             randomness.seeded_images(context, "train_step"),
             tensorflow_private.writes(Writes(is_own)),
             tensorflow_private.conditions(Branches(is_own)),
+            tensorflow_private.vectorizations(meetings.vectorized),
             keras_private.draws(self._drawing),
         ):
             calls = [partial(take, number) for number in range(self._count)]
