@@ -94,7 +94,7 @@ def wait_for_children() -> None:
 
 
 def restore_signals() -> None:
-    """Give the signals that Python ignores their meaning again, as `subprocess` does: before another program is executed.
+    """Give the signals that Python ignores their meaning again, as `subprocess` does before another program runs.
 
     A program in a pipeline whose reader has ended would go on for ever without SIGPIPE.
     """
