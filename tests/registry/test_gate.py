@@ -248,7 +248,8 @@ def test_paired_tests_in_all_their_words():
     assert said(PairedSettings(margin=0.005), contender("v2", wrong=1), contender("v1", wrong=1)) == (
         False,
         "not worse by more than 0.005: accuracy +0.0000, by the test at least -0.0089; 0 examples right only now, "
-        "0 only before (at 95% confidence, 300 examples); 539 examples are needed to show it",
+        "0 only before (at 95% confidence, 300 examples); 539 examples are needed to show it, or a larger "
+        "`paired.margin`",
     )
     actual = np.linspace(0, 1, 400)
     old, new = (Contender(n, {}, {"y": actual + e}) for n, e in (("v1", 0.1), ("v2", 0.05)))

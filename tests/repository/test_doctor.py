@@ -1,5 +1,7 @@
 """`tapeline doctor`: each thing that is missing is named with the way to get it; nothing is changed."""
 
+import shutil
+
 import pytest
 
 from tapeline.repository import doctor
@@ -23,6 +25,21 @@ def test_a_new_project_lacks_nothing(project):
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     assert all(finding.state in (OK, NOTE) for finding in examine(project / "data"))
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+
+
+def test_an_input_that_git_ignores(project):
+    (project / ".gitignore").write_text("*.csv\nengine.lock\n")
+    assert list(wanting(project)) == [
+        "Git ignores data/raw/iris.csv, so no clone has it",
+        "Git ignores engine.lock, so no clone has it",
+    ]
+    (project / "data/raw/iris.csv.dvc").write_text("outs: []\n")
+    assert list(wanting(project)) == ["Git ignores engine.lock, so no clone has it"]
+
+
+def test_a_project_that_git_does_not_have(project):
+    shutil.rmtree(project / ".git")
+    assert wanting(project)[f"{project} is in no Git repository"] == "`git init`"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,9 @@ def _paired_sentence(check: Mapping[str, Any]) -> str:
         if check["asks"] == "better":
             return f"better: {counts}, p {check['p_better']:.3g} ({sure})"
         few = check["examples"] < check["needed_examples"] and not check["holds"]
-        hint = f"; {check['needed_examples']} examples are needed to show it" if few else ""
+        hint = (
+            f"; {check['needed_examples']} examples are needed to show it, or a larger `paired.margin`" if few else ""
+        )
         said = f"accuracy {check['difference']:+.4f}, by the test at least {check['lower_bound']:+.4f}"
         return f"not worse by more than {check['margin']:g}: {said}; {counts} ({sure}){hint}"
     said = f"mean absolute error {check['difference']:+.4g}, by the test at most {check['upper_bound']:+.4g}"

@@ -12,7 +12,7 @@ from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.repository.git import Git
-from tapeline.repository.ignored import outputs, tracked
+from tapeline.repository.ignored import STAGES, left_out, outputs, tracked
 from tapeline.repository.repair import is_whole
 from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
@@ -127,8 +127,10 @@ def _dvc(project: Project) -> Iterator[Finding]:
         yield Finding(MISSING, "no DVC repository", "`dvc init`")
         return
     yield Finding(OK, f"dvc {importlib.metadata.version('dvc')}, in {top}")
-    if not (project.folder / "dvc.yaml").is_file():
-        yield Finding(MISSING, "no dvc.yaml", "restore it; `tapeline init` writes it for a new project")
+    if Git(project.folder).ask("rev-parse", "--git-dir") is None:
+        yield Finding(MISSING, f"{project.folder} is in no Git repository", "`git init`")
+    if not (project.folder / STAGES).is_file():
+        yield Finding(MISSING, f"no {STAGES}", "restore it; `tapeline init` writes it for a new project")
     lock = project.folder / "dvc.lock"
     if lock.exists() and not is_whole(files.read_bytes(lock)):
         yield Finding(MISSING, "dvc.lock was truncated while it was written", "`tapeline repair`")
@@ -143,7 +145,7 @@ def _dvc(project: Project) -> Iterator[Finding]:
 
 
 def _in_git(project: Project) -> Iterator[Finding]:
-    """Name the outputs that Git tracks: DVC refuses to record them."""
+    """Name the outputs that Git tracks, which DVC refuses to record, and the inputs that it ignores."""
     try:
         params = Params.sound(project.folder)[0]
     except InputError:  # named above
@@ -153,6 +155,12 @@ def _in_git(project: Project) -> Iterator[Finding]:
     paths = [path for stage, name in stages for path in outputs(project, stage, name)]
     for path in tracked(project, paths):
         yield Finding(MISSING, f"Git tracks {path}, an output", f"`git rm -r --cached {path}`, and commit")
+    inputs = [PARAMS, STAGES, "dvc.lock", engine_lock.LOCK, *(one.recipe for one in params.pipelines.values())]
+    inputs += [one.needs for one in (*params.datasets.values(), *params.pipelines.values())]
+    for path in left_out(project, sorted({str(one) for one in inputs} - set(paths))):
+        if not (project.folder / f"{path}.dvc").exists():  # DVC has it
+            remedy = "change .gitignore, or `dvc add` it if it is data"
+            yield Finding(MISSING, f"Git ignores {path}, so no clone has it", remedy)
 
 
 def _remotes(project: Project) -> Iterator[Finding]:

@@ -42,6 +42,16 @@ def tracked(project: Project, paths: Iterable[str]) -> list[str]:
     return [path for path in paths if git.ask("ls-files", "--", path)]
 
 
+def left_out(project: Project, paths: Iterable[str]) -> list[str]:
+    """Return the paths that Git ignores and does not track, so that no commit has them; none without Git."""
+    git = Git(project.folder)
+    return [
+        path
+        for path in paths
+        if git.ask("check-ignore", "--quiet", "--", path) is not None and not git.ask("ls-files", "--", path)
+    ]
+
+
 def ignore(project: Project, paths: Iterable[str]) -> None:
     """Add a line to the `.gitignore` beside each path that exists and that Git would add; nothing without Git."""
     git = Git(project.folder)
