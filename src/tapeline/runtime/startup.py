@@ -82,8 +82,8 @@ def quietly() -> Iterator[None]:
 
 _SHELL = "/bin/sh"
 _AT_DEATH = """trap '' HUP INT TERM
-(read -r alive || cat <&3 >&2) <&4 4<&- &"""
-"""Runs in the background, so that it is no child of this process and survives whatever kills those."""
+read -r alive || exec cat <&1 >&2"""
+"""Stays a child of this process, which waits for it: what nobody waits for would remain as a zombie."""
 
 
 @contextmanager
@@ -93,10 +93,9 @@ def _passed_on_at_death(path: Path) -> Iterator[None]:
     Starting the shell costs a millisecond or two.
     """
     reader, writer = os.pipe()
-    program = f"exec 4<&0 3<&1 0<&- 1>&-\n{_AT_DEATH}"  # dash takes descriptors of one digit only
     try:
         with path.open("rb") as again:  # with its own file position
-            shell = subprocess.Popen([_SHELL, "-c", program], stdin=reader, stdout=again)
+            shell = subprocess.Popen([_SHELL, "-c", _AT_DEATH], stdin=reader, stdout=again)
     except OSError:
         os.close(writer)
         raise
