@@ -57,6 +57,7 @@ def leftovers(folder: Path) -> list[Leftover]:
 def remove(git: Git, worktree: Path) -> None:
     """Remove a worktree, with the files next to it."""
     files.discard(worktree)
+    git.ask("worktree", "unlock", str(worktree))  # Git locks one while it makes it, and prunes none that is locked
     git("worktree", "prune")
     for suffix in (FAILED, LOCK):
         beside(worktree, suffix).unlink(missing_ok=True)
