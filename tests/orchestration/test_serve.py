@@ -1,5 +1,6 @@
 """`prefect.yaml` on a real server: what is deployed, served, removed; and that dead runs block nothing."""
 
+import os
 import re
 import signal
 import socket
@@ -95,6 +96,44 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path, change, message):
         read(tmp_path / "prefect.yaml")
     assert message in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+SERVE = [sys.executable, "-P", "-m", "tapeline.orchestration.serve"]
+
+
+@pytest.mark.parametrize("port", ["-1", "0", "65536", "99999"])
+def test_what_is_no_port_is_one_line(tmp_path, root, port):
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    done = subprocess.run(
+        [*SERVE, "--port", port], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"serve: --port is {port}: it must be from 1 to 65535\n"
+
+
+@pytest.mark.slow
+def test_a_read_only_project_is_one_line(checkout, root):
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody make a mount namespace")
+    folder = checkout()
+    write(folder, entry("a"))
+    (folder / ".tapeline").mkdir()
+    mounted = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o ro none .tapeline && exec "$@"', "sh"]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    done = subprocess.run(
+        [*mounted, *SERVE, "--port", str(port)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("serve: not writable or readable (")
+    assert "Traceback" not in done.stderr
 
 
 def test_what_prefect_knows_besides_is_taken(tmp_path):

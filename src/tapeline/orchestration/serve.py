@@ -31,10 +31,12 @@ from tapeline.orchestration.connection.server import BACKLOG
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.orchestration.stages.child import Child
 from tapeline.runtime import streams
+from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.interpreter import with_this_code
 
 PORT = 4200
+PORTS = range(1, 2**16)
 EVERY = 10.0
 """Seconds between two looks for dead runs and changed data."""
 
@@ -163,6 +165,8 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") 
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        if options.port not in PORTS:
+            raise InputError(f"--port is {options.port}: it must be from {PORTS[0]} to {PORTS[-1]}")
         project = Project.find()
         read(project.folder / FILE)
         with ExitStack() as stack:
@@ -177,6 +181,10 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") 
     except TapelineError as error:
         say(str(error))
         return error.status
+    except OSError as error:
+        failure = disk_error(error)
+        say(str(failure))
+        return failure.status
     except (KeyboardInterrupt, Interrupted):
         say("stopped; the schedules stay")
     return 0
