@@ -47,6 +47,18 @@ def test_what_is_read_is_what_was_written(state, folder):
     assert read.record["history"] == []
 
 
+def test_a_validation_may_measure_what_json_lacks(tf, tmp_path):
+    from tapeline.train.checkpoints import disk
+    from tapeline.train.engine.state import State
+
+    state = State({"w": tf.Variable(1.0)}, ("w",), ("loss",), step=4)
+    measured = {"nan": float("nan"), "much": float("inf"), "little": -float("inf"), "tenth": 0.1, "none": -0.0}
+    state.history.append({"step": 4, "epoch": 1, "loss": 0.5})
+    state.judge(measured, None)
+    read = disk.read(disk.write(tmp_path, state.snapshot()), state.expected)
+    assert repr(sorted(read.record["history"][0].items())) == repr(sorted(state.history[0].items()))
+
+
 def test_the_same_state_has_the_same_bytes(state, folder, tf, tmp_path_factory):
     from tapeline.train.checkpoints import disk
 

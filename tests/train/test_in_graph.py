@@ -69,3 +69,21 @@ def test_python_metrics_are_outside_graphs(run, tmp_path):
     inside.recipe = recipes.write(tmp_path / "python", source)
     with pytest.raises(InputError, match=r"train.in_graph_epochs is 2: Everything.evaluate is Python, outside graphs"):
         inside()
+
+
+def test_a_validation_that_is_not_finite_is_no_fault_of_a_step(run, tmp_path, tf):
+    """What a validation measures is in the history as it is; the steps before it stay, and none is skipped."""
+    assert "return losses, {" in recipes.EVERYTHING
+    odd = ("return losses, {", 'late = self.optimizer.iterations < 20\n        return losses, {"odd": ODD, ')
+    value = "losses if training else losses + tf.where(late, float('inf'), 0.0)"
+    recipe = recipes.write(tmp_path / "odd", recipes.EVERYTHING, (odd[0], odd[1].replace("ODD", value)))
+    histories = []
+    for label, settings in {"plain": {}, "inside": {"in_graph_epochs": 3}, "cut": {"in_graph_epochs": 3}}.items():
+        one = run(label, max_skipped=3, checkpoint={"every_steps": 5}, **settings)
+        one.recipe = recipe
+        if label == "cut":
+            with pytest.raises(Crash):
+                one(hooks=[crash_after(15)], pace=Lengths(15))
+        histories.append(one(pace=Lengths(1000)).outs()["history.csv"])
+    assert histories[0] == histories[1] == histories[2]
+    assert b",inf" in histories[0].splitlines()[1] and b"inf" not in histories[0].splitlines()[-1]

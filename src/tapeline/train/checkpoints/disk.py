@@ -20,6 +20,7 @@ from tapeline.parsing import json_text
 from tapeline.recipe import variables
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.train.checkpoints import record_json
 from tapeline.train.engine.state import Snapshot
 
 PREFIX = "step-"
@@ -53,7 +54,7 @@ def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
         partial.mkdir()
         variables.write_bundle(partial / BUNDLE, snapshot.tensors)
         sums = {path.name: files.sha256(path) for path in sorted(partial.iterdir())}
-        body = files.canonical_json({"files": sums, "record": snapshot.record})
+        body = files.canonical_json({"files": sums, "record": record_json.written(snapshot.record)})
         (partial / MANIFEST).write_text(f"{sha256(body.encode()).hexdigest()}\n{body}", encoding="utf-8")
         files.sync_tree(partial)
         partial.rename(final)
@@ -82,7 +83,7 @@ def read(path: Path, expected: Expected, *, remedy: str = "start at step 0 with 
         raise Damaged(f"{path}: the manifest was altered")
     try:
         manifest = json_text.mapping(body)
-        sums, record = {**manifest["files"]}, {**manifest["record"]}  # accepts only mappings, unlike `dict`
+        sums, record = {**manifest["files"]}, record_json.read({**manifest["record"]})  # only mappings, unlike `dict`
     except (ValueError, KeyError, TypeError) as error:
         raise Damaged(f"{path}: the manifest is none that was ever written ({error})") from None
     there = {file.name for file in path.iterdir() if file.is_file()}

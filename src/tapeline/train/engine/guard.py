@@ -18,8 +18,11 @@ def is_finite(values: Sequence[tf.Tensor | tf.Variable]) -> tf.Tensor:
 
 
 def describe(variables: Mapping[str, tf.Variable], metrics: Sequence[str], table: NDArray[np.float64]) -> str:
-    """Return a text that names the first metric, or else the first variable, that is not finite."""
-    for name, (total, _) in zip(metrics, table[0], strict=True):
+    """Return a text that names the first metric, or else the first variable, that is not finite.
+
+    metrics: those of the step, which come first in the table.
+    """
+    for name, (total, _) in zip(metrics, table[0], strict=False):
         if not math.isfinite(total):
             return f"{name} is {total}"
     for name, variable in variables.items():

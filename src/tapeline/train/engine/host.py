@@ -156,7 +156,7 @@ class Engine:
 
     def _go_back(self, chunk: Chunk, start: int, end: int, sums: NDArray[np.float64]) -> LoopEnded | Skipped:
         """Restore the state at `start` and replay in shorter loops; skip the step if it is the only one left."""
-        reason = guard.describe(self.state.variables, self.state.metrics, sums)
+        reason = guard.describe(self.state.variables, self.loop.trained, sums)
         self.state.restore(self.snapshot)
         if end - start > 1:
             self.pace.shorten(end - start)

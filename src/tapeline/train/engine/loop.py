@@ -22,7 +22,7 @@ class Loop:
     """Steps of a recipe in a compiled loop.
 
     after_step: called inside the graph after each step. guarded: variables that must be finite when a loop ends,
-    besides the metric sums.
+    besides the sums of the step's metrics; a validation's may be anything.
     """
 
     def __init__(
@@ -39,6 +39,8 @@ class Loop:
         self._validation, self._after_step, self._guarded = validation, after_step, guarded
         self.stop = tf.Variable(NEVER, trainable=False, dtype=tf.int64, name="stop")
         """A running loop ends before this step (not under XLA); from another thread, 0 ends it now."""
+        self.trained = list(step.names)
+        """The names of the step's metrics, which come first in the table."""
         self.names = [*step.names, *(validation.names if validation else ())]
         """The metric names, in the order of the table."""
         self._compiled = tf.function(self._run, jit_compile=mode == "xla", autograph=False)
@@ -48,7 +50,7 @@ class Loop:
 
         sums: float64, shape (metrics, 2), the sums so far in the epoch of `start`.
         Returns the step reached; the table, float64 of shape (epochs + 1, metrics, 2), whose first row belongs to
-        the epoch of `start`; and whether the table and all guarded variables are finite.
+        the epoch of `start`; and whether the step's sums and all guarded variables are finite.
         """
         numbers = [tf.constant(number, tf.int64) for number in (chunk.first, start, end)]
         run: Any = self._run if self._mode == "eager" else self._compiled
@@ -92,6 +94,6 @@ class Loop:
             return line + 1, step, row, tf.zeros_like(sums), tf.tensor_scatter_nd_update(table, [[line]], entry[None])
 
         empty = tf.zeros([EPOCHS_PER_LOOP + 1, len(self.names), 2], tf.float64)
-        begun = (tf.constant(0), start, start - first, sums[: len(self._step.names)], empty)
+        begun = (tf.constant(0), start, start - first, sums[: len(self.trained)], empty)
         _, step, *_, table = tf.while_loop(lambda _, step, *__: before(end, step), epoch, begun, parallel_iterations=1)
-        return step, table, guard.is_finite([table, *self._guarded])
+        return step, table, guard.is_finite([table[:, : len(self.trained)], *self._guarded])
