@@ -107,3 +107,17 @@ class Run:
     def saved(self) -> list[Path]:
         """Return the checkpoints on disk."""
         return sorted(self.checkpoints.rglob("step-*"))
+
+
+def steps(recipe: Path, dataset: Path, count: int = 1, **settings):
+    """Return what a run is assembled of, after its first steps."""
+    import tensorflow as tf
+
+    from tapeline.dataset.columns import Dataset
+    from tapeline.train.assembly import assemble
+
+    given = TrainSettings.model_validate({"epochs": 1, "batch_size": 16, **settings})
+    parts = assemble(recipe, {}, given, Dataset.open(dataset))
+    for chunk in parts.feed.chunks(0, count):
+        parts.loop(chunk, chunk.first, chunk.end, tf.zeros([len(parts.loop.names), 2], tf.float64))
+    return parts

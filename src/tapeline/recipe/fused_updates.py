@@ -46,6 +46,9 @@ def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[An
         raw = getattr(variable, "value", variable)
         raw = raw if isinstance(raw, tf.Variable) else variable
         update(raw, tf.cast(gradient, raw.dtype), keras_private.slot_index(optimizer, variable))
+    for variable in variables:
+        if variable.constraint is not None:
+            variable.assign(variable.constraint(variable))
     optimizer.iterations.value.assign_add(1)
 
 
