@@ -28,6 +28,18 @@ def optimizer(name: str, learning_rate: Any, **options: Any) -> Any:
         raise InputError(f"optimizer {name!r}: {str(error).splitlines()[0]}") from None
 
 
+def scales_loss(optimizer: Any) -> bool:
+    """Return whether an optimizer takes gradients of a scaled loss, and divides them by the scale."""
+    dynamic = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    return dynamic or getattr(optimizer, "loss_scale_factor", None) is not None
+
+
+def averages_aside(optimizer: Any) -> bool:
+    """Return whether an optimizer keeps averages of the weights that only Keras' `fit` would put into them."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    return bool(getattr(optimizer, "use_ema", False)) and not getattr(optimizer, "ema_overwrite_frequency", None)
+
+
 def _is_optimizer(kind: Any) -> bool:
     base = keras.optimizers.Optimizer
     return isinstance(kind, type) and issubclass(kind, base) and kind not in (base, keras.optimizers.LossScaleOptimizer)

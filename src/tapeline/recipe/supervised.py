@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tapeline.recipe import optimizers
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.sharding.means import means
@@ -57,12 +58,24 @@ class Supervised(Recipe):
     def gradients(self, batch: Batch) -> tuple[Sequence[tf.Tensor | None], Metrics]:
         """Return the gradient of the batch's mean loss for each of `variables`, and the metrics.
 
-        In a shard, the gradient is that of all shards, the metrics are its own.
+        It has the optimizer's loss scale, if it has one, which the optimizer takes out again. In a shard, the gradient
+        is that of all shards, the metrics are its own.
         """
         with tf.GradientTape() as tape:
             losses, metrics = self._measured(batch, training=True)
             objective = tf.reduce_mean(losses) + self.regularization()
+            objective = self._scaled(objective)
         return means("self.gradients", tape.gradient(objective, self.variables)), {"loss": losses, **metrics}
+
+    def _scaled(self, objective: tf.Tensor) -> tf.Tensor:
+        """Return the objective times the optimizer's loss scale; the objective itself without one."""
+        optimizer = getattr(self, "optimizer", None)
+        if not optimizers.scales_loss(optimizer):
+            return objective
+        if not optimizer.built:  # its scale is a variable from then on
+            with tf.init_scope():
+                optimizer.build(self.variables)
+        return optimizer.scale_loss(objective)
 
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
         """Measure one batch without dropout and with the moving statistics."""

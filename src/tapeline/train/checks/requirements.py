@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
-from tapeline.recipe import Noise, Recipe, variables
+from tapeline.recipe import Noise, Recipe, optimizers, variables
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime.errors import InputError
 
@@ -24,6 +24,17 @@ def check_settings(recipe: Recipe, settings: TrainSettings) -> None:
     if unknown := settings.gradients.keys() - recipe.optimizers().keys():
         known = ", ".join(recipe.optimizers()) or "none"
         raise InputError(f"train.gradients names {', '.join(sorted(unknown))}: the optimizers of {name} are {known}")
+    for attribute, optimizer in recipe.optimizers().items():
+        if attribute in settings.gradients and optimizers.scales_loss(optimizer):
+            raise InputError(
+                f"train.gradients names {attribute}, which scales the loss: its gradients would be transformed with "
+                f"the scale in them; leave out one of the two"
+            )
+        if optimizers.averages_aside(optimizer):
+            raise InputError(
+                f"self.{attribute} has use_ema, and its averages would stay aside: set train.ema, or "
+                f"ema_overwrite_frequency"
+            )
     if settings.precision != "float32" and not any(True for _ in variables.layers(recipe)):
         raise InputError(
             f"train.precision is {settings.precision}: {name} has no Keras layer, and no other obeys a dtype policy"
