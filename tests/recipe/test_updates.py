@@ -60,3 +60,77 @@ def test_a_loss_scale_changes_no_update(line, scaled):
 def test_what_an_optimizer_would_not_do_as_asked_is_refused(line, optimizer, settings, said):
     with pytest.raises(InputError, match=said):
         line((OPTIMIZER, f"keras.optimizers.{optimizer}"), **settings)
+
+
+TABLE = """
+import keras, tensorflow as tf
+from tapeline.recipe import Recipe
+
+class Table(Recipe):
+    inputs, target = ("image",), "label"
+
+    def build(self):
+        self.table = tf.Variable(tf.reshape(tf.range(34.0) / 34.0, [17, 2]))
+        self.optimizer = keras.optimizers.OPTIMIZER
+
+    def train_step(self, batch, context):
+        places = tf.cast(tf.reshape(batch["image"], [-1]), tf.int32)
+        with tf.GradientTape() as tape:
+            rows = LOOKUP
+            loss = tf.reduce_sum(tf.square(rows - [1.0, 0.3])) / 100.0
+        self.update(self.optimizer, [self.table], tape.gradient(loss, [self.table]))
+        return {"loss": tf.ones_like(batch["label"])}
+
+    def eval_step(self, batch, context):
+        return {"loss": tf.ones_like(batch["label"])}
+"""
+
+
+@pytest.mark.parametrize("mode", ["graph", pytest.param("xla", marks=pytest.mark.slow), "eager"])
+@pytest.mark.parametrize(
+    ("optimizer", "settings"),
+    [
+        ("SGD(1.0)", {"gradients": {"optimizer": {"clip_value": 0.01}}}),
+        ("SGD(1.0)", {"gradients": {"optimizer": {"clip_global_norm": 0.05, "weight_decay": 0.1}}, "shards": 2}),
+        ("Adam(0.01)", {"fused": True}),
+        ("Adam(0.01)", {}),
+    ],
+)
+def test_rows_of_a_table_that_come_again_are_summed_first(tmp_path, tf, optimizer, settings, mode):
+    data = datasets.blobs(tmp_path / "blobs").folder
+    found = []
+    for lookup in ("tf.gather(self.table, places)", "tf.one_hot(places, 17) @ tf.convert_to_tensor(self.table)"):
+        source = TABLE.replace("OPTIMIZER", optimizer).replace("LOOKUP", lookup)
+        parts = trainings.steps(recipes.write(tmp_path, source), data, 2, compile=mode, **settings)
+        found.append(parts.recipe.table.numpy())
+    assert np.allclose(*found, rtol=1e-4, atol=1e-6)
+
+
+NOISE = """
+import keras, tensorflow as tf
+from tapeline.recipe import Recipe
+
+class Noisy(Recipe):
+    def build(self):
+        self.a, self.b = tf.Variable(tf.zeros([1000])), tf.Variable(tf.zeros([1000]))
+        self.one, self.two = keras.optimizers.SGD(1.0), keras.optimizers.SGD(1.0)
+
+    def train_step(self, batch, context):
+        for _ in range(4):
+            self.update(self.one, [self.a], [tf.zeros([1000])])
+        self.update(self.two, [self.b], [tf.zeros([1000])])
+        return {"loss": tf.ones_like(batch["label"])}
+
+    def eval_step(self, batch, context):
+        return {"loss": tf.ones_like(batch["label"])}
+"""
+
+
+@pytest.mark.parametrize("mode", ["graph", pytest.param("xla", marks=pytest.mark.slow), "eager"])
+def test_each_update_has_noise_of_its_own(tmp_path, tf, mode):
+    data = datasets.blobs(tmp_path / "blobs").folder
+    noise = {"one": {"noise": 1.0}, "two": {"noise": 1.0}}
+    recipe = trainings.steps(recipes.write(tmp_path, NOISE), data, compile=mode, gradients=noise).recipe
+    one, two = recipe.a.numpy(), recipe.b.numpy()
+    assert abs(one.std() - 2.0) < 0.2 and abs(two.std() - 1.0) < 0.1
+    assert abs(np.corrcoef(one, two)[0, 1]) < 0.15

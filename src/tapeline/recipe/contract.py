@@ -18,7 +18,7 @@ from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe import fused_layers, fused_updates
 from tapeline.recipe.context import Context, current
-from tapeline.recipe.gradients import transform
+from tapeline.recipe.gradients import summed, transform
 from tapeline.recipe.noise import Noise
 from tapeline.recipe.sharding import means, meetings, moments
 from tapeline.recipe.variables import layers
@@ -184,9 +184,14 @@ class Recipe(ABC):
             )
 
     def _apply(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor]) -> None:
-        transforms = self._transforms.get(self._name(optimizer))
+        name = self._name(optimizer)
+        transforms = self._transforms.get(name)
+        gradients = [summed(gradient, variable) for gradient, variable in zip(gradients, variables, strict=True)]
         if transforms is not None:
-            gradients = transform(gradients, variables, transforms, current().fold_in(1).seed)
+            # Each optimizer has noise of its own, in each of its updates of a step.
+            seed = tf.random.fold_in(current().fold_in(1).seed, list(self.optimizers()).index(name))
+            seed = tf.random.fold_in(seed, optimizer.iterations.value)
+            gradients = transform(gradients, variables, transforms, seed)
         if self._fused:
             fused_updates.apply(optimizer, gradients, variables)
         else:

@@ -1,10 +1,21 @@
 """Gradient transforms: pure functions from gradients to gradients, in the order of `Transforms`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tapeline.config.hyperparameters import Transforms
+
+
+def summed(gradient: Any, variable: Any) -> Any:
+    """Return the variable's gradient as one tensor: of rows of a table, `tf.IndexedSlices`, the sum for each row.
+
+    Clipping and squaring would else take each part of a row for itself. Parts are added in the order they come in.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
 
 
 def transform(
