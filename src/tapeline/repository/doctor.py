@@ -157,7 +157,9 @@ def _in_git(project: Project) -> Iterator[Finding]:
         yield Finding(MISSING, f"Git tracks {path}, an output", f"`git rm -r --cached {path}`, and commit")
     inputs = [PARAMS, STAGES, "dvc.lock", engine_lock.LOCK, *(one.recipe for one in params.pipelines.values())]
     inputs += [one.needs for one in (*params.datasets.values(), *params.pipelines.values())]
-    for path in left_out(project, sorted({str(one) for one in inputs} - set(paths))):
+    made = ["..", *paths]  # what lies outside may be another project's output
+    own = sorted({one for one in map(str, inputs) if not any(f"{one}/".startswith(f"{path}/") for path in made)})
+    for path in left_out(project, own):
         if not (project.folder / f"{path}.dvc").exists():  # DVC has it
             remedy = "change .gitignore, or `dvc add` it if it is data"
             yield Finding(MISSING, f"Git ignores {path}, so no clone has it", remedy)
