@@ -99,6 +99,10 @@ def test_a_run_ends_as_one_commit_and_touches_nothing_else(repository, isolated)
     [branch] = branches(folder)
     name = branch.removeprefix("runs/")
     assert f"Beginning flow run '{name}'" in done.stderr
+    assert (
+        f"trains main at {git(folder, 'rev-parse', 'main')[:10]}; you are on feature, which `--ref HEAD` trains; "
+        "2 uncommitted changes of yours left out" in done.stderr
+    )
     assert done.stdout.splitlines()[-3:] == [f"branch {branch}", "verdict yes  accuracy 0.975", "model models/tiny"]
     assert git(folder, "rev-parse", f"{branch}~") == git(folder, "rev-parse", "main")
     assert git(folder, "diff", "--name-only", "main", branch).splitlines() == ["dvc.lock", "params.yaml"]

@@ -188,11 +188,12 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
 
 
 def _beside(folder: Path) -> list[Path]:
-    """Keep the working tree's own `.tapeline` folder out of Git with a `.gitignore` inside it."""
-    path = folder / ".tapeline" / ".gitignore"
+    """Keep the state folder, and what Python leaves, out of Git; a `.gitignore` that is there stays as it is."""
+    files.make_folder(folder / files.STATE)
+    path = folder / ".gitignore"
     if path.exists():
         return []
-    files.write_text(path, "*\n")
+    files.write_text(path, "".join(f"{line}\n" for line in IGNORED))
     return [path]
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tapeline.config.project import RUN_BRANCHES, Project
 from tapeline.orchestration.isolation import permitted
+from tapeline.orchestration.isolation.chosen import told
 from tapeline.orchestration.isolation.finished import finished_run, parameters
 from tapeline.orchestration.isolation.overrides import override
 from tapeline.orchestration.isolation.publishing import git_remote, push
@@ -116,6 +117,7 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
     git = Git(project.folder)
     ref = request.ref or git.main_branch()
     commit = git.commit_of(ref)
+    say(told(git, commit, ref=ref, asked=bool(request.ref)))
     with worktree(project, commit, name=flow_run["name"], say=say) as tree:
         permitted.check(tree, request.overrides)
         override(tree.project.folder, request.pipeline, request.overrides)

@@ -15,6 +15,7 @@ from typing import Any
 
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation import permitted
+from tapeline.orchestration.isolation.chosen import told
 from tapeline.orchestration.isolation.isolated_run import check
 from tapeline.orchestration.isolation.measured import measured
 from tapeline.orchestration.isolation.overrides import override
@@ -43,7 +44,9 @@ def search(request: SweepRequest, project: Project, monitor: Monitor) -> list[Tr
     """Go through the trials that are missing, and return all, the best first."""
     os.environ.update(with_this_code())  # the environment of trials is that of the stages before: one import for all
     git = Git(project.folder)
-    commit = git.commit_of(request.ref or git.main_branch())
+    ref = request.ref or git.main_branch()
+    commit = git.commit_of(ref)
+    monitor.say(told(git, commit, ref=ref, asked=bool(request.ref)))
     with study(project, request, commit, say=monitor.say) as found:
         _check_space(request, project, found.commit, monitor.say, begun=bool(found.ranked()))
         try:

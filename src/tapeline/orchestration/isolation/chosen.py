@@ -1,0 +1,21 @@
+"""Which commit an isolated run is made from, and how far that is from what a person sees in the checkout."""
+
+from tapeline.repository.git import Git
+
+
+def told(git: Git, commit: str, *, ref: str, asked: bool) -> str:
+    """Return a sentence that names the commit; if nobody asked for it, also what in the checkout it does not have.
+
+    ref: the name by which the commit was found.
+    """
+    said = f"trains {commit[:10]}" if ref == commit else f"trains {ref} at {commit[:10]}"
+    if asked:
+        return said
+    head, branch = git.ask("rev-parse", "HEAD"), git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+    if head not in (None, commit):
+        said += f"; you are on {branch or head}, which `--ref HEAD` trains"
+    status = git.ask("--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--", ".")
+    changes = len((status or "").splitlines())
+    if changes:
+        said += f"; {changes} uncommitted change{'s' * (changes > 1)} of yours left out"
+    return said
