@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from tapeline.orchestration.stages.child import Child
 from tapeline.orchestration.stages.forking import Forked, Nursery
 from tapeline.repository import reproduction
 from tapeline.repository.reproduction import Reproduction
+from tapeline.runtime.processes import GUARDIAN
 
 pytestmark = pytest.mark.slow  # each process that is forked imports TensorFlow
 
@@ -49,7 +51,7 @@ def nursery(tmp_path_factory):
     """A process that is forked, and the environment that it serves, in which `program` is a module."""
     folder = tmp_path_factory.mktemp("code")
     (folder / "program.py").write_text(PROGRAM)
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
     made = Nursery()
     yield made, env
     made.close()
@@ -179,6 +181,42 @@ def test_it_waits_for_children_where_whoever_started_it_does_not(another, tmp_pa
         assert output.read() and process.wait() == 7
 
 
+@pytest.mark.parametrize("part", ["code", ""])
+def test_a_path_that_means_another_folder_there_is_not_served(another, tmp_path, monkeypatch, part):
+    """A worktree has its own code, and an empty part of PYTHONPATH is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "worktree").mkdir()
+    made, env = another
+    env = {**env, "PYTHONPATH": os.pathsep.join([env["PYTHONPATH"], part])}
+    process, nothing = run((made, env), tmp_path / "worktree", "7")
+    nothing.close()
+    assert process is made.pid is None, "no imports begin for it"
+    process, output = run((made, env), tmp_path, "7")
+    with output:
+        assert output.read() and process.wait() == 7
+    process, nothing = run((made, env), tmp_path / "worktree", "7")
+    nothing.close()
+    assert process is None
+
+
+def test_a_fork_leaves_no_zombie(nursery, tmp_path):
+    for arguments in (["flow", "7"], ["7"], ["flow", "wait"]):
+        process, output = run(nursery, tmp_path, *arguments, nursery=True)
+        with output:
+            if "wait" in arguments:
+                for _ in range(4):
+                    output.readline()
+                below = psutil.Process(process.pid).children(recursive=True)
+                process.kill()
+                psutil.wait_procs(below, timeout=60)
+            else:
+                output.read()
+        process.wait()
+        time.sleep(0.5)
+        left = [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
+        assert not left, arguments
+
+
 def test_what_needs_no_import_begins_none(tmp_path):
     made = Nursery()
     process, nothing = run((made, dict(os.environ)), tmp_path, "7", ready=True)
@@ -279,6 +317,26 @@ def test_a_command_of_any_kind_runs_as_in_a_shell(reproduced, repository):
     assert (found, lines) == (Reproduction(word="ran"), ["train@one", str(repository.folder)])
     found, _, child = reproduced("mkdir -p runs &&")
     assert (found, child.returncode) == (Reproduction(word="unchanged"), 0)
+
+
+def test_a_command_has_no_variable_that_an_import_has_set(reproduced, repository, nursery):
+    found, _, _ = reproduced("mkdir -p runs && env > runs/variables &&")
+    assert found == Reproduction(word="ran")
+    names = {line.partition("=")[0] for line in (repository.folder / "runs" / "variables").read_text().splitlines()}
+    own = {"DVC_ROOT", "DVC_STAGE", GUARDIAN, "PWD", "OLDPWD", "SHLVL", "_"}
+    assert names - own <= nursery[1].keys()
+
+
+def test_a_stage_has_the_variables_that_its_imports_set(repository):
+    """The import is done already in a fork, and sets none again."""
+    code = repository.folder / "src" / "tapeline"
+    (code / "cli").mkdir(parents=True)
+    (code / "__init__.py").touch()
+    (code / "cli" / "__init__.py").touch()
+    (code / "cli" / "main.py").touch()
+    (code / "__main__.py").write_text("import os, tensorflow\nprint('set:', os.environ.get('TF2_BEHAVIOR'))\n")
+    for fork in ("0", "1"):
+        assert "set: 1" in reproduced_by_a_flow(repository, fork).splitlines()
 
 
 def test_a_command_that_is_not_tapeline_s_dies_of_a_closed_pipe(reproduced, repository):

@@ -1,5 +1,6 @@
 """A process that leaves its memory to the kernel ends as Python ends one."""
 
+import os
 import subprocess
 import sys
 
@@ -49,3 +50,15 @@ def test_no_destructor_runs():
     finishing = f"from tapeline.runtime import forks; forks.finish(lambda: exec({code!r}, globals()))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "freed\n"
     assert subprocess.check_output([sys.executable, "-c", finishing], text=True) == ""
+
+
+def test_what_imports_have_set_is_set_back_and_known():
+    code = (
+        "import os\nfrom tapeline.runtime import forks\n"
+        "os.environ.update(GIVEN='changed', ADDED='a', KEPT='k')\n"
+        "forks.restore_environment(kept={'KEPT'})\n"
+        "print(*(os.environ.get(name) for name in ('GIVEN', 'ADDED', 'KEPT')), forks.set_by_imports())\n"
+    )
+    environment = {**os.environ, "GIVEN": "first"}
+    said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+    assert said == "first None k {'GIVEN': 'changed', 'ADDED': 'a'}\n"

@@ -88,12 +88,14 @@ def forked(stage: str, *, closing: Sequence[int]) -> Spare | None:
 
 def _wait(orders: int, stage: str) -> NoReturn:
     """Import what the stage's command will, while DVC finds out whether it must run; then become what is ordered."""
-    environment, folder = _read_by_imports(os.environ), Path.cwd()
+    before, folder = dict(os.environ), Path.cwd()
+    os.environ.update(forks.set_by_imports())
     if source := _tree_code(folder):
         sys.path.insert(0, source)
     forks.forget()
     with suppress(Exception):  # the command will say so itself
         import_module("tapeline.cli.main").import_for(stage.partition("@")[0])
+    imported = {name: value for name, value in os.environ.items() if before.get(name) != value}
     with os.fdopen(orders, "rb") as read:
         content = read.read()
     if not content:
@@ -106,10 +108,11 @@ def _wait(orders: int, stage: str) -> NoReturn:
     asked = STAGE.fullmatch(order.command)
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), *SEARCHED])
     program = Path(shutil.which("tapeline", path=path) or "").absolute()
-    is_same = _read_by_imports(os.environ) == environment and Path.cwd() == folder
+    is_same = _read_by_imports(os.environ) == _read_by_imports(before) and Path.cwd() == folder
     if not asked or not is_same or program.parent != Path(sys.executable).parent:
         processes.restore_signals()
         os.execvpe(order.shell[0], list(order.shell), os.environ)
+    os.environ.update(imported)  # as if it had imported them itself
     os.environ["PATH"] = path
     if source:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))

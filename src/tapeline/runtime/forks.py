@@ -14,19 +14,22 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 NURSERY = "TAPELINE_NURSERY"
-"""The environment variable with the number of a socket to `runtime.nursery`, and the process that it is for."""
+"""The environment variable with the number of a socket to a `runtime.nursery`, the process it is for, and its own."""
 
 FRESH = "TAPELINE_FRESH"
 """The environment variable with the id of a process that has imported TensorFlow in this way and run no operation."""
 
 PADDING = " " * 1024
 """An argument of the process that is forked: room for the name of what becomes of the child."""
+
+_IMPORTED = "set_by_imports"
+"""An attribute of `os.environ`: modules of Tapeline's are forgotten in between."""
 
 UNSAID = 120
 """Python's exit status where all went well but what was printed is lost."""
@@ -44,6 +47,26 @@ def first_environment() -> dict[str, str]:
     content = os.fsdecode(Path("/proc/self/environ").read_bytes())
     pairs = (entry.partition("=") for entry in content.split("\0") if "=" in entry)
     return {name: value for name, _, value in pairs}
+
+
+def restore_environment(kept: Collection[str]) -> None:
+    """Set the variables back that imports have set, but those that are `kept`: what is started may lack these imports.
+
+    `set_by_imports` returns them afterwards, also to another copy of this module.
+    """
+    first = first_environment()
+    found = {name: value for name, value in os.environ.items() if name not in kept and first.get(name) != value}
+    for name in found:
+        if name in first:
+            os.environ[name] = first[name]
+        else:
+            del os.environ[name]
+    vars(os.environ)[_IMPORTED] = found
+
+
+def set_by_imports() -> dict[str, str]:
+    """Return the variables that `restore_environment` has set back, with what the imports have set."""
+    return dict(getattr(os.environ, _IMPORTED, {}))
 
 
 def filled(arguments: Sequence[str], descriptors: Sequence[int]) -> list[str]:

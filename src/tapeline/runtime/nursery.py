@@ -4,7 +4,7 @@
 
 A request is one message on the socket DESCRIPTOR with a module to run as a program, its arguments, its folder and the
 files that it gets. What is forked imports Tapeline and the project's code itself, and becomes a child of the nearest
-ancestor that is a subreaper, the flow: exit status, signals and death are as if the flow had started it. No operation
+ancestor that is a subreaper, the flow while it asks: exit status, signals and death are as if the flow had started it. No operation
 of TensorFlow runs in here, so no thread is lost. Modules behind `--` are imported when it has served one request and
 the next one has not come. The program ends when the socket is closed; while it imports, with the process PARENT.
 
@@ -160,11 +160,9 @@ def _become_child(request: Request) -> None:
 def _nursery() -> Request | None:
     """Fork a process that serves this one. Returns None in this process, and a request in each that it forks."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    if forks.fork():
+    if pid := forks.fork():
         theirs.close()
-        for name in os.environ.keys() - forks.first_environment().keys() - {processes.GUARDIAN}:
-            del os.environ[name]  # an import has set it, and what this program starts may be without that import
-        os.environ[forks.NURSERY] = f"{ours.detach()} {os.getpid()}"
+        os.environ[forks.NURSERY] = f"{ours.detach()} {os.getpid()} {pid}"
         return None
     ours.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -179,6 +177,7 @@ def run(request: Request) -> None:
     """Run the program in this process."""
     arguments = forks.filled(request.arguments, request.descriptors[2:])
     is_file = request.module.endswith(".py")
+    forks.restore_environment(kept={processes.GUARDIAN, forks.NURSERY})
     forks.forget()
     forks.become([sys.executable, "-P", *([] if is_file else ["-m"]), request.module, *arguments])
     sys.argv[1:] = arguments

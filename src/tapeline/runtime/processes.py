@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+PR_GET_CHILD_SUBREAPER = 37
 
 DEATH = signal.SIGUSR1
 """The signal that tells a guard that its parent has ended; nobody else sends it."""
@@ -94,7 +96,7 @@ def wait_for_children() -> None:
 
 
 def restore_signals() -> None:
-    """Give the signals that Python ignores their meaning again, as `subprocess` does before another program runs.
+    """Give the signals that Python ignores their meaning again, as `subprocess` does, for another program.
 
     A program in a pipeline whose reader has ended would go on for ever without SIGPIPE.
     """
@@ -132,6 +134,26 @@ def _guard(child: int, signum: int) -> NoReturn:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
+
+
+def can_be_subreaper() -> bool:
+    """Return whether the kernel can make this process the parent of what descendants leave behind."""
+    return bool(ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(ctypes.c_int()), 0, 0, 0) == 0)
+
+
+@contextmanager
+def subreaper() -> Iterator[None]:
+    """In the block, become the parent of what descendants leave behind, such as what a child has forked.
+
+    Not longer: nobody would wait for other processes that are left behind, and each would remain as a zombie.
+    """
+    libc, before = ctypes.CDLL(None), ctypes.c_int()
+    libc.prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        libc.prctl(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
 
 
 @contextmanager

@@ -8,9 +8,9 @@ same result. A process that was forked with `nursery` has one from its start.
 """
 
 import atexit
-import ctypes
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tapeline.runtime import forks
+from tapeline.runtime import forks, processes
 from tapeline.runtime.processes import GUARDIAN
 
 PROGRAM = "tapeline.runtime.nursery"
@@ -36,7 +36,6 @@ IMPORTED = [
 LATER = ["sklearn.metrics"]
 """What is imported there while the first stage runs: validation takes a second for it."""
 
-PR_SET_CHILD_SUBREAPER = 36
 OFF = "TAPELINE_FORK"
 """The environment variable that keeps everything a process of its own if it is 0."""
 
@@ -69,6 +68,11 @@ class Forked:
             time.sleep(POLL)
         return status
 
+    def kill(self) -> None:
+        """Kill it, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
 
 class Nursery:
     """The process that is forked, as long as it lives."""
@@ -77,7 +81,8 @@ class Nursery:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._environment: dict[str, str] | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
+        self._folder: Path | None = None
         self._imported = False
 
     def started(
@@ -112,7 +117,9 @@ class Nursery:
         reader, writer = os.pipe()
         try:
             with self._lock, suppress(OSError, ValueError):
-                if pid := self._asked(json.dumps(asked).encode(), dict(env), [output, reader, *pass_fds]):
+                if self._has_its_code(env, cwd.resolve()) and (
+                    pid := self._asked(json.dumps(asked).encode(), dict(env), [output, reader, *pass_fds])
+                ):
                     os.write(writer, b"1")
                     return Forked(pid)
         finally:
@@ -134,12 +141,13 @@ class Nursery:
     def close(self) -> None:
         """End it. What was started with it goes on."""
         with self._lock:
-            if self._socket:
-                self._socket.close()
-                self._socket = None
-            if self._process:
-                self._process.kill()
-                self._process.wait()
+            if self._environment is None:
+                self._take_over()
+            self._end()
+
+    def _has_its_code(self, env: Mapping[str, str], folder: Path) -> bool:
+        """Return whether PYTHONPATH means the same there: Python has made its folders absolute when it started."""
+        return not _is_relative(env) or folder == (self._folder or Path.cwd())
 
     def _asked(self, content: bytes, env: dict[str, str], descriptors: list[int]) -> int:
         """Ask for a fork, and return its id; 0 without one."""
@@ -149,8 +157,9 @@ class Nursery:
         if self._environment != _read_by_imports(env) or self._socket is None:
             return 0
         try:
-            socket.send_fds(self._socket, [content], descriptors)
-            answer = self._socket.recv(64)
+            with processes.subreaper():
+                socket.send_fds(self._socket, [content], descriptors)
+                answer = self._socket.recv(64)
         except OSError:
             answer = b""
         if not answer:  # it has died
@@ -161,30 +170,43 @@ class Nursery:
         return int(answer)
 
     def _begin(self, env: dict[str, str]) -> None:
-        if self._environment is None and not self._adopt(env):
-            self._start(env)
+        if self._environment is not None:
+            return
+        self._take_over()
+        first = _read_by_imports(forks.first_environment())
+        if self._socket and first == _read_by_imports(env) and not _is_relative(env):
+            self._environment, self._imported = first, True
+            return
+        self._end()
+        self._start(env)
 
-    def _adopt(self, env: Mapping[str, str]) -> bool:
-        """Use what this process was forked with, if its imports had this environment. Returns whether it does."""
-        number, _, whose = os.environ.pop(forks.NURSERY, "").partition(" ")
-        if whose != str(os.getpid()):  # none, or that of the process which started this one
-            return False
+    def _take_over(self) -> None:
+        """Make what this process was forked with, if anything, this object's own, and its process one to wait for."""
+        given = os.environ.pop(forks.NURSERY, "").split()
+        if len(given) != 3 or given[1] != str(os.getpid()):  # none, or that of the process which started this one
+            return
+        number, _, pid = map(int, given)
+        self._process = Forked(pid)
         try:
-            given = socket.socket(fileno=int(number))
-        except (OSError, ValueError):  # closed, by the start of another program in this process
-            return False
-        if (given.family, given.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
-            given.detach()  # somebody else's, with the same number
-            return False
-        if _read_by_imports(forks.first_environment()) != _read_by_imports(env) or not _is_subreaper():
-            given.close()
-            return False
-        self._environment, self._socket, self._imported = _read_by_imports(env), given, True
-        return True
+            found = socket.socket(fileno=number)
+        except OSError:  # closed, by the start of another program in this process
+            return
+        if (found.family, found.type) == (socket.AF_UNIX, socket.SOCK_SEQPACKET):
+            self._socket = found
+        else:
+            found.detach()  # somebody else's, with the same number
+
+    def _end(self) -> None:
+        if self._socket:
+            self._socket.close()
+            self._socket = None
+        if self._process:
+            self._process.kill()
+            self._process.wait()
 
     def _start(self, env: dict[str, str]) -> None:
-        self._environment = _read_by_imports(env)
-        if not _is_subreaper():
+        self._environment, self._folder = _read_by_imports(env), Path.cwd()
+        if not processes.can_be_subreaper():
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         number = theirs.fileno()
@@ -198,9 +220,10 @@ class Nursery:
         self._socket = ours
 
 
-def _is_subreaper() -> bool:
-    """Become the parent of what descendants leave behind; return whether the kernel can do that."""
-    return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+def _is_relative(env: Mapping[str, str]) -> bool:
+    """Return whether PYTHONPATH depends on the folder in which a program starts, as an empty part of it does too."""
+    path = env.get("PYTHONPATH", "")
+    return bool(path) and not all(Path(part).is_absolute() for part in path.split(os.pathsep))
 
 
 def _read_by_imports(env: Mapping[str, str]) -> dict[str, str]:
