@@ -4,9 +4,10 @@
 
 A request is one message on the socket DESCRIPTOR with a module to run as a program, its arguments, its folder and the
 files that it gets. What is forked imports Tapeline and the project's code itself, and becomes a child of the nearest
-ancestor that is a subreaper, the flow while it asks: exit status, signals and death are as if the flow had started it. No operation
-of TensorFlow runs in here, so no thread is lost. Modules behind `--` are imported when it has served one request and
-the next one has not come. The program ends when the socket is closed; while it imports, with the process PARENT.
+ancestor that is a subreaper, the flow while it asks: exit status, signals and death are as if the flow had started it.
+No operation of TensorFlow runs in here, so no thread is lost. Modules behind `--` are imported when it has served one
+request and the next one has not come. The program ends when the socket is closed; while it imports, with the process
+PARENT.
 
 A fork that is a flow itself, a trial of a sweep, gets such a process of its own: another fork, made before it runs
 anything, whose socket is in the environment variable `forks.NURSERY`.
