@@ -16,7 +16,7 @@ from tapeline.orchestration.schedules.deployments import read
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.init import init
 
-OWN = {".dvc", ".git", ".dvcignore", ".tapeline"}
+OWN = {".dvc", ".git", ".dvcignore", ".gitignore", ".tapeline"}
 """What DVC, Git and this working tree keep for themselves."""
 
 

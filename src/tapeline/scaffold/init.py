@@ -70,7 +70,10 @@ def init(
 def _new_project(
     folder: Path, data: Path | str, flows: bool, say: Callable[[str], None]
 ) -> tuple[dict[Path, str], tuple[Path, Path] | None]:
-    """Return the texts of a new project's files, and the source and target of the data if it must be copied."""
+    """Return the texts of a new project's files, and the source and target of the data if it must be copied.
+
+    Raises `InputError` if `params.yaml` would be invalid.
+    """
     copied: tuple[Path, Path] | None = None
     if str(data).startswith(catalogue.SCHEME):
         with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
@@ -82,6 +85,8 @@ def _new_project(
         proposal = _proposal(source, place.relative_to(folder).as_posix(), folder)
         texts = _texts(folder, proposal, flows)
         check_apart(folder, source, texts)
+    name = proposal.name
+    Params.load_for(folder, pipeline=name, dataset=name, text=texts[folder / PARAMS]).pipeline(name)
     for line in proposal.said:
         say(line)
     return texts, copied
@@ -124,7 +129,7 @@ def _proposal(data: Path, needs: str, folder: Path) -> Proposal:
 
 
 def _texts(folder: Path, proposal: Proposal, flows: bool) -> dict[Path, str]:
-    """Return the files of a new project with their content. Raises `InputError` if `params.yaml` would be invalid."""
+    """Return the files of a new project with their content."""
     name = proposal.name
     recipe = f"recipes/{name.replace('-', '_')}.py"
     artifact = f"artifacts:\n  {name}: {{path: models/{name}, type: model}}\n"
@@ -136,7 +141,6 @@ def _texts(folder: Path, proposal: Proposal, flows: bool) -> dict[Path, str]:
         params=yaml_flow(proposal.params),
         train=yaml_flow(proposal.train),
     )
-    Params.load_for(folder, pipeline=name, dataset=name, text=params).pipeline(name)
     return {
         folder / PARAMS: params,
         folder / STAGES: template(STAGES) + artifact,
