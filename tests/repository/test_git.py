@@ -1,12 +1,13 @@
 """Git is called in one place, which runs nothing of the repository's, and a branch is no tag of the same name."""
 
+import os
 import re
 import subprocess
 
 import pytest
 
 from tapeline.repository.git import Git
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 
 @pytest.fixture
@@ -52,3 +53,45 @@ def test_contents_are_those_of_the_objects(git):
     blob = git("hash-object", "-w", "--stdin", given="\udcff\n")
     assert git.contents([blob]) == b"%s blob 2\n\xff\n\n" % blob.encode()
     assert git.contents(["0" * 40]) == b"0" * 40 + b" missing\n"
+
+
+def test_a_file_of_a_commit_is_there_or_not_or_cannot_be_read(git):
+    assert git.blob("HEAD", "a") is None is git.blob("none", "a")
+    (git.folder / "b").mkdir()
+    (git.folder / "b/a").write_text("x")
+    git("add", "b")
+    git("commit", "--quiet", "--message", "a file")
+    inside = Git(git.folder / "b")
+    assert git.blob("HEAD", "b/a") == inside.blob("HEAD", "./a") == inside.blob("HEAD", "b/a") == b"x"
+    for path in ("b", "a", "b/b", "b/a/c", "./a", "", "./", "../a", "/a"):
+        assert git.blob("HEAD", path) is None
+    for name, said in (
+        ("HEAD:b/a", "bad file"),
+        ("HEAD:b", "Could not read"),
+        ("HEAD", "not a tree object"),
+    ):
+        known = git("rev-parse", name)
+        (git.folder / ".git/objects" / known[:2] / known[2:]).unlink()
+        for one, path in ((git, "b/a"), (inside, "./a")):
+            with pytest.raises(RunError, match=said):
+                one.blob("HEAD", path)
+
+
+def test_a_file_where_there_is_no_repository(tmp_path):
+    assert Git(tmp_path).blob("HEAD", "a") is None
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    assert Git(tmp_path).blob("HEAD", "a") is None, "no commit yet"
+    (tmp_path / ".git/HEAD").write_text("")
+    with pytest.raises(InputError, match="is in no Git repository"):
+        Git(tmp_path).blob("HEAD", "a")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_repository_that_git_refuses_is_not_one_without_branches(git, monkeypatch):
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for path in (git.folder, git.folder / ".git"):
+        os.chown(path, 65534, 65534)
+    said = "^git rev-parse: fatal: detected dubious ownership in repository at .*: `git config --global .*` helps$"
+    for ask in (git.main_branch, lambda: git.commit_of("main"), lambda: git.blob("HEAD", "a")):
+        with pytest.raises(RunError, match=said):
+            ask()

@@ -1,6 +1,7 @@
 """`tapeline repair` repairs what DVC leaves when it is killed, and leaves alone what a living process holds."""
 
 import json
+import os
 import subprocess
 import sys
 from secrets import token_urlsafe
@@ -133,6 +134,37 @@ def test_a_cut_dvc_lock_that_was_never_committed(tmp_path):
     assert "it is gone" in repaired(repository)[0]
     repository.dvc("repro", "--quiet", "export@one")
     assert path.read_bytes() == whole
+
+
+OTHERS = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+
+
+@pytest.fixture
+def of_another_user(tmp_path, monkeypatch):
+    """A repository that Git refuses to read."""
+    repository = Repository(tmp_path)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for path in (tmp_path, tmp_path / ".git"):
+        os.chown(path, 65534, 65534)
+    return repository
+
+
+@OTHERS
+@pytest.mark.parametrize("end", [100, -1])
+def test_a_dvc_lock_in_a_repository_that_git_refuses_is_left_as_it_is(of_another_user, end):
+    """It was taken for one that was never committed, and removed."""
+    path = of_another_user.folder / "dvc.lock"
+    path.write_bytes(cut := path.read_bytes()[:end])
+    said = f"{path} was truncated, and is left so: .*: fatal: detected dubious ownership.*: `git config .*` helps$"
+    with pytest.raises(RunError, match=said):
+        repaired(of_another_user)
+    assert path.read_bytes() == cut
+
+
+@OTHERS
+def test_a_whole_dvc_lock_in_a_repository_that_git_refuses_is_said(of_another_user):
+    (line,) = repaired(of_another_user)
+    assert "dvc.lock: not compared with the committed one: git rev-parse: fatal: detected dubious ownership" in line
 
 
 def test_outside_a_repository(tmp_path):

@@ -10,13 +10,15 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tapeline.runtime import git_call
 from tapeline.runtime.errors import InputError, RunError
 
 ID = re.compile(r"[0-9a-f]{40,64}")
 """The whole id of an object."""
+
+NO_REPOSITORY = "not a git repository"
 
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
 """The committer if Git has no identity, as is common on a worker's machine."""
@@ -31,25 +33,51 @@ class Git:
     def __call__(self, *arguments: str, timeout: float | None = None, given: str = "") -> str:
         """Return the output without its last newline. given: what Git reads.
 
-        Raises `RunError` with Git's last line, `InputError` outside a repository.
+        Raises `RunError` with Git's own line, `InputError` outside a repository.
         """
         answer = self._run(*arguments, timeout=timeout, given=given)
         if answer.returncode:
-            said = (answer.stderr.strip() or answer.stdout.strip()).splitlines() or [f"status {answer.returncode}"]
-            if "not a git repository" in said[-1]:
+            said = _said(answer)
+            if NO_REPOSITORY in said:
                 raise InputError(f"{self.folder} is in no Git repository: `git init` makes one")
-            raise RunError(f"git {git_call.verb(arguments)}: {said[-1]}")
+            raise RunError(f"git {git_call.verb(arguments)}: {said}")
         return answer.stdout.removesuffix("\n")
 
     def ask(self, *arguments: str) -> str | None:
-        """Return the output, or None if Git fails."""
+        """Return the output, or None if Git fails, for whatever reason."""
         answer = self._run(*arguments)
         return None if answer.returncode else answer.stdout.removesuffix("\n")
 
     def blob(self, commit: str, path: str) -> bytes | None:
-        """Return the content of a commit's file by its path from the repository's root; None if it is not a file."""
+        """Return the content of a commit's file by its path from the repository's root, or from the folder with `./`.
+
+        None if it is not a file, the commit does not exist, or there is no repository. Raises `RunError` with Git's
+        line if Git cannot read what is there, or refuses to, as in another user's repository.
+        """
         answer = self._start(("cat-file", "blob", f"{commit}:{path}"))
-        return None if answer.returncode else answer.stdout
+        if not answer.returncode:
+            return answer.stdout
+        if self._has_file(commit, path):
+            raise RunError(f"git cat-file: {answer.stderr.decode('utf-8', 'replace').strip()}")
+        return None
+
+    def _has_file(self, commit: str, path: str) -> bool:
+        """Return whether a commit has a file of this path, readable or not. Raises as `blob` does."""
+        names = PurePosixPath(path)
+        if not names.parts or names.is_absolute() or ".." in names.parts:  # ls-tree would fail, and no commit has one
+            return False
+        if not any(os.path.lexists(folder / ".git") for folder in (self.folder, *self.folder.parents)):
+            return False
+        self.check()
+        if self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", commit) is None:
+            return False
+        place = () if path.startswith("./") else ("--full-tree",)
+        entry = self("--literal-pathspecs", "ls-tree", "-z", *place, commit, "--", path)
+        return entry.partition("\t")[0].split()[1:2] == ["blob"]
+
+    def check(self) -> None:
+        """Raise `InputError` outside a repository, `RunError` if Git refuses to use it or cannot: it says no to all."""
+        self("rev-parse", "--git-dir")
 
     def raw(self, kind: str, name: str) -> bytes | None:
         """Return the bytes of an object of this kind (`tag`, `commit`), without following it; None if it is not one."""
@@ -73,6 +101,7 @@ class Git:
             commit = self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
             if commit is not None:
                 return commit
+        self.check()
         raise InputError(f"ref is {ref!r}: no such branch, tag or commit; `git branch --all` lists the branches")
 
     def main_branch(self) -> str:
@@ -82,6 +111,7 @@ class Git:
         for name in (*names, "main", "master"):
             if self.ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}") is not None:
                 return name
+        self.check()
         raise InputError("there is no branch main or master: say which ref to train")
 
     def commit(self, message: str, *, tree: str, parent: str, sign: bool = False) -> str:
@@ -105,3 +135,10 @@ class Git:
         self, arguments: Sequence[str], timeout: float | None = None, given: bytes = b""
     ) -> "subprocess.CompletedProcess[bytes]":
         return git_call.called(self.folder, *arguments, timeout=timeout, given=given)
+
+
+def _said(answer: "subprocess.CompletedProcess[str]") -> str:
+    """Return why Git failed, in one line: the last one, unless that is more about an earlier one."""
+    lines = (answer.stderr.strip() or answer.stdout.strip()).splitlines() or [f"status {answer.returncode}"]
+    reason = next((line for line in reversed(lines) if line.startswith("fatal: ")), lines[-1])
+    return f"{reason}: `{lines[-1].strip()}` helps" if lines[-1].startswith("\tgit ") else reason

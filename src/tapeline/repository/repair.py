@@ -17,7 +17,7 @@ from tapeline.parsing import json_text, yaml_text
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 RWLOCK = Path(".dvc") / "tmp" / "rwlock"
 DVC_LOCK = Path(".dvc") / "tmp" / "lock"
@@ -26,9 +26,9 @@ PROBE = re.compile(r"\.[\w-]{22}\.tmp")
 
 
 def repair(project: Project) -> Iterator[str]:
-    """Repair the repository around a project, and yield a line for each repair.
+    """Repair the repository around a project, and yield a line for each repair, and for what could not be checked.
 
-    Raises `InputError` outside a DVC repository.
+    Raises `InputError` outside a DVC repository, `RunError` if Git cannot say what to restore.
     """
     top = next((folder for folder in (project.folder, *project.folder.parents) if (folder / ".dvc").is_dir()), None)
     if top is None:
@@ -102,7 +102,13 @@ def _mend_lock(path: Path) -> Iterator[str]:
     if not path.exists():
         return
     content = files.read_bytes(path)
-    committed = Git(path.parent).blob("HEAD", f"./{LOCK}") or b""
+    try:
+        committed = Git(path.parent).blob("HEAD", f"./{LOCK}") or b""
+    except TapelineError as error:
+        if not is_whole(content):
+            raise RunError(f"{path} was truncated, and is left so: what is committed is unknown: {error}") from None
+        yield f"{path}: not compared with the committed one: {error}"
+        return
     beginning = committed.startswith(content) and content != committed
     if is_whole(content) and not beginning:
         return
