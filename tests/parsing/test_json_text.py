@@ -41,3 +41,8 @@ def test_what_is_none(text, said):
 def test_another_value_than_an_object():
     with pytest.raises(json_text.NotJson, match="not an object"):
         json_text.mapping("[1]")
+
+
+def test_null_stands_for_what_is_not_finite():
+    found = json_text.as_json({"a": [float("nan"), 1.0, {"b": float("inf")}], "c": "d", "e": 2})
+    assert found == {"a": [None, 1.0, {"b": None}], "c": "d", "e": 2}

@@ -31,11 +31,3 @@ def test_no_figure_is_made_of_what_is_not_finite():
     error, diagram = classification.calibration(np.array([0, 1]), np.array([[NAN, 1.0], [0.0, 1.0]]), 10)
     assert np.isnan(error) and diagram == []
     assert all(np.isnan(value) for value in regression.figures(np.ones(2), np.array([1.0, np.inf])).values())
-
-
-def test_json_has_null_for_it():
-    assert finite.as_json({"a": [NAN, 1.0, {"b": float("inf")}], "c": "d", "e": 2}) == {
-        "a": [None, 1.0, {"b": None}],
-        "c": "d",
-        "e": 2,
-    }

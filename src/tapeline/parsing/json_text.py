@@ -7,6 +7,7 @@ UTF-8 cannot encode, nesting that ends in a `RecursionError`.
 import json
 import math
 import re
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from tapeline.runtime.errors import plain
@@ -51,6 +52,15 @@ def mapping(content: bytes | str, *, finite: bool = True) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise NotJson("not an object")
     return value
+
+
+def as_json(value: Any) -> Any:
+    """Return a structure of numbers with NaN and infinities, which JSON lacks, replaced by None."""
+    if isinstance(value, Mapping):
+        return {key: as_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _refuse(word: str) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.config.train import Best
+from tapeline.parsing import json_text
 from tapeline.recipe import variables
 from tapeline.runtime import files
 from tapeline.train.engine.state import State
@@ -59,6 +60,8 @@ def write_metrics(
 ) -> None:
     """Write the last epoch's training means, the validation metrics of the kept weights, and counts.
 
+    What is not finite becomes null.
+
     stopped: whether training ended early; then all metrics are from the epoch whose weights are kept.
     """
     last = rows[-1]
@@ -77,7 +80,7 @@ def write_metrics(
     }
     if val := {name.removeprefix("val_"): value for name, value in kept.items() if name.startswith("val_")}:
         summary["val"] = val
-    files.write_json(path, summary)
+    files.write_json(path, json_text.as_json(summary))
 
 
 def early_stop(best: Best, found: Mapping[str, float], rows: Sequence[Row]) -> str:

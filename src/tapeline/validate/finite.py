@@ -19,12 +19,3 @@ def faults(predicted: Mapping[str, NDArray[Any]]) -> Iterator[str]:
         if values.dtype.kind in "fc" and not (finite := np.isfinite(values)).all():
             wrong = int((~finite.reshape(len(values), -1).all(axis=1)).sum())
             yield f"{name} is not finite for {wrong} of {len(values)} examples"
-
-
-def as_json(value: Any) -> Any:
-    """Return a structure of numbers with NaN and infinities, which JSON lacks, replaced by None."""
-    if isinstance(value, Mapping):
-        return {key: as_json(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [as_json(inner) for inner in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tapeline.config.validate import ValidateSettings
 from tapeline.dataset.columns import Dataset
+from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.trained import load
@@ -51,10 +52,10 @@ def measure(
         for name, picture in pictures.items():
             files.write_bytes(folder / f"{name}.png", bytes(tf.io.encode_png(picture).numpy()))
     files.write_bytes(out / "predictions.npz", npz(predicted))
-    files.write_json(out / "metrics.json", finite.as_json({**dict(sorted(metrics.items())), **details}))
-    files.write_json(out / "verdict.json", finite.as_json(verdict))
+    files.write_json(out / "metrics.json", json_text.as_json({**dict(sorted(metrics.items())), **details}))
+    files.write_json(out / "verdict.json", json_text.as_json(verdict))
     print("  ".join(f"{name} {value:.6g}" for name, value in sorted(metrics.items())))
-    report({"event": "validated", "metrics": finite.as_json(metrics), "verdict": verdict["verdict"]})
+    report({"event": "validated", "metrics": json_text.as_json(metrics), "verdict": verdict["verdict"]})
     print(f"verdict: {verdict['verdict']}" + (f": {verdict['reason']}" if verdict["reason"] else ""))
 
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tapeline.parsing import json_text
 from tapeline.registry.sentences import sentence
 from tapeline.runtime import files
 from tapeline.runtime.errors import plain
-from tapeline.validate import finite
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Verdict:
             "checks": list(self.checks),
             "figures": self.figures,
         }
-        found: dict[str, Any] = finite.as_json(content)
+        found: dict[str, Any] = json_text.as_json(content)
         return found
 
     def write(self, folder: Path) -> Path:
