@@ -170,6 +170,19 @@ def test_a_sweep(project, call):
     assert not (folder / ".tapeline/prefect").exists()
 
 
+@pytest.mark.slow
+def test_trials_whose_metric_is_not_finite_fail_and_the_sweep_goes_on(project, call):
+    folder = project("overflows")
+    for arguments in (("add", "behaviour"), ("-c", "user.name=t", "-c", "user.email=t@e.org", "commit", "-qm", "x")):
+        subprocess.run(["git", *arguments], cwd=folder, check=True)
+    subprocess.run(["git", "branch", "-M", "main"], cwd=folder, check=True)
+    searched = ("--over", "train.epochs={low: 1, high: 9}", "--min", "distance", "--parallel", "1")
+    done = call(folder, "sweep", "--pipeline", "tiny", *searched)
+    assert done.returncode == 1, done.stderr
+    assert [f"trial {number} failed: distance is not finite" in done.stderr for number in range(3)] == [True] * 3
+    assert done.stderr.splitlines()[-1] == "sweep: 3 trials have failed; the last: distance is not finite"
+
+
 def test_a_configured_server_that_does_not_answer_is_one_line(project, call):
     done = call(project(), "run", "--pipeline", "tiny", PREFECT_API_URL="http://127.0.0.1:9/api")
     assert done.returncode == 1

@@ -3,7 +3,7 @@
 What train does stands in the file `behaviour`: well, refuses (its input), waits (until a signal; then it leaves a
 checkpoint, and the next one goes on from there), dies (of SIGKILL with a checkpoint, from which the next one goes on),
 crawls (reports its progress in steps of 0.3 s), misses (the bound of its verdict) or takes N (seconds, with a
-checkpoint each)."""
+checkpoint each) or overflows (a metric of validation is not finite)."""
 
 import json
 import os
@@ -53,6 +53,8 @@ def train(project, name, report):
     run = project.run(name, "train")
     epochs = YAML(typ="safe").load((project.folder / "params.yaml").read_text())["pipelines"][name]["train"]["epochs"]
     distance = abs(epochs - 7)  # what a sweep can search for
+    if behaviour == "overflows":
+        distance = None
     write(run / "weights", "7")
     write(run / "metrics.json", {"step": 5, "train": {"loss": 0.2}, "val": {"loss": 0.25, "distance": distance}})
     write(run / "history.csv", "step,epoch,loss,val_loss\n1,1,0.9,\n5,5,0.2,0.25\n")

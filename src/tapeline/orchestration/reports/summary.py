@@ -102,6 +102,11 @@ class Report:
         metrics = by_split(tested=tested, trained=trained, split=str(verdict.get("split", "test")))
         return [Figure(name, values, **_check(checks.get(name))) for name, values in metrics.items()]
 
+    def not_finite(self) -> list[str]:
+        """Return the metrics of the `val` split that are not finite, and so have no figure."""
+        measured = self._read("train", "metrics.json").get("val")
+        return [name for name, value in measured.items() if value is None] if isinstance(measured, dict) else []
+
     def _read(self, kind: str, file: str) -> dict[str, Any]:
         path: Path = self.project.run(self.pipeline, kind) / file
         if self.finished:
@@ -159,6 +164,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "verdict": report.verdict(),
         "metrics": {figure.name: figure.values for figure in report.figures()},
         "stages": {name: result.outcome.word for name, result in report.stages.items()},
+        **({"not_finite": names} if (names := report.not_finite()) else {}),
     }
 
 

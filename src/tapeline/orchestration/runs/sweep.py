@@ -98,16 +98,16 @@ def _run_trials(request: SweepRequest, found: Study, project: Project, monitor: 
                 failures += not _recorded(due, found, request)
                 bar.follow(_progress(request, found))
                 if failures >= IN_VAIN + len(found.ranked()):
-                    raise RunError(f"{failures} trials have failed; the last: {due.last_words()}")
+                    raise RunError(f"{failures} trials have failed; the last: {due.failure(request.metric)}")
             else:
                 time.sleep(POLL)
 
 
 def _tell(trial: Trial, request: SweepRequest, monitor: Monitor) -> None:
     """Say what came of a trial. Raises `InputError` for an unknown metric."""
-    number, result = trial.trial.number, trial.result()
-    if not result or not result["metrics"]:
-        monitor.warn(f"trial {number} failed: {trial.last_words()}")
+    number, result, why = trial.trial.number, trial.result(), trial.failure(request.metric)
+    if result is None or why:
+        monitor.warn(f"trial {number} failed: {why}")
         return
     where = _branch(result) or result["verdict"]
     monitor.say(f"trial {number}: {request.metric} {value(result, request.metric):.6g}  {where}")
@@ -116,7 +116,7 @@ def _tell(trial: Trial, request: SweepRequest, monitor: Monitor) -> None:
 def _recorded(trial: Trial, found: Study, request: SweepRequest) -> bool:
     """Record what came of a trial; return whether it came to a value."""
     result = trial.result()
-    if not result or not result["metrics"]:
+    if result is None or trial.failure(request.metric):
         found.failed(trial.trial)
         return False
     figure = value(result, request.metric)

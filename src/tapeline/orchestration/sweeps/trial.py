@@ -41,6 +41,13 @@ class Trial:
         except json_text.NotJson:  # the run was killed, or the disk was full
             return None
 
+    def failure(self, metric: str) -> str:
+        """Return why the trial has no value of a metric, in a line; empty if it has one, or if nothing measures it."""
+        result = self.result()
+        if result and metric in result.get("not_finite", ()):
+            return f"{metric} is not finite"
+        return "" if result and result["metrics"] else self.last_words()
+
     def last_words(self) -> str:
         """Return the last line of the run's output."""
         lines = files.read_bytes(self.log).decode("utf-8", errors="replace").strip().splitlines()
