@@ -74,6 +74,19 @@ def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
     finishes_from_the_checkpoint(folder, run)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fork", ["0", "1"])
+def test_sigkill_leaves_no_command_of_any_kind(project, start, until, processes_below, fork):
+    folder = project()
+    stages = (folder / "dvc.yaml").read_text()
+    command = "touch begun; (sleep 601 &); sleep 602 && true"
+    (folder / "dvc.yaml").write_text(stages.replace("exec python stage.py train ${key}", command))
+    with start(folder, "--pipeline", "tiny", TAPELINE_FORK=fork) as flow:
+        until((folder / "begun").exists, limit=200)
+        flow.kill()
+    until(lambda: processes_below(folder) == [], limit=60)
+
+
 def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     _, flow = waiting
     dvc = running_dvc(flow)

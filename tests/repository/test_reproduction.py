@@ -8,9 +8,12 @@ import sys
 import time
 
 import pytest
+import waiting
 from repositories import Repository
+from surroundings import wait_for_none
 
 from tapeline.repository.reproduction import Reproduction, read, reproduce
+from tapeline.runtime import processes
 
 # DVC itself uses what pygtrie is about to drop.
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")
@@ -122,3 +125,55 @@ def test_interrupted_while_the_stage_runs(repository):
 
 def test_a_cut_answer_is_none():
     assert read(b"") is None and read(b'{"word": "ra') is None and read(b'{"word": ["ran"]}') is None
+
+
+# Starts the program as a flow does, on a leash and in a session of its own.
+FLOW = """
+import os, subprocess, sys
+leash = [sys.executable, "-I", "-S", sys.argv[1], "15", str(os.getpid())]
+program = [sys.executable, "-P", "-m", "tapeline.repository.reproduction", "train@one", "1"]
+subprocess.run([*leash, *program], start_new_session=True)
+"""
+
+
+@pytest.fixture
+def killed(repository):
+    """Return a function that runs a stage's command, kills the flow and waits until no process of it is left."""
+
+    def run(command):
+        edited(repository, "mkdir -p runs &&", command)
+        flow = [sys.executable, "-c", FLOW, processes.__file__]
+        with subprocess.Popen(flow, cwd=repository.folder) as process:
+            waiting.until((repository.folder / "started").exists, limit=60)
+            process.kill()
+        assert wait_for_none(repository.folder, but=[os.getpid()]) < processes.GRACE
+
+    return run
+
+
+def test_no_command_of_any_kind_outlives_a_killed_flow(killed):
+    killed("(sleep 601 &); touch started; sleep 602 && true;")
+
+
+TRAINER = """
+import signal, sys, time
+from pathlib import Path
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append(time.monotonic()))
+from tapeline.runtime import processes
+processes.die_with_parent()
+Path("started").touch()
+while not asked:
+    time.sleep(0.01)
+time.sleep(2)  # writes its checkpoint
+Path("checkpoint").write_text(str(sum(time > asked[0] + 0.9 for time in asked)))
+"""
+
+
+@pytest.mark.parametrize("command", ["exec python trainer.py;", "python trainer.py; true;"])
+def test_a_trainer_is_asked_once_and_has_the_time_for_its_checkpoint(repository, killed, monkeypatch, command):
+    """In a shell of its own it is told of the shell's end too, at the same moment, which counts as one."""
+    monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}")  # noqa: PTH120
+    (repository.folder / "trainer.py").write_text(TRAINER)
+    killed(command)
+    assert (repository.folder / "checkpoint").read_text() == "0", "a later one would have ended it"

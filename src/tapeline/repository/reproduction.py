@@ -5,19 +5,25 @@
 Writes what happened to the file descriptor, as one JSON object: DVC's exit status is 255 whatever happened, and its
 lines are written for people. Prints what the stage prints, and DVC's warnings. A separate process, because DVC keeps
 SIGINT from the whole process while a stage runs.
+
+When the flow is gone, this process gets SIGTERM, and ends the stage's command before itself: that may be anything, and
+would otherwise stay.
 """
 
 import json
 import os
+import signal
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal, get_args
 
 from tapeline.parsing import json_text
 from tapeline.repository import spare
 from tapeline.repository.dvc_errors import first_lines, in_one_line
 from tapeline.repository.spare import Spare
+from tapeline.runtime import processes
 from tapeline.runtime.errors import TapelineError
 
 Word = Literal["unchanged", "restored", "recorded", "ran", "busy", "failed"]
@@ -82,8 +88,23 @@ class _Busy(Exception):
     """Another process holds the repository's lock."""
 
 
+def _end_all(signum: int, frame: FrameType | None) -> None:
+    """End the other processes of the session, a trainer after its checkpoint, and then this one, by the same signal.
+
+    The session is this process's own, with its guard. A trainer may not be signalled twice, so this process, of whose
+    death it would be told, outlives it.
+    """
+    signal.signal(signum, signal.SIG_IGN)  # the kernel sends it for each thread of the flow
+    processes.end(processes.beside, signum)
+    signal.signal(signum, signal.SIG_DFL)
+    os.kill(os.getpid(), signum)
+
+
 if __name__ == "__main__":
     descriptor = int(sys.argv[2])
-    answer = reproduce(sys.argv[1], spare.forked(sys.argv[1], closing=[descriptor]))
+    waiting = spare.forked(sys.argv[1], closing=[descriptor])
+    if processes.is_leashed():
+        signal.signal(signal.SIGTERM, _end_all)  # not before the fork, which is to die of it
+    answer = reproduce(sys.argv[1], waiting)
     os.write(descriptor, json.dumps(asdict(answer)).encode())
     sys.exit(answer.word in ("busy", "failed"))

@@ -1,6 +1,7 @@
 """How a stage behaves as a process: it dies with its parent, and has exclusive use of its checkpoints.
 
     python processes.py SIGNAL PARENT COMMAND...   # COMMAND gets SIGNAL when the process PARENT ends
+    python processes.py -SIGNAL PARENT COMMAND...  # so does all that COMMAND has started, and SIGKILL after a while
 
 The kernel signals a parent's death once for each of its threads: it reparents the child to the next thread that still
 lives, and signals each time. Up to 7 signals in 34 ms were seen from a parent with 8 threads. A command that takes a
@@ -18,7 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,6 +35,12 @@ HEEDED = {DEATH, signal.SIGCHLD}
 
 GUARDIAN = "TAPELINE_GUARDIAN"
 """The environment variable with the id of the process that its descendants must not outlive."""
+
+GRACE = 20.0
+"""Seconds from the request to stop until SIGKILL: time for a trainer to write its checkpoint."""
+
+POLL = 0.05
+"""Seconds between two checks of processes that are ending."""
 
 
 def die_with_parent(signum: int = signal.SIGTERM) -> None:
@@ -53,6 +60,12 @@ def die_with_parent(signum: int = signal.SIGTERM) -> None:
         os.kill(os.getpid(), signum)
 
 
+def is_leashed() -> bool:
+    """Return whether this process was started on a leash, in a session of its own or of its guard."""
+    guarded = os.environ.get(GUARDIAN) == str(os.getpid())
+    return guarded and os.getsid(0) in (os.getpid(), os.getppid())
+
+
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -68,7 +81,7 @@ def leashed(command: list[str], *, signum: int, parent: int) -> None:
 
     With SIGKILL this process becomes the command: a repeated SIGKILL does no harm. Otherwise this process stays as the
     command's guard and ends with the same status. A guard reacts only to its parent's death: the command gets other
-    signals itself.
+    signals itself. A negative `signum` is also for what the command has started: no process of it outlives the guard.
     """
     wait_for_children()
     os.environ.pop(GUARDIAN, None)
@@ -79,13 +92,16 @@ def leashed(command: list[str], *, signum: int, parent: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     die_with_parent(DEATH)
+    if signum < 0:
+        with suppress(OSError, AttributeError):  # as above
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent stays below this process
     _still_there(parent, command)
     guard = os.getpid()
     child = os.fork()
     if child == 0:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HEEDED)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        die_with_parent(signum)
+        die_with_parent(abs(signum))
         _start(command, guard)
     _guard(child, signum)
 
@@ -124,7 +140,10 @@ def _guard(child: int, signum: int) -> NoReturn:
     ended = status = 0
     while not ended:
         if signal.sigwait(HEEDED) == DEATH and not told:
-            os.kill(child, signum)
+            if signum < 0:
+                end(below, -signum)
+            else:
+                os.kill(child, signum)
             told = True
         ended, status = os.waitpid(child, os.WNOHANG)
     code = os.waitstatus_to_exitcode(status)
@@ -154,6 +173,48 @@ def subreaper() -> Iterator[None]:
         yield
     finally:
         libc.prctl(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
+
+
+def end(found: Callable[[], list[int]], signum: int = signal.SIGTERM, *, grace: float = GRACE) -> None:
+    """Send the processes that `found` returns a signal, wait for them, and kill those left after `grace` seconds."""
+    _send(found(), signum)
+    deadline = time.monotonic() + grace
+    while found() and time.monotonic() < deadline:
+        time.sleep(POLL)
+    _send(found(), signal.SIGKILL)
+
+
+def _send(processes: list[int], signum: int) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError, PermissionError):  # it has ended, or become another user's
+            os.kill(pid, signum)
+
+
+def below() -> list[int]:
+    """Return the processes that this one has started, directly or not, except zombies."""
+    table = _table()
+    found = [os.getpid()]
+    for pid in found:
+        found += [other for other, (_, parent, _) in table.items() if parent == pid]
+    return [pid for pid in found[1:] if table[pid][0] != "Z"]
+
+
+def beside() -> list[int]:
+    """Return the other processes of this one's session, except zombies and its parent, which may be its guard."""
+    session, ours = os.getsid(0), {os.getpid(), os.getppid()}
+    return [
+        pid for pid, (state, _, theirs) in _table().items() if theirs == session and pid not in ours and state != "Z"
+    ]
+
+
+def _table() -> dict[int, tuple[str, int, int]]:
+    """Return the state, the parent and the session of each process; nothing where there is no /proc."""
+    table = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, parent, _, session, *_ = file.read_text("ascii", "replace").rpartition(")")[2].split()
+            table[int(file.parent.name)] = state, int(parent), int(session)
+    return table
 
 
 @contextmanager

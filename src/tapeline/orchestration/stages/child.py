@@ -28,12 +28,7 @@ import psutil
 
 from tapeline.orchestration.stages import forking
 from tapeline.runtime import forks, processes
-
-GRACE = 20.0
-"""Seconds from the request to stop until SIGKILL: time for a trainer to write its checkpoint."""
-
-POLL = 0.05
-"""Seconds between two checks of processes that are ending."""
+from tapeline.runtime.processes import GRACE, POLL
 
 
 class Child:
