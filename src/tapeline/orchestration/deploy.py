@@ -7,7 +7,6 @@ As `prefect deploy --all`, and then what the file no longer has is removed on th
 
 import argparse
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import command, discovery
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
+from tapeline.runtime import leash
 from tapeline.runtime.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _prefect_deploy(checkout: Path) -> None:
         "PYTHONPATH": os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")])),
     }
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
-    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    done = leash.text(command, cwd=checkout, env=environment)
     if done.returncode:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise RunError(f"prefect deploy: {lines[-1] if lines else f'status {done.returncode}'}")

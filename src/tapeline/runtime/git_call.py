@@ -5,10 +5,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tapeline.runtime import leash
 from tapeline.runtime.errors import InputError, RunError
 
 NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_OPTIONAL_LOCKS": "0"}
 """A scheduled run has nobody to answer prompts."""
+
+LONG = {"checkout", "clone", "fetch", "pull", "push", "worktree add"}
+"""What may wait for a network, or write many files: it ends with this process, which costs an interpreter's start."""
 
 READABLE = {"LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1"}
 """Git's messages are parsed here, and the user's locale may translate them; an object is what its id says."""
@@ -24,15 +28,12 @@ def called(
 
     Raises `InputError` if there is no Git, `RunError` if it cannot be started there or takes longer.
     """
+    command, environment = ["git", *OFF, *arguments], _environment()
     try:
+        if verb(arguments) in LONG or " ".join(arguments[:2]) in LONG:
+            return leash.run(command, cwd=folder, env=environment, given=given, timeout=timeout)
         return subprocess.run(
-            ["git", *OFF, *arguments],
-            cwd=folder,
-            env=_environment(),
-            input=given,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
+            command, cwd=folder, env=environment, input=given, capture_output=True, timeout=timeout, check=False
         )
     except OSError as error:
         if error.filename == "git":
@@ -44,7 +45,7 @@ def called(
 
 def verb(arguments: Sequence[str]) -> str:
     """Return which of Git's commands it is, for messages."""
-    return next(word for word in arguments if not word.startswith(("-", "user.")))
+    return next((word for word in arguments if not word.startswith(("-", "user."))), "")
 
 
 def _environment() -> Mapping[str, str]:

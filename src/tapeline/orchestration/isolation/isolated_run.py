@@ -11,7 +11,6 @@ The main checkout, its index and its HEAD are not touched. The stages run the re
 this code.
 """
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +36,7 @@ from tapeline.orchestration.stages.likely import begin_imports
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
-from tapeline.runtime import processes
+from tapeline.runtime import leash, processes
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.locks import is_held
 
@@ -177,9 +176,7 @@ def bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
         return
     for verb in ("checkout", "pull"):
         command = [sys.executable, "-P", "-m", "dvc", "--quiet", verb, *files]
-        done = subprocess.run(
-            command, cwd=project.folder, env=environment(), capture_output=True, text=True, check=False
-        )
+        done = leash.text(command, cwd=project.folder, env=environment())
         if done.returncode == 0:
             return
         say(f"dvc {verb}: the raw data are not all here")

@@ -9,6 +9,7 @@ from tapeline.orchestration.stages.child import environment
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.dvc_internals import Settings
 from tapeline.repository.git import Git
+from tapeline.runtime import leash
 from tapeline.runtime.errors import RunError
 
 PATIENCE = 3600.0
@@ -25,9 +26,7 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
     if storage:
         command = [sys.executable, "-P", "-m", "dvc", "--quiet", "push", "--with-deps", f"export@{pipeline}"]
         try:
-            done = subprocess.run(
-                command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
-            )
+            done = leash.text(command, cwd=folder, env=environment(), timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise RunError(f"dvc push to {storage}: did not finish within {PATIENCE:g} s{_again(tree)}") from None
         if done.returncode:

@@ -1,6 +1,5 @@
 """Register the model of an isolated run, or of an earlier one, with the tag `NAME@vX.Y.Z` on its commit."""
 
-import subprocess
 import sys
 from collections.abc import Callable
 
@@ -8,6 +7,7 @@ from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.child import environment
 from tapeline.registry.registry import Registry
 from tapeline.repository.git import Git
+from tapeline.runtime import leash
 from tapeline.runtime.errors import InputError, RunError
 
 
@@ -41,13 +41,10 @@ def register_run(
 
 def _registered(tree: Worktree, pipeline: str, name: str, revision: str, flow_run: str) -> str:
     # A command in the worktree, because DVC finds stages relative to the working directory.
-    answer = subprocess.run(
+    answer = leash.text(
         [sys.executable, "-P", "-m", "tapeline", "registry", "register", pipeline, "--rev", revision],
         cwd=tree.project.folder,
         env={**environment(), "PREFECT__FLOW_RUN_ID": flow_run},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     if answer.returncode:
         kind = InputError if answer.returncode == InputError.status else RunError
