@@ -1,0 +1,31 @@
+"""Pushing to a remote that takes the connection and says nothing."""
+
+import socket
+import subprocess
+import sys
+
+import pytest
+from repositories import Repository
+from surroundings import wait_for_none
+
+from tapeline.runtime import processes
+
+CODE = """
+from tapeline.config.project import Project
+from tapeline.orchestration.isolation.publishing import push
+from tapeline.orchestration.isolation.worktree import Worktree
+push(Worktree("a", "HEAD", Project.find()), "one", say=print)
+"""
+
+
+@pytest.mark.slow
+def test_a_push_that_is_not_answered_ends_with_the_flow(tmp_path):
+    repository = Repository(tmp_path / "a folder")
+    with socket.create_server(("127.0.0.1", 0)) as remote:
+        remote.settimeout(120)
+        repository.dvc("remote", "add", "--default", "silent", f"http://127.0.0.1:{remote.getsockname()[1]}/")
+        with subprocess.Popen([sys.executable, "-c", CODE], cwd=repository.folder) as flow:
+            connection, _ = remote.accept()
+            flow.kill()
+        with connection:
+            assert wait_for_none(repository.folder) < processes.GRACE
