@@ -446,6 +446,71 @@ def test_what_shards_cannot_do_is_refused_by_name(blobs, edits, said):
     assert not [one for one in threading.enumerate() if one.name.startswith("shard ")]
 
 
+KEEPING = '''
+"""What Python keeps between the meetings of a normalization: in a layer, a dict, an absent attribute, a new layer."""
+import keras, tensorflow as tf
+from tapeline.recipe import Supervised
+
+SEEN = []
+
+class Last(keras.layers.Layer):
+    def build(self, shape):
+        self.inner = keras.layers.Dense(8, activity_regularizer="l2", kernel_initializer="ones")
+
+    def call(self, x):
+        self.last = self.inner(x)
+        return self.last
+
+class Keeping(Supervised):
+    inputs, target = ("image",), "label"
+
+    def build(self):
+        self.last = Last()
+        dense = keras.layers.Dense(3, kernel_initializer="ones")
+        self.model = keras.Sequential([self.last, keras.layers.BatchNormalization(), dense])
+        self.optimizer = keras.optimizers.SGD(0.01)
+        self.kept, self.listed, self.memo = {}, [], None
+        self.scaled = tf.function(lambda rows: rows * self.kept["rows"])
+
+    def loss(self, batch, *, training):
+        x = tf.reshape(tf.cast(batch["image"], tf.float32) / 16, [-1, 64])
+        self.kept["rows"], self.kept["labels"] = x, batch["label"]
+        self.listed.append(x)
+        logits = self.model(x, training=training)
+        if self.memo is None:
+            self.memo = tf.reduce_mean(self.last.last * x[:, :8] * self.listed[-1][:, 8:16], -1)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(self.kept["labels"], logits)
+        losses = losses * (1 + self.memo + tf.reduce_mean(self.kept["rows"], -1))
+        self.memo = None
+        self.listed.clear()
+        self.kept.clear()
+        return losses, {}
+
+    def predict(self, inputs):
+        return {"class": tf.argmax(self.model(tf.reshape(tf.cast(inputs["image"], tf.float32), [-1, 64])), -1)}
+'''
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_python_keeps_at_any_depth_is_each_shards_own(blobs, mode):
+    large = blobs(source=KEEPING, compile=mode)
+    assert blobs(source=KEEPING, compile=mode, shards=4).agrees(large)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("logits = self.model(x,", "SEEN.append(x)\n        logits = self.model(x + SEEN[0],"),
+        ("logits = self.model(x,", "logits = self.model(self.scaled(x),"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_what_one_shard_computes_and_another_uses_is_refused_by_name(blobs, edit, mode):
+    with pytest.raises(InputError, match=r"shard 1 uses shard_0/\S+, which shard 0 has computed: train_step keeps it"):
+        blobs(edit, source=KEEPING, compile=mode, shards=4)
+    assert not [one for one in threading.enumerate() if one.name.startswith("shard ")]
+
+
 FORWARD = (
     "        values = [one.value for one in self.variables]\n"
     "        with tf.autodiff.ForwardAccumulator(values, [tf.ones_like(one) for one in values]) as forward:\n"

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -87,6 +88,25 @@ def losses(layers: Sequence[keras.Layer]) -> Callable[[], None]:
             layer._loss_ids.update(numbers)
 
     return restore
+
+
+def forget_losses(layers: Sequence[keras.Layer]) -> None:
+    """Drop the losses that layers have added in their calls."""
+    for layer in layers:
+        layer._losses.clear()
+        layer._loss_ids.clear()
+
+
+def own_attributes(layer: keras.Layer) -> list[str]:
+    """Return the names of the attributes that a layer's class sets besides Keras' own; none for Keras' own layers."""
+    if type(layer).__module__.split(".")[0] == "keras":
+        return []
+    return [name for name in vars(layer) if name not in _attributes_of_any()]
+
+
+@cache
+def _attributes_of_any() -> frozenset[str]:
+    return frozenset(vars(keras.Layer(name="any")))
 
 
 def replace_moments(layer: keras.layers.BatchNormalization, moments: Callable[..., Any]) -> Callable[..., Any]:

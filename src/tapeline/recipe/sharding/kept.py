@@ -1,25 +1,49 @@
-"""What Python keeps between two meetings of a shard: others run meanwhile, and each has its own."""
+"""What Python keeps between two meetings of a shard: others run meanwhile, and each has its own.
 
-from collections.abc import Callable
+It is set back in attributes, dicts and lists; `crossing` finds what goes another way.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
+import keras
 import tensorflow as tf
 
+from tapeline.recipe.sharding.crossing import is_constant
 from tapeline.recipe.sharding.meetings import Keep
-from tapeline.recipe.variables import layers
+from tapeline.recipe.variables import LEAVES, layers
 from tapeline.runtime import keras_private
+
+_CLOSED = (
+    *(kind for kind in LEAVES if kind is not tf.Tensor),
+    tf.Variable,
+    keras.Variable,
+    keras.optimizers.Optimizer,
+    tf.Graph,
+    tf.types.experimental.GenericFunction,
+)
+"""What holds no tensor that a step has computed, or none that can be set back."""
+
+_LARGE = 10_000
+"""Entries of what is data rather than state: to look at them at each meeting would take long."""
 
 
 def of(recipe: Any) -> Keep:
-    """Return a function that takes a snapshot of a recipe: losses that layers have added, and tensors in attributes."""
-    every = list(layers(recipe))
+    """Return a function that takes a snapshot of a recipe: losses that layers have added, and tensors that it keeps."""
 
     def snapshot() -> Callable[[], None]:
-        tensors = {name: value for name, value in vars(recipe).items() if _is_plain(value)}
+        every = list(layers(recipe))
+        numbers = {id(layer) for layer in every}
         losses = keras_private.losses(every)
+        known = {id(place): (place, _copy(place)) for place in _places(recipe)}
 
         def restore() -> None:
-            vars(recipe).update(tensors)
+            now = list(_places(recipe))
+            for place in now:
+                _set_back(place, known[id(place)][1] if id(place) in known else None)
+            for place, entries in known.values():
+                _set_back(place, entries)  # those that are out of reach too
+            keras_private.forget_losses([layer for layer in layers(recipe) if id(layer) not in numbers])
             losses()
 
         return restore
@@ -27,5 +51,79 @@ def of(recipe: Any) -> Keep:
     return snapshot
 
 
-def _is_plain(value: Any) -> bool:
-    return tf.is_tensor(value) and not isinstance(value, tf.Variable)
+def _copy(place: Any) -> Any:
+    return dict(place) if isinstance(place, Mapping) else list(place)
+
+
+def _places(recipe: Any) -> Iterator[Any]:
+    """Yield the attributes, dicts and lists that are reachable from a recipe's attributes, each once."""
+    seen: set[int] = set()
+    found: list[Any] = [recipe]
+    while found:
+        value = found.pop()
+        if isinstance(value, (*_CLOSED, tf.Tensor)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, (Mapping, list, tuple, set, frozenset)) and len(value) > _LARGE:
+            continue
+        if isinstance(value, keras.Layer):
+            for layer in keras_private.layers_in(value):
+                if own := keras_private.own_attributes(layer):
+                    yield vars(layer)
+                    found += [vars(layer)[name] for name in own]
+        elif isinstance(value, Mapping):
+            if isinstance(value, MutableMapping):
+                yield value
+            found += value.values()
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            if isinstance(value, list):
+                yield value
+            found += value
+        elif hasattr(value, "__dict__"):
+            yield vars(value)
+            found += vars(value).values()
+
+
+def _set_back(place: Any, entries: Any) -> None:
+    """Make the tensors in a place what they were; None is a place that is new, such as a new layer's attributes."""
+    if isinstance(place, MutableMapping):
+        entries = entries or {}
+        for key in {**entries, **place}:
+            before, now = entries.get(key), place.get(key)
+            if before is now or not (_carries(before) or _carries(now)):
+                continue
+            if key in entries:
+                place[key] = before
+            else:
+                del place[key]
+    elif entries is not None and [*map(id, entries)] != [*map(id, place)] and any(map(_carries, (*entries, *place))):
+        list.__setitem__(place, slice(None), entries)
+
+
+def _carries(value: Any) -> bool:
+    """Return whether a value holds a tensor that a step has computed, and no variable or layer, which all share."""
+    tensors, seen = False, set()
+    found = [value]
+    while found:
+        one = found.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, (tf.Variable, keras.Variable, keras.Layer, keras.optimizers.Optimizer)):
+            return False
+        if isinstance(one, tf.Tensor) or tf.is_tensor(one):
+            tensors |= any(not _is_fixed(part) for part in tf.nest.flatten(one, expand_composites=True))
+        elif isinstance(one, _CLOSED):
+            continue
+        elif isinstance(one, Mapping):
+            found += one.values()
+        elif isinstance(one, (list, tuple, set, frozenset)):
+            found += one
+        elif hasattr(one, "__dict__"):
+            found += vars(one).values()
+    return tensors
+
+
+def _is_fixed(tensor: Any) -> bool:
+    """Return whether a tensor is the same for all shards: a constant, in a graph."""
+    return not tf.executing_eagerly() and (getattr(tensor, "graph", None) is None or is_constant(tensor))

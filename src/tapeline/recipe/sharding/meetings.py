@@ -18,6 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tapeline.recipe.sharding.crossing import Owners
 from tapeline.runtime import keras_private, tensorflow_private
 from tapeline.runtime.errors import InputError
 
@@ -183,6 +184,7 @@ class Shards:
         self.keras = keras_private.Shared()
         around = surroundings or [Surroundings.here()] * len(calls)
         self.shards = [Shard(number, call, self, around[number]) for number, call in enumerate(calls)]
+        self._owners: Owners = Owners(self.graph, outer._owners if outer else None)
         self._met: dict[int, tuple[Any, Any]] = {}
         self._keep = keep
         self._keeping: list[Callable[[], None]] = outer._keeping if outer else [keep() for _ in calls]
@@ -241,10 +243,22 @@ class Shards:
 
     def _advance(self, shard: Shard, answer: Any = None, *, throw: BaseException | None = None) -> None:
         self.keras.hand_over()
+        self._owners.begin()
         shard.advance(answer, throw=throw)
         self.keras.take_over()
         if shard.error is not None:
             raise shard.error
+        if throw is None and (crossed := self._owners.end(shard.number)):
+            self._refuse_crossing(shard, *crossed)
+
+    def _refuse_crossing(self, shard: Shard, name: str, owner: int) -> None:
+        error = InputError(
+            f"train.shards: shard {shard.number} uses {name}, which shard {owner} has computed: train_step keeps it in "
+            f"Python, where it outlives the shard; compute it anew in each call, or set train.shards to 1"
+        )
+        if shard.done:
+            raise error
+        self._blame(shard, error)
 
     def _check_together(self) -> None:
         """Raise `InputError`, in the thread of a shard that waits, unless all wait at the same meeting."""
