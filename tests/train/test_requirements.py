@@ -13,6 +13,10 @@ BY_ITSELF = (
     "    def train_step(self, batch, context):\n        gradients, metrics = self.gradients(batch)\n"
     "        self.optimizer.apply_gradients(zip(gradients, self.variables))\n        return metrics\n\n" + PREDICT
 )
+LATE = (
+    "    def train_step(self, batch, context):\n        if not hasattr(self, 'late'):\n"
+    "            self.late = tf.Variable(tf.zeros([]))\n        return super().train_step(batch, context)\n\n" + PREDICT
+)
 EVAL = "    def eval_step(self, batch, context):\n        {}\n\n" + PREDICT
 STEP = "    def train_step(self, batch, context):\n        super().train_step(batch, context)\n{}\n" + PREDICT
 
@@ -48,6 +52,8 @@ def run(tmp_path, tf):
         ([("-1), {}", "-1), {}, {}")], {}, "^Line.loss must return a pair"),
         ([("self.model", "self.net")], {}, "^Line has no self.model: create it in `build`, or let the property"),
         ([("self.optimizer", "self.adam")], {}, "^Line has no self.optimizer: create it in `build`$"),
+        ([("keras.Input((2,)), ", "")], {}, "^Line creates model/sequential/dense/.*: add keras.Input, or create"),
+        ([(PREDICT, LATE)], {}, "^Line creates late in its first step, so nothing could load it: build the model in"),
         ([(PREDICT, PREPARE)], {}, "^prepare returns nothing: return the batch, such as"),
         (
             [(PREDICT, BY_ITSELF)],

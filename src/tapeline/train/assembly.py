@@ -111,7 +111,8 @@ def _traced(
     recipe: Recipe, settings: TrainSettings, dataset: Dataset, path: Path, loaded: Mapping[str, tf.Tensor] | None
 ) -> Assembled:
     """Trace a built recipe, and put together what runs it."""
-    initial = variables.snapshot(variables.find(recipe).all())  # before tracing, which may create more states
+    built = variables.find(recipe)
+    initial = variables.snapshot(built.all())  # before tracing, which may create more states
     key = tf.constant([settings.seed, 0], tf.int32)
     batches = _batches(settings, dataset)
     feed = _feed(recipe, settings, dataset, batches, key, loaded)
@@ -124,6 +125,7 @@ def _traced(
     requirements.check(recipe, settings, dataset, step.names, evaluation)
     requirements.check_updated(recipe, settings)
     found = variables.find(recipe)
+    requirements.check_built(recipe, built.weights, found.weights)
     made = _checked(recipe, step, evaluation, initial=initial, path=path)
     average = Average(found.weights, settings.ema) if settings.ema else None
     inside = None

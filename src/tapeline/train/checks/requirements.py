@@ -1,6 +1,6 @@
 """Check before the first step what a recipe must declare and return for the run to finish."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
@@ -51,6 +51,18 @@ def check_updated(recipe: Recipe, settings: TrainSettings) -> None:
         raise InputError(
             f"train.gradients names {', '.join(sorted(ignored))}, which train_step applies by itself: call "
             f"self.update(optimizer, variables, gradients), which obeys the settings"
+        )
+
+
+def check_built(recipe: Recipe, built: Collection[str], found: Collection[str]) -> None:
+    """Raise `InputError` for a weight that tracing created: what validates and exports builds the recipe only.
+
+    built, found: the names of the weights before and after tracing.
+    """
+    if late := [name for name in found if name not in built]:
+        raise InputError(
+            f"{type(recipe).__name__} creates {late[0]} in its first step, so nothing could load it: build the model "
+            f"in `build`: add keras.Input, or create the variable there"
         )
 
 
