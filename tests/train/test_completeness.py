@@ -229,3 +229,28 @@ class Odd(Recipe):
     assert len(found.seeds) == 1
     assert len(found.optimizers) == 2 + 2 * 2 + 2 + 2
     assert len({id(variable) for variable in found.all().values()}) == len(found.all())
+
+
+def test_variables_in_a_dict_have_the_same_names_in_each_process(tmp_path, tf):
+    """The text of a variable's reference has its values, that of an object its address."""
+    from tapeline.recipe import loading, variables
+
+    source = """
+import enum
+import keras, tensorflow as tf
+from tapeline.recipe import Recipe
+
+class Part(enum.Enum):
+    BODY = 1
+
+class Keyed(Recipe):
+    def build(self):
+        self.table = tf.Variable([1.0])
+        keys = ["a", 7, Part.BODY, (0, "b"), self.table.ref(), object()]
+        self.slots = {key: tf.Variable(0.0) for key in keys}
+    def train_step(self, batch, context): return {}
+    def eval_step(self, batch, context): return {}
+"""
+    found = variables.find(loading.build(recipes.write(tmp_path, source), {}, {}))
+    names = ["a", "7", "Part.BODY", "(0, 'b')", "4", "5"]
+    assert list(found.weights) == ["table", *(f"slots/{name}" for name in names)]

@@ -7,11 +7,13 @@ all; `tapeline.train.checks.completeness` verifies this from the traced loop.
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tapeline.recipe import randomness
@@ -115,8 +117,8 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
                 if isinstance(own, (tf.Variable, tf.Module)) and not isinstance(own, keras.Layer):
                     yield from _walk(own, f"{path}/{child.name}/{name}", seen)
     elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _walk(item, f"{path}/{key}", seen)
+        for place, (key, item) in enumerate(value.items()):
+            yield from _walk(item, f"{path}/{key if _is_plain(key) else place}", seen)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from _walk(item, f"{path}/{index}", seen)
@@ -131,6 +133,13 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
         for name, item in vars(value).items():
             if not name.startswith("_self_"):  # TensorFlow's bookkeeping in every tf.Module
                 yield from _walk(item, f"{path}/{name.lstrip('_')}", seen)
+
+
+def _is_plain(key: Any) -> bool:
+    """Return whether a key has the same text in each process: that of another object has its address or its values."""
+    if isinstance(key, tuple):
+        return all(map(_is_plain, key))
+    return key is None or isinstance(key, (str, bytes, int, float, Enum, np.generic))
 
 
 def _keras_variable(variable: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str]]:
