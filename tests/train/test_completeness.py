@@ -254,3 +254,13 @@ class Keyed(Recipe):
     found = variables.find(loading.build(recipes.write(tmp_path, source), {}, {}))
     names = ["a", "7", "Part.BODY", "(0, 'b')", "4", "5"]
     assert list(found.weights) == ["table", *(f"slots/{name}" for name in names)]
+
+
+def test_a_variable_may_be_text(train, tf):
+    from tapeline.recipe import variables
+
+    note = ("        self.model = keras", '        self.note = tf.Variable("v1")\n        self.model = keras')
+    measures = ("    def predict", "    def evaluate(self, data):\n        return {'size': 1.0}\n\n    def predict")
+    assert train(note, measures).out.exists()
+    one, same, other = ({"note": tf.Variable(["a" * 99, text])} for text in "bbc")
+    assert variables.bits(one) == variables.bits(same) != variables.bits(other)

@@ -164,8 +164,14 @@ def snapshot(variables: Mapping[str, tf.Variable]) -> dict[str, tf.Tensor]:
 
 
 def bits(variables: Mapping[str, tf.Variable]) -> list[bytes]:
-    """Return the bytes of every variable, in order."""
-    return [value.numpy().tobytes() for value in snapshot(variables).values()]
+    """Return the `content` of every variable, in order."""
+    return [content(value) for value in snapshot(variables).values()]
+
+
+def content(value: tf.Tensor) -> bytes:
+    """Return a tensor's bytes, to compare; of texts, which are objects in NumPy, their list as text."""
+    array = np.asarray(value.numpy())
+    return repr(array.tolist()).encode() if value.dtype == tf.string else array.tobytes()
 
 
 def assign(variables: Mapping[str, tf.Variable], values: Mapping[str, tf.Tensor]) -> None:
