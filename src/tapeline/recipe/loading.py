@@ -112,9 +112,11 @@ def blaming(path: Path, kind: type[TapelineError], what: str, *, features: Colle
 
 
 def _as_raised(error: BaseException) -> BaseException:
-    """Return our exception as it was before AutoGraph re-raised it with a stack trace in its message."""
+    """Return our exception as it was raised: AutoGraph adds a stack trace to its message, a Keras layer its call."""
     while str(error).startswith("in user code:") and type(error.__context__) is type(error):
         error = error.__context__
+    if wrapped := _KERAS.match(_BOLD.sub("", str(error.args[0]) if error.args else "")):
+        error.args = (wrapped[1].strip(),)
     return error
 
 

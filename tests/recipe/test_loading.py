@@ -1,0 +1,25 @@
+"""An error in a recipe is told in one line: the recipe's place, or our own words as they are."""
+
+from pathlib import Path
+
+import pytest
+
+from tapeline.runtime.errors import InputError
+
+
+@pytest.mark.parametrize("where", ["eager", "graph", "converted"])
+def test_our_own_refusal_inside_a_layer_is_said_without_kerass_words(tf, where):
+    import keras
+
+    from tapeline.recipe import loading
+
+    class Refusing(keras.layers.Layer):
+        def call(self, x):
+            raise InputError("train.shards: this layer has no place in them")
+
+    layer = Refusing()
+    calls = {"graph": tf.function(layer, autograph=False), "converted": tf.function(lambda x: layer(x) + 1.0)}
+    call = calls.get(where, layer)
+    with pytest.raises(InputError) as raised, loading.blaming(Path("recipe.py"), InputError, "does not trace"):
+        call(tf.zeros([2, 2]))
+    assert str(raised.value) == "train.shards: this layer has no place in them"
