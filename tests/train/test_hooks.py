@@ -239,7 +239,7 @@ def test_what_is_no_hook_is_refused_before_the_first_step(hooked, returned, said
 def test_an_attribute_called_hooks_is_named(tmp_path, hooked):
     run = hooked("pass", ("        self.model = ", "        self.hooks = []\n        self.model = "))
     with pytest.raises(
-        InputError, match="self.hooks is the method that returns hooks: give the attribute another name"
+        InputError, match="self.hooks is a list, and the name of a method .*: give the attribute another"
     ):
         run()
 

@@ -13,6 +13,10 @@ BY_ITSELF = (
     "    def train_step(self, batch, context):\n        gradients, metrics = self.gradients(batch)\n"
     "        self.optimizer.apply_gradients(zip(gradients, self.variables))\n        return metrics\n\n" + PREDICT
 )
+DECORATED = (
+    "    @tf.function\n    def train_step(self, batch, context):\n"
+    "        return Supervised.train_step(self, batch, context)\n\n" + PREDICT
+)
 LATE = (
     "    def train_step(self, batch, context):\n        if not hasattr(self, 'late'):\n"
     "            self.late = tf.Variable(tf.zeros([]))\n        return super().train_step(batch, context)\n\n" + PREDICT
@@ -54,6 +58,9 @@ def run(tmp_path, tf):
         ([("self.optimizer", "self.adam")], {}, "^Line has no self.optimizer: create it in `build`$"),
         ([("keras.Input((2,)), ", "")], {}, "^Line creates model/sequential/dense/.*: add keras.Input, or create"),
         ([(PREDICT, LATE)], {}, "^Line creates late in its first step, so nothing could load it: build the model in"),
+        ([("self.optimizer", "self.optimizers")], {}, "^self.optimizers is a SGD, and the name of a method of every"),
+        ([(PREDICT, DECORATED)], {}, "^Line.train_step is a tf.function: remove the decorator; train.compile says how"),
+        ([("-1), {}", "-1), {'pair': [1.0, 2.0]}")], {}, "^metric 'pair' is a list: return a tensor of one value per"),
         ([(PREDICT, PREPARE)], {}, "^prepare returns nothing: return the batch, such as"),
         (
             [(PREDICT, BY_ITSELF)],

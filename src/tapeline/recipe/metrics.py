@@ -34,6 +34,8 @@ def _pair(name: str, value: Any) -> tuple[tf.Tensor, Any]:
     if isinstance(value, tuple):
         total, count = (tf.cast(part, tf.float32) for part in value)
         return total, count
+    if isinstance(value, list):  # a pair would count as two examples
+        raise InputError(f"metric {name!r} is a list: return a tensor of one value per example, or a pair (sum, count)")
     value = tf.convert_to_tensor(value)
     if value.shape.rank != 1:
         shape = tuple(value.shape)

@@ -63,10 +63,6 @@ def own_hooks(watched: Watched) -> list[Hook]:
     if type(recipe).hooks is Recipe.hooks and "hooks" not in vars(recipe):
         return []
     with loading.blaming(path, InputError, "fails in hooks"):
-        if not callable(recipe.hooks):
-            raise InputError(
-                f"recipe {path}: self.hooks is the method that returns hooks: give the attribute another name"
-            )
         with watched.unchanged("hooks"):
             returned: Any = recipe.hooks()
         if not isinstance(returned, Sequence):

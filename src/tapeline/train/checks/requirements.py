@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Mapping
 
+import tensorflow as tf
+
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Noise, Recipe, optimizers, variables
@@ -21,6 +23,7 @@ def check_mode(kind: type[Recipe], settings: TrainSettings) -> None:
 def check_settings(recipe: Recipe, settings: TrainSettings) -> None:
     """Raise `InputError` for settings that this recipe would ignore or not apply as requested."""
     name = type(recipe).__name__
+    _check_names(recipe)
     if unknown := settings.gradients.keys() - recipe.optimizers().keys():
         known = ", ".join(recipe.optimizers()) or "none"
         raise InputError(f"train.gradients names {', '.join(sorted(unknown))}: the optimizers of {name} are {known}")
@@ -86,6 +89,22 @@ def check(
         raise InputError(f"{name}.eval_step returns no metric: return at least one, such as {{'loss': losses}}")
     if settings.best and not more:  # the metrics of `evaluate` are known only after calling it
         settings.best.among(evaluation.names)
+
+
+def _check_names(recipe: Recipe) -> None:
+    """Raise `InputError` for an attribute in the place of a method, and for a step that is a `tf.function`."""
+    for attribute, value in vars(recipe).items():
+        if callable(getattr(Recipe, attribute, None)) and not callable(value):
+            raise InputError(
+                f"self.{attribute} is a {type(value).__name__}, and the name of a method of every recipe: give the "
+                f"attribute another name"
+            )
+    for method in ("train_step", "eval_step", "prepare"):
+        if isinstance(getattr(recipe, method), tf.types.experimental.PolymorphicFunction):
+            raise InputError(
+                f"{type(recipe).__name__}.{method} is a tf.function: remove the decorator; train.compile says how it "
+                f"is compiled"
+            )
 
 
 def _check_features(recipe: Recipe, dataset: Dataset) -> None:
