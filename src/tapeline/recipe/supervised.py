@@ -69,7 +69,7 @@ class Supervised(Recipe):
 
     def _scaled(self, objective: tf.Tensor) -> tf.Tensor:
         """Return the objective times the optimizer's loss scale; the objective itself without one."""
-        optimizer = getattr(self, "optimizer", None)
+        optimizer: Any = getattr(self, "optimizer", None)
         if not optimizers.scales_loss(optimizer):
             return objective
         if not optimizer.built:  # its scale is a variable from then on
