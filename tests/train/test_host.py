@@ -17,6 +17,8 @@ EPOCH = 4
 class Loop:
     """Adds each step's number to the metric's sum, and 1 to the weight; steps of `poison` leave a NaN."""
 
+    trained = ("loss",)
+
     def __init__(self, tf, state):
         self.tf, self.state, self.poison, self.stop, self.calls = tf, state, set(), 1 << 40, []
         self.drift = {"table": 0.0, "w": 0.0}
