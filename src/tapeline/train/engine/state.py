@@ -20,8 +20,6 @@ from tapeline.runtime.errors import InputError
 from tapeline.train.engine.averaging import Average
 
 _RECORDED = {"step", "metrics", "sums", "history", "best", "skipped"}
-_NOT_FINITE = ("nan", "inf", "-inf")
-"""How the history in a record has what JSON lacks: a metric of validation may be that."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class State:
             "step": self.step,
             "metrics": list(self.metrics),
             "sums": self.sums.tolist(),
-            "history": [{name: _as_json(value) for name, value in row.items()} for row in self.history],
+            "history": list(self.history),
             "best": self.best and dict(self.best),
             "skipped": list(self.skipped),
         }
@@ -85,7 +83,7 @@ class State:
         record = snapshot.record
         self.step = record["step"]
         self.sums = np.asarray(record["sums"], np.float64).reshape(-1, 2)
-        self.history = [{name: _number(value) for name, value in row.items()} for row in record["history"]]
+        self.history = list(record["history"])
         self.best = record["best"] and dict(record["best"])
         self.best_weights = {name: tensors[f"best/{name}"] for name in self.weights} if self.best else {}
         self.skipped = list(record["skipped"])
@@ -152,9 +150,7 @@ def _wrong_parts(record: Mapping[str, Any]) -> Iterator[str]:
         "sums": isinstance(record["sums"], list)
         and all(isinstance(row, list) and len(row) == 2 and all(map(_is_number, row)) for row in record["sums"]),
         "history": isinstance(rows, list)
-        and all(
-            isinstance(row, dict) and "step" in row and all(_is_written(*cell) for cell in row.items()) for row in rows
-        ),
+        and all(isinstance(row, dict) and "step" in row and all(map(_is_number, row.values())) for row in rows),
         "best": best is None
         or (
             isinstance(best, dict) and best.keys() == {"value", "step", "stale"} and all(map(_is_number, best.values()))
@@ -164,19 +160,6 @@ def _wrong_parts(record: Mapping[str, Any]) -> Iterator[str]:
     if isinstance(record["metrics"], list) and sound["sums"]:
         sound["sums"] = len(record["sums"]) == len(record["metrics"])
     yield from (name for name, right in sound.items() if not right)
-
-
-def _as_json(value: float) -> float | str:
-    return value if math.isfinite(value) else repr(float(value))
-
-
-def _number(value: float | str) -> float:
-    return float(value) if isinstance(value, str) else value
-
-
-def _is_written(name: str, value: Any) -> bool:
-    """Return whether `_as_json` may have made a value of the history."""
-    return name.startswith("val_") and value in _NOT_FINITE if isinstance(value, str) else _is_number(value)
 
 
 def _is_number(value: Any) -> bool:
