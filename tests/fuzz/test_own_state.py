@@ -62,8 +62,24 @@ def test_a_folder_where_the_outcome_goes(project, root):  # noqa: F811
     assert "a folder, where a file should be" in answer.stderr
 
 
-@pytest.mark.parametrize("kind", ["fifo", "link", "tree", "nowhere"])
-@pytest.mark.parametrize("name", ["data/points", "data/.points.partial", "data/.points.old.partial"])
+@pytest.mark.parametrize("kind", ["fifo", "link", "tree"])
+def test_what_ingest_did_not_write_is_not_replaced(project, root, victim, kind):  # noqa: F811
+    lay(kind, project / "data/points", victim)
+    refused(call(project, "tapeline", "ingest", "points", root=root), "ingest did not write it; move it to another")
+    assert untouched(victim) and (project / "data/points").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("data/points", "nowhere"),
+        *(
+            (f"data/.points{end}", kind)
+            for end in (".partial", ".old.partial")
+            for kind in ("fifo", "link", "tree", "nowhere")
+        ),
+    ],
+)
 def test_an_output_takes_the_place_of_what_is_no_folder(project, root, victim, name, kind):  # noqa: F811
     lay(kind, project / name, victim)
     assert call(project, "tapeline", "ingest", "points", root=root).returncode == 0

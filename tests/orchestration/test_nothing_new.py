@@ -51,9 +51,11 @@ def again(project, value, **asked):
 def test_an_earlier_run_is_registered_and_stays_so(project):
     assert again(project, 2, registered=True)[0] == "one@v1.0.0"
     assert project.git("rev-parse", "one@v1.0.0^{commit}") == project.git("rev-parse", "runs/first")
-    assert again(project, 2, registered=True) == ("one@v1.0.0", ["runs/first is one@v1.0.0 already"])
+    tag, said = again(project, 2, registered=True)
+    assert (tag, said[1:]) == ("one@v1.0.0", ["runs/first is one@v1.0.0 already"])
     assert project.tags() == ["one@v1.0.0"]
-    assert again(project, 2) == (None, [])
+    head = project.git("rev-parse", "main").strip()[:10]
+    assert again(project, 2) == (None, [f"trains main at {head}"])
 
 
 @pytest.mark.parametrize("name", ["main", "runs/first"])
@@ -92,7 +94,7 @@ def test_the_ref_s_own_record_is_registered_and_its_branch_not_pushed(project, t
     assert project.git("rev-parse", f"{tag}^{{commit}}") == project.git("rev-parse", "main")
     commit = project.git("rev-parse", "--short=7", "main").strip()
     assert (
-        said[0] == f"nothing is pushed: main at {commit} is not a run's branch here; `git push` and `dvc push` share it"
+        said[1] == f"nothing is pushed: main at {commit} is not a run's branch here; `git push` and `dvc push` share it"
     )
     assert project.git("ls-remote", "--heads", "origin") == ""
 

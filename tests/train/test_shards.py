@@ -467,7 +467,8 @@ class Keeping(Supervised):
     def build(self):
         self.last = Last()
         dense = keras.layers.Dense(3, kernel_initializer="ones")
-        self.model = keras.Sequential([self.last, keras.layers.BatchNormalization(), dense])
+        normalization = keras.layers.BatchNormalization()
+        self.model = keras.Sequential([keras.Input((64,)), self.last, normalization, dense])
         self.optimizer = keras.optimizers.SGD(0.01)
         self.kept, self.listed, self.memo = {}, [], None
         self.scaled = tf.function(lambda rows: rows * self.kept["rows"])

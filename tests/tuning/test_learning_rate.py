@@ -29,7 +29,7 @@ def test_a_line(project, tf, mode):
     assert lines[-2] == "for params.yaml, pipelines.fit.params (now 0.1):"
     after = project.files()
     picture = ".tapeline/lr-find/fit.png"
-    assert after.pop(picture)
+    assert after.pop(picture) and after.pop(".tapeline/.gitignore")
     assert after == before
     assert (project.folder / picture).read_bytes().startswith(b"\x89PNG")
     assert f"picture: {project.folder / picture}" in lines
