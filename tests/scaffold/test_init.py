@@ -143,6 +143,8 @@ def test_images_are_looked_at(tmp_path):
         ({"t.csv": ""}, "t.csv", "t.csv cannot be read as CSV"),
         ({"t.csv": "a,b\n"}, "t.csv", "t.csv has no rows"),
         ({"t.csv": "a\n1\n"}, "t.csv", "t.csv has 1 column"),
+        ({"t.csv": "a;b\n1;2\n"}, "t.csv", "t.csv is separated by ';': save it with commas and decimal points"),
+        ({"t.csv": "8.6,17\n8.5,18\n"}, "t.csv", "t.csv has numbers in its first row: put a row with the names"),
         ({"t.csv": "a,b\nx,y\n"}, "t.csv", "t.csv has no column of numbers beside 'b'"),
         ({"t.csv": "a,a\n1,2\n"}, "t.csv", "t.csv has two columns of one name"),
         ({"t.parquet": "no table"}, "t.parquet", "t.parquet cannot be read as Parquet"),
@@ -257,7 +259,10 @@ def test_a_repository_with_other_things_keeps_them(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / ".dvcignore").write_text("/cache\n.tapeline")
-    init(tmp_path / "model", say=lambda line: None)
+    said = []
+    init(tmp_path / "model", say=said.append)
+    assert f"added to {tmp_path / '.dvcignore'}: .venv __pycache__ *.pyc .*.partial" in said
+    assert any(line.startswith(f"set plots.html_template of {tmp_path / '.dvc/config'}: ") for line in said)
     assert {name: (tmp_path / name).read_text() for name in own} == own
     assert len(files_of(tmp_path / "model")) == 5
     assert not (tmp_path / "model/.git").exists() and not (tmp_path / "model/.dvc").exists()

@@ -48,7 +48,7 @@ def deploy(checkout: Path) -> None:
     from tapeline.orchestration.schedules.reconciliation import described, differences, remove_what_is_gone
 
     if not get_current_settings().api.url:
-        raise InputError("no server is configured: set PREFECT_API_URL, or call `make serve`, which has its own")
+        raise InputError("no server is configured: set PREFECT_API_URL, or call `tapeline serve`, which has its own")
     with get_client(sync_client=True) as client:
         before = described(client, checkout)
         _make_pools(client, pools)

@@ -185,10 +185,13 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
     )
     if not asked.stdout.strip():
         _run([*dvc, "config", "plots.html_template", "plots/page.html"], root)
+        say(f"set plots.html_template of {root / '.dvc' / 'config'}: pages of plots by .dvc/plots/page.html")
     ignore = root / ".dvcignore"
     known = files.read_bytes(ignore).decode() if ignore.exists() else ""
     if missing := [line for line in IGNORED if line not in known.splitlines()]:
         files.write_text(ignore, "\n".join([*known.splitlines(), *missing]) + "\n")
+        if known:
+            say(f"added to {ignore}: {' '.join(missing)}")
 
 
 def _beside(folder: Path) -> list[Path]:

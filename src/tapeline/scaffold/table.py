@@ -33,6 +33,10 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
     Raises `InputError` for a table that ingest refuses, or that has no numeric columns to predict from.
     """
     columns, rows = _columns(path)
+    if len(columns) == 1 and (found := re.search(r"[;\t|]", next(iter(columns)))):
+        raise InputError(f"{path} is separated by {found[0]!r}: save it with commas and decimal points")
+    if columns and path.suffix.lower() != ".parquet" and all(map(_is_number, columns)):
+        raise InputError(f"{path} has numbers in its first row: put a row with the names of the columns above it")
     if len(columns) < 2:
         raise InputError(f"{path} has {len(columns)} column: a target and one to predict it from are needed")
     by_case = {name.lower(): name for name in columns}
@@ -80,6 +84,14 @@ def _inputs(columns: dict[str, Cells], rows: int) -> tuple[list[str], list[str]]
             else:
                 inputs.append(name)
     return inputs, said
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _says_split(cells: Cells) -> bool:
