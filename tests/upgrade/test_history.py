@@ -78,7 +78,11 @@ def test_a_fork_is_upgraded_and_nothing_is_stale(root, fork):
     }
     assert any(line.startswith("line: accepted: export@line: ") for line in said)
     after = locked(fork)
-    assert {path for path in before if before[path] != after[path]} == {"runs/line/train/run.json", "models/line"}
+    assert {path for path in before if before[path] != after[path]} == {
+        "data/line",
+        "runs/line/train/run.json",
+        "models/line",
+    }
     assert {path: path.read_bytes() for path in weights} == weights
     assert (fork / "params.yaml").read_text() == params.replace(
         params[params.index("# The libr") : params.index("datasets:")], ""

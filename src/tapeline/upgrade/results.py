@@ -1,8 +1,9 @@
-"""Compare a recorded output with a rebuilt one: byte by byte, but for what older versions wrote into two files.
+"""Compare a recorded output with a rebuilt one: byte by byte, but for what older versions wrote into three files.
 
 `run.json` listed the hashes of library files, and lists the libraries' versions and hashes of further inputs, which may
-be a model of another form; `model.json` holds the same. One version may know settings that the other does not. They say
-with what a result was made, and decide nothing: what was made is compared byte by byte.
+be a model of another form; `model.json` holds the same. `dataset.json` names the columns of a table. One version may
+know settings that the other does not. They say with what a result was made, and decide nothing: what was made is
+compared byte by byte, the dataset too.
 """
 
 from collections.abc import Mapping
@@ -13,9 +14,9 @@ from tapeline.parsing import json_text
 from tapeline.repository.rebuilding import Cached, Out, byte_range
 from tapeline.runtime import files
 
-RECORDS = ("run.json", "model.json")
+RECORDS = ("run.json", "model.json", "dataset.json")
 """They hold hashes of other files, which are named first where they differ."""
-MADE_WITH = {"code", "libraries", "needs", "weights"}
+MADE_WITH = {"code", "data", "libraries", "needs", "weights"}
 
 
 def difference(recorded: Out, rebuilt: Out, cache: Cached) -> str:
@@ -53,10 +54,15 @@ def _is_of_another_form(name: str, old: bytes, new: bytes) -> bool:
 def _common(record: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a record says that the other's version could say too."""
     kept = {key: value for key, value in record.items() if key not in MADE_WITH}
-    for key, reduced in (("settings", _both), ("run", _common)):
+    for key, reduced in (("settings", _both), ("run", _common), ("dataset", _dataset), ("source", _both)):
         if isinstance(mine := kept.get(key), dict) and isinstance(theirs := other.get(key), dict):
             kept[key] = reduced(mine, theirs)
     return kept
+
+
+def _dataset(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is said of a dataset, whose own bytes are compared, too: its hash says no more."""
+    return {key: value for key, value in _common(mine, theirs).items() if key != "sha256"}
 
 
 def _both(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
