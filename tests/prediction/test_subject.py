@@ -46,7 +46,10 @@ def test_what_is_no_feature_of_a_table_has_numbered_columns(tmp_path, source, sh
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ({"kind": "table", "name": "kinds.csv"}, "model.json does not name the table columns of kinds: export the mod"),
+        (
+            {"kind": "table", "name": "kinds.csv"},
+            "model.json does not name the table columns of kinds: export it again",
+        ),
         ({"kind": "table", "columns": {"x": "length"}}, "is not a description of a model, so it was altered"),
     ],
 )

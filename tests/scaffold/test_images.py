@@ -7,9 +7,8 @@ import zlib
 import numpy as np
 import pytest
 from PIL import Image
+from proposals import ingested
 
-from tapeline.config.params import Params, checked
-from tapeline.ingest.stage import ingest
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.images import listed, propose
 
@@ -25,15 +24,6 @@ def pets(tmp_path):
     return folder
 
 
-def ingested(folder, path):
-    proposal = propose(path, path.name, folder)
-    settings = checked(Params, {"datasets": {proposal.name: proposal.dataset}, "pipelines": {}}, where="here")
-    out = folder / "data" / proposal.name
-    ingest(proposal.name, settings.dataset(proposal.name), project=folder, out=out, work=folder / "work")
-    assert (out / "dataset.json").is_file()
-    return proposal
-
-
 def huge():
     """Return a PNG file that says it has 900 megapixels."""
     head = struct.pack(">IIBBBBB", 30_000, 30_000, 8, 0, 0, 0, 0)
@@ -45,7 +35,7 @@ def huge():
 
 
 def test_a_proposal_goes_through_ingest(tmp_path, pets):
-    proposal = ingested(tmp_path, pets)
+    proposal = ingested(propose, tmp_path, pets)
     assert proposal.dataset["validation"] == 0.15
     assert proposal.train["batch_size"] == 22  # training takes no more than there are
     assert proposal.said == ("tells 2 classes of images apart, at 20×20 pixels",)
@@ -56,7 +46,7 @@ def test_names_that_begin_with_a_dot_are_left_out_as_by_ingest(tmp_path, pets):
     (pets / "train/.ipynb_checkpoints/a.png").write_text("x")
     (pets / "train/cat/.DS_Store").write_text("x")
     (pets / ".cache").mkdir()
-    proposal = ingested(tmp_path, pets)
+    proposal = ingested(propose, tmp_path, pets)
     assert proposal.said == (
         "tells 2 classes of images apart, at 20×20 pixels",
         "left out, as by ingest: names that begin with a dot: 3 (.cache, train/.ipynb_checkpoints, train/cat/.DS_Store)",
@@ -68,18 +58,18 @@ def test_folders_that_are_links_are_listed(tmp_path, pets):
     (pets / "train/cat").rename(tmp_path / "elsewhere")
     (pets / "train/cat").symlink_to(tmp_path / "elsewhere")
     assert len(listed(pets)) == 28
-    assert ingested(tmp_path, pets).said[0].startswith("tells 2 classes")
+    assert ingested(propose, tmp_path, pets).said[0].startswith("tells 2 classes")
 
 
 def test_a_folder_with_a_split_called_validation_is_cut_no_other(tmp_path, pets):
     (pets / "validation").symlink_to(pets / "test")
-    assert "validation" not in ingested(tmp_path, pets).dataset
+    assert "validation" not in ingested(propose, tmp_path, pets).dataset
 
 
 def test_too_few_images_for_a_validation_split_have_none(tmp_path, pets):
     for number in range(4, 24):
         (pets / "train" / ("cat", "dog")[number % 2] / f"train{number}.png").unlink()
-    proposal = ingested(tmp_path, pets)
+    proposal = ingested(propose, tmp_path, pets)
     assert "validation" not in proposal.dataset
     assert proposal.said[1] == "no validation split is cut: 4 examples are too few"
 

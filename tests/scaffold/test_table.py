@@ -4,10 +4,9 @@ import datetime
 
 import pyarrow as pa
 import pytest
+from proposals import ingested
 from pyarrow import parquet
 
-from tapeline.config.params import Params, checked
-from tapeline.ingest.stage import ingest
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.table import propose
 
@@ -16,16 +15,6 @@ def csv_of(folder, header, row, rows=60, name="t.csv"):
     path = folder / name
     path.write_text("\n".join([header, *(row(n) for n in range(rows))]) + "\n")
     return path
-
-
-def ingested(folder, path):
-    """Return the proposal for a table, after ingest has taken it."""
-    proposal = propose(path, path.name, folder)
-    settings = checked(Params, {"datasets": {proposal.name: proposal.dataset}, "pipelines": {}}, where="here")
-    out = folder / "data" / proposal.name
-    ingest(proposal.name, settings.dataset(proposal.name), project=folder, out=out, work=folder / "work")
-    assert (out / "dataset.json").is_file()
-    return proposal
 
 
 @pytest.mark.parametrize(
@@ -44,7 +33,7 @@ def ingested(folder, path):
     ],
 )
 def test_a_proposal_goes_through_ingest(tmp_path, header, row):
-    ingested(tmp_path, csv_of(tmp_path, header, row))
+    ingested(propose, tmp_path, csv_of(tmp_path, header, row))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +50,7 @@ def test_a_proposal_for_parquet_goes_through_ingest(tmp_path, target):
     days = [datetime.date(2024, 1, 1)] * 60
     table = pa.table({"__index_level_0__": range(60), "a": range(1, 61), "day": days, "t": target})
     parquet.write_table(table, tmp_path / "t.parquet")
-    proposal = ingested(tmp_path, tmp_path / "t.parquet")
+    proposal = ingested(propose, tmp_path, tmp_path / "t.parquet")
     assert proposal.dataset["features"]["x"] == ["a"]
 
 
@@ -120,4 +109,4 @@ def test_too_few_rows_for_a_validation_split_have_none(tmp_path):
         if "validation" not in proposal.dataset:
             break
     assert any(line.startswith("no validation split is cut: ") for line in proposal.said)
-    ingested(tmp_path, path)
+    ingested(propose, tmp_path, path)

@@ -53,6 +53,10 @@ class Subject:
         if not has_sums(folder, model.content["files"]):
             raise InputError(f"{folder} lacks files of its {DESCRIPTION}, or has others: export again")
         signature = _signature(model, str(folder))
+        if model.columns is None and model.source.get("kind") == "table":
+            raise InputError(
+                f"{DESCRIPTION} does not name the table columns of {model.dataset}: export the model again"
+            )
         taken = Signature.of(signature["inputs"], model.columns or {})
         content = files.sha256_of_tree(folder)
         return cls(str(folder), folder / SAVED_MODEL, content, taken, _dtypes(signature), tuple(model.classes))
@@ -91,8 +95,8 @@ def _columns(registry: Registry, version: Version, model: Model) -> dict[str, An
 
     A model that does not name them was exported before models did: then its run's settings say it.
     """
-    if model.content["dataset"].get("source", {}).get("columns") is not None:
-        return dict(model.columns or {})
+    if model.columns is not None:
+        return model.columns
     parameters = registry.recorded(version).parameters()
     settings = parameters.get(f"datasets.{model.dataset}")
     found: dict[str, Any] = settings.get("features", {}) if isinstance(settings, Mapping) else {}

@@ -58,15 +58,14 @@ class Model:
 
     @property
     def columns(self) -> dict[str, list[str]] | None:
-        """Feature → the table columns that it was made of; `None` for a dataset that was not made from a table.
-
-        Raises `InputError` for a model of a table that does not name them.
-        """
-        source = self.content["dataset"].get("source", {})
-        found: dict[str, list[str]] | None = source.get("columns")
-        if found is None and source.get("kind") == "table":
-            raise InputError(f"{DESCRIPTION} does not name the table columns of {self.dataset}: export the model again")
+        """Feature → the table columns that it was made of; `None` if the description does not name them."""
+        found: dict[str, list[str]] | None = self.source.get("columns")
         return found
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """What the dataset was made from."""
+        return dict(self.content["dataset"].get("source", {}))
 
     @property
     def split(self) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from tapeline.ingest.bad_cells import BadCells
-from tapeline.ingest.cells import Cells
+from tapeline.ingest.cells import Cells, is_number
 from tapeline.ingest.source import SPLITS
 from tapeline.ingest.table_file import Table
 from tapeline.runtime.errors import InputError
@@ -35,7 +35,7 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
     columns, rows = _columns(path)
     if len(columns) == 1 and (found := re.search(r"[;\t|]", next(iter(columns)))):
         raise InputError(f"{path} is separated by {found[0]!r}: save it with commas and decimal points")
-    if columns and path.suffix.lower() != ".parquet" and all(map(_is_number, columns)):
+    if columns and path.suffix.lower() != ".parquet" and all(map(is_number, columns)):
         raise InputError(f"{path} has numbers in its first row: put a row with the names of the columns above it")
     if len(columns) < 2:
         raise InputError(f"{path} has {len(columns)} column: a target and one to predict it from are needed")
@@ -84,14 +84,6 @@ def _inputs(columns: dict[str, Cells], rows: int) -> tuple[list[str], list[str]]
             else:
                 inputs.append(name)
     return inputs, said
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _says_split(cells: Cells) -> bool:

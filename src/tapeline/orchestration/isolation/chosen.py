@@ -14,7 +14,7 @@ def told(git: Git, commit: str, *, ref: str, asked: bool) -> str:
     head, branch = git.ask("rev-parse", "HEAD"), git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
     if head not in (None, commit):
         said += f"; you are on {branch or head}, which `--ref HEAD` trains"
-    status = git.ask("--no-optional-locks", "status", "--porcelain", "--untracked-files=no", "--", ".")
+    status = git.ask("status", "--porcelain", "--untracked-files=no", "--", ".")
     changes = len((status or "").splitlines())
     if changes:
         said += f"; {changes} uncommitted change{'s' * (changes > 1)} of yours left out"
