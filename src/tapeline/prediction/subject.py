@@ -54,9 +54,7 @@ class Subject:
             raise InputError(f"{folder} lacks files of its {DESCRIPTION}, or has others: export again")
         signature = _signature(model, str(folder))
         if model.columns is None and model.source.get("kind") == "table":
-            raise InputError(
-                f"{DESCRIPTION} does not name the table columns of {model.dataset}: export the model again"
-            )
+            raise InputError(f"{DESCRIPTION} does not name the table columns of {model.dataset}: export it again")
         taken = Signature.of(signature["inputs"], model.columns or {})
         content = files.sha256_of_tree(folder)
         return cls(str(folder), folder / SAVED_MODEL, content, taken, _dtypes(signature), tuple(model.classes))
