@@ -338,6 +338,14 @@ ONES = "self.seen.assign(tf.ones([4])) + 0"
 SET = "self.seen.assign("
 SETS = f"            {SET}tf.ones([4]))\n"
 INNER = f"tf.cond(context.step > 2, lambda: {ONES}, lambda: tf.zeros([4]))"
+COUNTS = [
+    "tf.cast(tf.shape(batch['label'])[0], tf.float32)",
+    "(1 / batch['image'].shape[0])",
+    "len(batch['label'])",
+    "self.batch_size",
+    "tf.reduce_sum(tf.ones([self.batch_size]))",
+    "tf.while_loop(lambda n: n < self.batch_size, lambda n: [n + 1.0], [0.0])[0]",
+]
 SUM = "tf.reduce_sum(tf.cast(batch['image'], tf.float32))"
 
 
@@ -408,6 +416,24 @@ OWN_OPTIMIZER = (
         (
             [SEEN, (STEP, f"{STEP}        if context.step > 5:\n            self.seen.assign(tf.ones([4]) * {SUM})\n")],
             "train_step changes seen by a value that depends on its examples",
+        ),
+        *(
+            (
+                [SEEN, (STEP, f"{STEP}        self.seen.assign_add(tf.ones([4]) * {count})\n")],
+                "how many examples it gets",
+            )
+            for count in COUNTS
+        ),
+        (
+            [SEEN, (STEP, f"{STEP}        if context.step > 5:\n            {SET}tf.ones([4]) * {COUNTS[0]})\n")],
+            "train_step changes seen by a value that depends on how many examples it gets",
+        ),
+        (
+            [
+                SEEN,
+                (STEP, f"{STEP}        {SET}tf.ones([4]))\n        tf.reshape(batch['image'], [4, 64])\n"),
+            ],
+            "train_step changes seen, so it must give the same for a shard's 4 examples and the batch's 16, but fails",
         ),
         (
             [SEEN, (STEP, f"{STEP}        self.seen.scatter_nd_add([[1]], [1.0])\n")],

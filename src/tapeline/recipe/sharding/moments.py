@@ -1,5 +1,6 @@
 """Batch normalization over the whole batch: its moments are means over all shards, forwards and backwards."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -25,6 +26,12 @@ def meet(layer: keras.Layer) -> None:
         return _moments(f"the moments of {layer.path}", inputs, seen, axes)
 
     own = keras_private.replace_moments(layer, moments)
+
+
+def averages(layers: Iterable[keras.Layer]) -> set[int]:
+    """Return the `id`s of the variables that Keras' batch normalizations write: averages of the batch's moments."""
+    kinds = [layer for layer in layers if type(layer) is keras.layers.BatchNormalization and layer.built]
+    return {id(average.value) for layer in kinds for average in (layer.moving_mean, layer.moving_variance)}
 
 
 def _moments(what: str, inputs: tf.Tensor, seen: tf.Tensor | None, axes: list[int]) -> tuple[tf.Tensor, tf.Tensor]:

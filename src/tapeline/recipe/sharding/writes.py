@@ -1,13 +1,32 @@
-"""A write to a variable inside a step of shards is done once, for all: it may not depend on one shard's examples."""
+"""A write to a variable inside a step of shards is done once, for all: it may not depend on one shard's examples.
 
-from collections.abc import Callable
+Nor may it depend on how many they are, which Python and constants of the graph know as well: a step with such writes is
+traced once more, with the whole batch as its only shard, and must write the same.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import tensorflow as tf
 
-from tapeline.recipe.sharding import meetings
+from tapeline.recipe.sharding import meetings, provenance
 from tapeline.recipe.sharding.dependence import Dependence
 from tapeline.runtime.errors import InputError
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write to a variable in a graph. provenance: how the value is computed, see `provenance.of`."""
+
+    variable: Any
+    provenance: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        """The variable's name."""
+        return str(self.variable.name).split(":")[0]
 
 
 class Writes:
@@ -15,6 +34,8 @@ class Writes:
 
     def __init__(self, is_own: Dependence) -> None:
         self._is_own = is_own
+        self.done: list[Write] = []
+        """The writes in a graph so far."""
 
     def __call__(self, variable: Any, value: Any, write: Callable[[Any], Any]) -> Any:
         """Do one write for all shards. Raises `InputError` if each would write another value."""
@@ -31,6 +52,18 @@ class Writes:
                     f"the batch has others: pass gradients to self.update, which takes their mean, or set train.shards "
                     f"to 1"
                 )
+            if shard.step.graph is not None:
+                self.done.append(Write(variable, provenance.of(brought[0], shard.step)))
             return write(brought[0])
 
         return meetings.meet(f"the change of {name}", value, once)
+
+
+def check_same(shards: Sequence[Write], batch: Sequence[Write]) -> None:
+    """Raise `InputError` unless shards write what the whole batch does."""
+    for one, other in zip_longest(shards, batch):
+        if not (one and other and one.variable is other.variable and one.provenance == other.provenance):
+            raise InputError(
+                f"train_step changes {(one or other).name} by a value that depends on how many examples it gets, and "
+                f"each shard has only a part of the batch: count steps instead, or set train.shards to 1"
+            )

@@ -35,6 +35,8 @@ class Step:
             self._seeds = found
             self.sharded = Sharded(recipe, shards, at_once=at_once) if shards > 1 else None
             self.traced, self.names = self._trace()
+        if self.sharded:
+            self.sharded.check_writes(self._converted, key)
 
     @property
     def seeds(self) -> dict[str, tf.Variable]:
