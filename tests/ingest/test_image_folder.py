@@ -1,3 +1,4 @@
+import base64
 import json
 import os
 import struct
@@ -215,6 +216,20 @@ def sixteen_bit_jpeg_2000(project: Path) -> None:
     path.write_bytes(content)
 
 
+TEN_BITS = (
+    "AAAAIGZ0eXBhdmlmAAAAAGF2aWZtaWYxbWlhZk1BMUEAAADybWV0YQAAAAAAAAAoaGRscgAAAAAAAAAAcGljdAAAAAAAAAAAAAAA"
+    "AGxpYmF2aWYAAAAADnBpdG0AAAAAAAEAAAAeaWxvYwAAAABEAAABAAEAAAABAAABGgAAAB8AAAAoaWluZgAAAAAAAQAAABppbmZl"
+    "AgAAAAABAABhdjAxQ29sb3IAAAAAamlwcnAAAABLaXBjbwAAABRpc3BlAAAAAAAAAAgAAAAIAAAAEHBpeGkAAAAAAwoKCgAAAAxh"
+    "djFDgSBAAAAAABNjb2xybmNseAABAA0ABoAAAAAXaXBtYQAAAAAAAAABAAEEAQKDBAAAACdtZGF0EgAKCDgIv2MBDQaQMhEWQAkk"
+    "kkQARnQdVO5/Vil7sA=="
+)
+"""An AVIF image of 10 bits, which Pillow reads and cannot write."""
+
+
+def ten_bit_avif(project: Path) -> None:
+    save(project, "train/a/1.avif").write_bytes(base64.b64decode(TEN_BITS))
+
+
 def frames(name: str) -> Callable[[Path], None]:
     def made(project: Path) -> None:
         save(project, f"train/a/{name}", save_all=True, append_images=[image(seed=1), image(seed=2)])
@@ -287,11 +302,12 @@ def no_folder(project: Path) -> None:
         (truncated, "pictures/train/a/1.png is not an image that can be decoded ("),
         (text, "pictures/train/a/1.png is not an image that can be decoded (cannot identify image file): replace or"),
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
-        (sixteen_bit_colour, "pictures/train/a/1.png has 16 bits a channel: save it with 8 bits a channel"),
-        (sixteen_bit_pixmap, "pictures/train/a/1.ppm has 16 bits a channel: save it with 8 bits a channel"),
-        (ten_bit_plain_pixmap, "pictures/train/a/1.ppm has 16 bits a channel: save it with 8 bits a channel"),
-        (sixteen_bit_sgi, "pictures/train/a/1.sgi has 16 bits a channel: save it with 8 bits a channel"),
-        (sixteen_bit_jpeg_2000, "pictures/train/a/1.jp2 has 16 bits a channel: save it with 8 bits a channel"),
+        (sixteen_bit_colour, "pictures/train/a/1.png has more than 8 bits a channel: save it with 8 bits a channel"),
+        (sixteen_bit_pixmap, "pictures/train/a/1.ppm has more than 8 bits a channel: save it with 8 bits a channel"),
+        (ten_bit_plain_pixmap, "pictures/train/a/1.ppm has more than 8 bits a channel: save it with 8 bits a channel"),
+        (sixteen_bit_sgi, "pictures/train/a/1.sgi has more than 8 bits a channel: save it with 8 bits a channel"),
+        (ten_bit_avif, "pictures/train/a/1.avif has more than 8 bits a channel: save it with 8 bits a channel"),
+        (sixteen_bit_jpeg_2000, "pictures/train/a/1.jp2 has more than 8 bits a channel: save it with 8 bits a channel"),
         *(
             (frames(name), f"pictures/train/a/{name} has 3 frames or pages, and an example is one image: save each")
             for name in ("1.gif", "1.png", "1.webp", "1.tif")

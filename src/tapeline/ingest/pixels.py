@@ -1,5 +1,6 @@
 """Turn image files into pixels, by the same code for training data and for prediction."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ REDUCED = 254
 """The TIFF tag whose lowest bit says that a page is another one, made smaller."""
 JPEG2000_SIZE = b"\xff\x4f\xff\x51"
 """The markers before a JPEG 2000 image's size and depths."""
+AVIF_DEPTH = re.compile(rb"\0\0\0.av1C\x81.(.)", re.DOTALL)
+"""The box of an AVIF image, or of its alpha channel, that tells in a byte whether it has more than 8 bits."""
 
 
 @contextmanager
@@ -102,7 +105,7 @@ def _refuse_deep(image: ImageFile.ImageFile, shown: str) -> None:
     if image.mode not in GREY | COLOUR:
         raise InputError(f"{shown} has pixels of type {image.mode}: save it with 8 bits a channel")
     if any(";16" in str(how) or "16" in codec or _depth(image, codec, how) > 8 for codec, _, _, how in image.tile):
-        raise InputError(f"{shown} has 16 bits a channel: save it with 8 bits a channel")
+        raise InputError(f"{shown} has more than 8 bits a channel: save it with 8 bits a channel")
 
 
 def _depth(image: ImageFile.ImageFile, codec: str, how: Any) -> int:
@@ -110,10 +113,13 @@ def _depth(image: ImageFile.ImageFile, codec: str, how: Any) -> int:
     if codec.startswith("ppm") and not isinstance(how, str):  # text is for black and white
         largest: int = how[-1]
         return largest.bit_length()
-    if codec != "jpeg2k" or image.fp is None:
+    if image.format not in ("JPEG2000", "AVIF") or image.fp is None:
         return 8
     image.fp.seek(0)
-    size = image.fp.read().partition(JPEG2000_SIZE)[2]
+    content = image.fp.read()
+    if image.format == "AVIF":
+        return 10 if any(flags[0] & 0x40 for flags in AVIF_DEPTH.findall(content)) else 8
+    size = content.partition(JPEG2000_SIZE)[2]
     return 1 + max((bits & 0x7F for bits in size[38 : 38 + 3 * int.from_bytes(size[36:38]) : 3]), default=7)
 
 
