@@ -1,7 +1,8 @@
 """`python -m tests.portable.trainings [NAME…]`: one hash for a short training of each pipeline, on this CPU.
 
 Each has its pipeline's recipe, parameters, compile mode and precision, and a few steps on substitute data that come from
-a seed. The hash is of weights, metrics and history. `trainings.json` has what every CPU gives.
+a seed. The hash is of weights, metrics and history. `trainings.json` has what every CPU gives. In shards an operation has
+one thread, so those of `SHARDED` are only trained where they are named, each in a process of its own.
 """
 
 import hashlib
@@ -22,6 +23,11 @@ EPOCHS, STEPS_PER_EPOCH = 2, 2
 """Of a training; `STEPS_PER_EPOCH` for recipes that draw their data."""
 ALONE = {"init_from", "weights"}
 """Settings that name what other pipelines make."""
+SHARDED = {
+    "cifar10-cnn in shards": ("cifar10-cnn", {"shards": 2, "batch_size": 64}),
+    "digits in shards": ("digits", {"shards": 4, "batch_size": 128}),
+}
+"""Name → a pipeline, and its settings besides `epochs`. Convolutions of this size have gradients that XLA compiles."""
 
 
 def names() -> list[str]:
@@ -31,18 +37,17 @@ def names() -> list[str]:
 
 def hashes(only: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
     """Yield each pipeline's name and the hash of a short training."""
-    chosen = set(only)
-    for name in names():
-        if not chosen or name in chosen:
-            with tempfile.TemporaryDirectory() as folder:
-                yield name, _hash(name, Path(folder))
+    for name in only or names():
+        with tempfile.TemporaryDirectory() as folder:
+            yield name, _hash(name, Path(folder))
 
 
 def _hash(name: str, folder: Path) -> str:
-    project, entry = PIPELINES[name]
+    pipeline, own = SHARDED.get(name, (name, {}))
+    project, entry = PIPELINES[pipeline]
     settings = {key: value for key, value in entry["train"].items() if key not in ALONE}
-    batch = min(settings["batch_size"], BATCH)
-    settings |= {"epochs": EPOCHS, "batch_size": batch}
+    settings |= {"epochs": EPOCHS, "batch_size": min(settings["batch_size"], BATCH), **own}
+    batch = settings["batch_size"]
     if "steps_per_epoch" in settings:
         settings["steps_per_epoch"] = STEPS_PER_EPOCH
     data = stand_in(entry["dataset"], folder / "data", batch)

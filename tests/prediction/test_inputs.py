@@ -219,7 +219,11 @@ def unequal(folder):
         (picture, IMAGE, "a.png is 9×8, the model takes 8×8: scale it first"),
         (picture, POINT, "a.png is an image, and the model takes x of shape (2)"),
         (written("a.png", b"\x89PNG"), IMAGE, "a.png is not an image that can be decoded ("),
-        (deep, signature(image=("uint8", (8, 8, 3))), "a.png has more than 8 bits a channel: save it with 8 bits a channel"),
+        (
+            deep,
+            signature(image=("uint8", (8, 8, 3))),
+            "a.png has more than 8 bits a channel: save it with 8 bits a channel",
+        ),
         (
             written("a.csv", "x.0,x.1\n1," + "2" * 131_073 + "\n"),
             POINT,

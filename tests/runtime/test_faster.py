@@ -1,7 +1,5 @@
 """Operations that XLA compiles in a step of training have the bits of TensorFlow's own kernels."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ HALVES = 8
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
-    monkeypatch.setattr(faster, "OPERATIONS", {k: replace(v, least=0) for k, v in faster.OPERATIONS.items()})
+    monkeypatch.setattr(faster, "LEAST", 0)
 
 
 def differentiated(tf, size, strides=None, padding="VALID"):
@@ -121,3 +119,81 @@ def test_what_is_small_or_of_unknown_size_stays(tf, monkeypatch, shape, stays):
     batch, rows, columns, channels = shape
     specs = [tf.TensorSpec(shape), tf.TensorSpec([batch, rows // 2, columns // 2, channels])]
     assert ("MaxPoolGrad" in called(traced(tf, differentiated(tf, (2, 2)), *specs))) == stays
+
+
+KERNELS, IMAGES = "Conv2DBackpropFilter", "Conv2DBackpropInput"
+
+
+@pytest.fixture
+def one_thread(tf, monkeypatch):
+    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 1)
+    monkeypatch.setattr(faster, "LEAST_PRODUCTS", 0)
+
+
+def convolved(tf, **how):
+    def gradients(images, kernel):
+        with tf.GradientTape() as tape:
+            tape.watch([images, kernel])
+            squares = tf.nn.conv2d(images, kernel, **{"strides": 1, "padding": "SAME", **how}) ** 2
+        return tape.gradient(squares, [images, kernel])
+
+    return gradients
+
+
+def numbers(tf, *shape, dtype="float32"):
+    return tf.constant(np.random.default_rng(len(shape)).normal(size=shape), dtype)
+
+
+@pytest.mark.parametrize(
+    ("how", "channels", "size", "compiled"),
+    [
+        ({}, 16, 3, {KERNELS, IMAGES}),
+        ({"strides": 2}, 17, (3, 2), {KERNELS, IMAGES}),
+        ({"strides": 2, "padding": "VALID"}, 16, 5, {KERNELS, IMAGES}),
+        ({"padding": "VALID"}, 16, 3, {KERNELS}),
+        ({}, 3, 3, {KERNELS}),
+        ({}, 16, 1, {IMAGES}),
+        ({"padding": [[0, 0], [1, 2], [0, 1], [0, 0]]}, 16, 3, set()),
+    ],
+)
+def test_the_gradients_of_a_convolution_are_compiled_where_that_is_faster(
+    tf, one_thread, how, channels, size, compiled
+):
+    rows, columns = size if isinstance(size, tuple) else (size, size)
+    images, kernel = numbers(tf, 4, 9, 8, channels), numbers(tf, rows, columns, channels, 8)
+    function = traced(tf, convolved(tf, **how), images, kernel)
+    assert {KERNELS, IMAGES} - called(function) == compiled
+    for own, theirs in zip(function(images, kernel), convolved(tf, **how)(images, kernel), strict=True):
+        np.testing.assert_allclose(own, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_convolutions_of_other_types_stay(tf, one_thread, dtype):
+    images, kernel = numbers(tf, 4, 9, 8, 16, dtype=dtype), numbers(tf, 3, 3, 16, 8, dtype=dtype)
+    assert {KERNELS, IMAGES} <= called(traced(tf, convolved(tf), images, kernel))
+
+
+def test_convolutions_stay_that_are_small_or_of_unknown_size_or_have_several_threads(tf, one_thread, monkeypatch):
+    images, kernel = tf.TensorSpec([4, 9, 8, 16]), tf.TensorSpec([3, 3, 16, 8])
+    assert {KERNELS, IMAGES} <= called(traced(tf, convolved(tf), tf.TensorSpec([None, 9, 8, 16]), kernel))
+    monkeypatch.setattr(faster, "LEAST_PRODUCTS", 4 * 9 * 8 * 8 * 3 * 3 * 16)
+    assert not {KERNELS, IMAGES} & called(traced(tf, convolved(tf), images, kernel))
+    monkeypatch.setattr(faster, "LEAST_PRODUCTS", 4 * 9 * 8 * 8 * 3 * 3 * 16 + 1)
+    assert {KERNELS, IMAGES} <= called(traced(tf, convolved(tf), images, kernel))
+    monkeypatch.undo()
+    assert tf.config.threading.get_intra_op_parallelism_threads() != 1
+    monkeypatch.setattr(faster, "LEAST_PRODUCTS", 0)
+    assert {KERNELS, IMAGES} <= called(traced(tf, convolved(tf), images, kernel))
+
+
+def test_a_second_derivative_of_a_convolution(tf, one_thread):
+    def second(images, kernel):
+        with tf.GradientTape() as tape:
+            tape.watch(kernel)
+            slope = tf.reduce_sum(convolved(tf)(images, kernel)[0] ** 2)
+        return tape.gradient(slope, kernel)
+
+    images, kernel = numbers(tf, 4, 9, 8, 16), numbers(tf, 3, 3, 16, 8)
+    found = traced(tf, second, images, kernel)(images, kernel)
+    expected = second(images, kernel)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())

@@ -173,10 +173,6 @@ class _With:
         return getattr(self._original, name)
 
 
-Attributes = Mapping[str, Any]
-"""An operation's attributes by name."""
-
-
 @dataclass(frozen=True)
 class Replaced:
     """What stands in for an operation: a function of its inputs and attributes."""
@@ -187,18 +183,14 @@ class Replaced:
     """Inputs and the operation's attributes → outputs."""
     but: Collection[tf.DType] = ()
     """Types of the first input for which the operation stays."""
-    only: Callable[[Attributes], bool] = lambda attributes: True
-    """Whether an operation with these attributes is replaced."""
-    least: int = 0
-    """Numbers that the first input must have, as far as the trace knows."""
+    only: Callable[[Any], bool] = lambda operation: True
+    """Whether this very operation of a graph is replaced, by its attributes and shapes."""
     compiled: bool = False
     """Whether XLA compiles the body, in graph mode too."""
 
     def stands_for(self, operation: Any) -> bool:
         """Return whether an operation of the right name is replaced."""
-        given = operation.inputs[0]
-        large = not self.least or (given.shape.num_elements() or 0) >= self.least
-        return large and given.dtype.base_dtype not in self.but and self.only(_attributes(operation))
+        return operation.inputs[0].dtype.base_dtype not in self.but and self.only(operation)
 
 
 Bodies = Mapping[str, Replaced]
