@@ -1,10 +1,16 @@
-"""A hash that is a path leads `verify` and `upgrade` to no file outside of DVC's cache."""
+"""What `verify` and `upgrade` share: no process stays behind, and no hash leads to a file outside of DVC's cache."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import waiting
+from repositories import Repository
+from surroundings import below
 
 from tapeline.repository.rebuilding import Cached, Out, first_difference
 from tapeline.runtime.errors import InputError
@@ -36,3 +42,33 @@ def test_a_hash_that_is_a_path(tmp_path, altered):
     ) as said:
         first_difference(out, cached, folder)
     assert SECRET not in str(said.value)
+
+
+# Another program's trainer: one process that the shell waits for, one beside it, one in a session of its own.
+TRAINER = "(sleep 1001 & setsid sleep 1002 & sleep 1003; true)"
+SOURCE = Path(__file__).parents[2] / "src"
+VERIFY = ["-m", "tapeline", "verify", "one"]
+AS_UPGRADE = """
+from pathlib import Path
+from tapeline.repository.rebuilding import dvc
+dvc(Path(), "repro", "--quiet", "--force", "--single-item", "train@one")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("arguments", [VERIFY, ["-c", AS_UPGRADE]], ids=["verify", "upgrade"])
+def test_a_command_of_another_program_ends_with_what_rebuilds(tmp_path, arguments, signum):
+    repository = Repository(tmp_path / "it", train=f"test ! -e {tmp_path}/again || (touch {tmp_path}/made; {TRAINER})")
+    (tmp_path / "again").touch()  # it ended by itself when it was recorded
+    command = [sys.executable, "-P", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "TMPDIR": str(tmp_path)}
+    try:
+        with subprocess.Popen(command, cwd=repository.folder, env=environment) as process:
+            waiting.until((tmp_path / "made").exists, limit=120)
+            assert len(below(tmp_path)) > 5, "this process, DVC, the shells and what they run"
+            process.send_signal(signum)
+        waiting.until(lambda: not below(tmp_path), limit=10)
+    finally:
+        for left in below(tmp_path):
+            left.kill()

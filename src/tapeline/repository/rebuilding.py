@@ -1,8 +1,6 @@
 """Rebuild a project's stages in a clone, and compare outputs with what a `dvc.lock` records."""
 
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,7 +12,7 @@ import numpy as np
 from tapeline.parsing import json_text
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, MD5, Lock
-from tapeline.runtime import files, processes
+from tapeline.runtime import files, leash
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import with_this_code
 
@@ -100,13 +98,12 @@ def byte_range(one: bytes, other: bytes) -> str:
 def dvc(folder: Path, *arguments: str) -> str:
     """Run DVC with this interpreter's folder first in PATH, so that the stages use its `tapeline`, with this code.
 
-    Returns what it prints. Raises `RunError` with its last line.
+    Returns what it prints. Raises `RunError` with its last line. No command of a stage outlives this process, not even
+    one of another program, which knows nothing of a parent's death.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | with_this_code()
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
-    leash = [sys.executable, "-I", "-S", processes.__file__, str(int(signal.SIGTERM)), str(os.getpid())]
-    command = [*leash, sys.executable, "-P", "-m", "dvc", *arguments]  # ends with this process
-    answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    answer = leash.text([sys.executable, "-P", "-m", "dvc", *arguments], cwd=folder, env=environment)
     if answer.returncode:
         raise RunError(f"dvc {arguments[0]} in {folder}: {_last(answer.stderr, answer.stdout)}")
     return answer.stdout
