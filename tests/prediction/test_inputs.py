@@ -17,10 +17,10 @@ from tapeline.prediction.signature import Signature
 from tapeline.runtime.errors import InputError
 
 
-def signature(tables=None, **specs):
+def signature(tables=None, *, resized=(), **specs):
     """Return a signature of inputs given as name=(dtype, shape of one example)."""
     described = {name: {"dtype": dtype, "shape": [None, *shape]} for name, (dtype, shape) in specs.items()}
-    return Signature.of(described, tables or {})
+    return Signature.of(described, tables or {}, resized=resized)
 
 
 IMAGE = signature(image=("uint8", (8, 8, 1)))
@@ -119,6 +119,38 @@ def test_an_image_is_turned_as_ingest_turns_it(tmp_path, orientation):
     assert np.array_equal(found[0], pixels) == (orientation == 1)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_photo_of_any_size_is_what_ingest_makes_of_it(tmp_path, channels):
+    """JPEGs, which ingest decodes in its own way, with subsampling and turned; few colours, transparency, this size."""
+    folder = tmp_path / "pictures/train/a"
+    folder.mkdir(parents=True)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+
+    def photo(width, height):
+        noise = np.random.default_rng(width).integers(0, 256, (height, width, channels), np.uint8)
+        return Image.fromarray(noise.squeeze())
+
+    photo(323, 211).save(folder / "large.jpg", subsampling=2)
+    photo(90, 161).save(folder / "turned.jpg", subsampling=0, exif=turned)
+    photo(5, 9).convert("LA" if channels == 1 else "RGBA").save(folder / "small.png")
+    photo(64, 48).save(folder / "same.bmp")
+    if channels == 3:
+        photo(70, 64).quantize(16).save(folder / "palette.png")
+        photo(131, 33).convert("L").save(folder / "grey.jpeg")
+    settings = ImageFolderSource(source="images", needs="pictures", size=(48, 64))
+    (examples,) = image_folder.read(settings, tmp_path / "pictures").examples
+    taken = signature(image=("uint8", (48, 64, channels)), resized=["image"])
+    for key, pixels in zip(examples.keys, examples.columns["image"], strict=True):
+        assert np.array_equal(read(tmp_path / "pictures" / key, taken)["image"][0], pixels), key
+
+
+def test_a_photo_for_a_model_of_any_size_keeps_its_own(tmp_path):
+    Image.new("L", (9, 8)).save(tmp_path / "a.png")
+    taken = signature(image=("uint8", (None, None, 1)), resized=["image"])
+    assert read(tmp_path / "a.png", taken)["image"].shape == (1, 8, 9, 1)
+
+
 def written(name, content):
     def write(folder):
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -177,6 +209,7 @@ def unequal(folder):
     ("write", "taken", "said"),
     [
         (lambda folder: folder / "none.npy", IMAGE, "none.npy: no such file"),
+        (lambda folder: folder, IMAGE, " is a folder: give its files, such as "),
         (written("a.txt", "x"), IMAGE, "not of a kind that can be read: give one of .npy, .npz, .csv"),
         (written("a.npy", b"\x93NUMPY\x01"), IMAGE, "a.npy is not a NumPy file without pickles"),
         (written("a.npy", pickle.dumps([1])), IMAGE, "a.npy is not a NumPy file without pickles"),

@@ -11,8 +11,8 @@ from tapeline.runtime.errors import InputError
 COLUMNS = {"x": ["length", "width"], "y": ["kind"]}
 
 
-def exported(folder, source, shape=(None, 2)):
-    """Write what export writes, with a model that nobody loads here."""
+def exported(folder, source, shape=(None, 2), *, name="x", **more):
+    """Write what export writes, with a model that nobody loads here. name: the input's."""
     (folder / "saved_model").mkdir(parents=True)
     (folder / "saved_model" / "saved_model.pb").write_bytes(b"model")
     x, y = {"dtype": "float32", "shape": list(shape)}, {"dtype": "int64", "shape": [None]}
@@ -20,7 +20,8 @@ def exported(folder, source, shape=(None, 2)):
         "dataset": {"name": "kinds", "sha256": "0", "source": source},
         "metrics": {},
         "files": {"saved_model/saved_model.pb": files.sha256(folder / "saved_model" / "saved_model.pb")},
-        "signatures": {"serving_default": {"inputs": {"x": x}, "outputs": {"class": y}}},
+        "signatures": {"serving_default": {"inputs": {name: x}, "outputs": {"class": y}}},
+        **more,
     }
     (folder / "model.json").write_text(json.dumps(described))
     return folder
@@ -56,3 +57,17 @@ def test_what_is_no_feature_of_a_table_has_numbered_columns(tmp_path, source, sh
 def test_a_table_without_its_columns_is_not_guessed_at(tmp_path, source, said):
     with pytest.raises(InputError, match=said):
         Subject.at(exported(tmp_path / "model", source))
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "more", "resized"),
+    [
+        ({"kind": "images", "name": "pets"}, "image", {}, {"image"}),
+        ({"kind": "images", "name": "pets"}, "image", {"own_inputs": ["image"]}, set()),  # ingest did not make these
+        ({"kind": "images", "name": "pets"}, "x", {}, set()),
+        ({"kind": "builder", "name": "pets"}, "image", {}, set()),  # who knows how it has resized them
+    ],
+)
+def test_images_are_resized_where_ingest_did_it(tmp_path, source, name, more, resized):
+    folder = exported(tmp_path / "model", source, (None, 8, 8, 3), name=name, **more)
+    assert Subject.at(folder).signature.resized == resized

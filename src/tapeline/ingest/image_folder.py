@@ -26,7 +26,7 @@ from tapeline.config.ingest import ImageFolderSource
 from tapeline.dataset.columns import Feature
 from tapeline.ingest import jpeg
 from tapeline.ingest.in_order import in_order
-from tapeline.ingest.pixels import GREY, array, decoding, upright
+from tapeline.ingest.pixels import GREY, array, decoding, resized, upright
 from tapeline.ingest.remarks import named
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece, split_name
 from tapeline.runtime import files
@@ -218,7 +218,7 @@ def _read(
 
 
 def _image(folder: Path, entry: _File, stamp: _Stamp, shape: tuple[int, ...] | None) -> _Image:
-    """Return one image, resized bilinearly if its size differs from `shape`; without pixels if there is none."""
+    """Return one image, resized if its size differs from `shape`; without pixels if there is none."""
     content = _content(folder, entry)
     if _stamp(folder, entry) != stamp:
         shown = _shown(folder / entry.key, folder)
@@ -230,9 +230,7 @@ def _image(folder: Path, entry: _File, stamp: _Stamp, shape: tuple[int, ...] | N
     shown = _shown(folder / entry.key, folder)
     with decoding(io.BytesIO(content), shown) as image, _FEW if image.width * image.height > LARGE else nullcontext():
         picture, why = jpeg.decoded(content, image)
-        plain = upright(picture, channels)
-        if plain.size != (width, height):
-            plain = plain.resize((width, height), Image.Resampling.BILINEAR)
+        plain = resized(upright(picture, channels), height, width)
         return _Image(array(plain, channels), why, sha256)
 
 

@@ -82,6 +82,12 @@ def upright(image: Image.Image, channels: int) -> Image.Image:
     return turned if turned.mode in MODES[channels] else turned.convert(MODES[channels][0])
 
 
+def resized(image: Image.Image, height: int, width: int) -> Image.Image:
+    """Return an image of this size: itself, or resized bilinearly, in integer arithmetic."""
+    size = (width, height)
+    return image if image.size == size else image.resize(size, Image.Resampling.BILINEAR)
+
+
 def _orientation(image: Image.Image) -> Any:
     image.load()  # some have their metadata behind the pixels; a TIFF turns itself
     of = Image.Image()  # a file's own reader hides the first error, and then has read a part

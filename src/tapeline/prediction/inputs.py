@@ -1,7 +1,7 @@
 """Files as batches of a model's inputs: `.npy`, `.npz`, CSV, JSON lines and images.
 
-Nothing is guessed: values that do not fit the signature's shape and dtype are refused, naming their position. Pickle
-is disabled.
+Nothing is guessed: values that do not fit the signature's shape and dtype are refused, naming their position. Only
+images are resized, where ingest has done the same with those that the model was trained on. Pickle is disabled.
 """
 
 import contextlib
@@ -65,8 +65,10 @@ def check(given: Sequence[Path]) -> None:
     for file in given:
         try:
             files.opened(file).close()
-        except (FileNotFoundError, IsADirectoryError):
+        except FileNotFoundError:
             raise InputError(f"{file}: no such file") from None
+        except IsADirectoryError:
+            raise InputError(f"{file} is a folder: give its files, such as {file}/*.png") from None
         except OSError as error:
             raise InputError(f"{file} cannot be read: {error.strerror}") from None
         if file.suffix.lower() not in KINDS:
@@ -197,7 +199,10 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
         raise InputError(f"{file} is an image, and the model takes {name} of shape {shape_text(shape)}")
     content = files.read_bytes(file)
     with pixels.decoded(io.BytesIO(content), str(file)) as image:
-        values = pixels.array(pixels.upright(image, shape[2]), shape[2])
+        picture = pixels.upright(image, shape[2])
+        if name in signature.resized and shape[0] is not None and shape[1] is not None:
+            picture = pixels.resized(picture, shape[0], shape[1])
+        values = pixels.array(picture, shape[2])
     if why := jpeg.damage(content):
         raise InputError(f"{file} seems damaged, so that some of its pixels would be made up: {why}; get it again")
     if any(w not in (None, s) for s, w in zip(values.shape[:2], shape[:2], strict=True)):

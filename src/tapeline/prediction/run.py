@@ -37,7 +37,7 @@ THREADS = WORKERS + 1
 """Batches in hand: the model answers some while another is formatted."""
 SAVED_EVERY = 5.0
 """Seconds between two moments at which a later call could continue."""
-DECIDING = ("tapeline", "tensorflow", "numpy", "pyarrow")
+DECIDING = ("tapeline", "tensorflow", "numpy", "pyarrow", "pillow")
 """Libraries that decide the bytes."""
 
 

@@ -6,7 +6,7 @@ Nothing is guessed: values that do not fit the signature's shape and dtype are r
 import contextlib
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,16 @@ class Signature:
     dtypes: dict[str, str]
     columns: dict[str, list[str]]
     """Input → its columns in a table."""
+    resized: frozenset[str] = frozenset()
+    """Inputs to whose size an image is brought, as ingest brought those that the model was trained on."""
 
     @classmethod
-    def of(cls, inputs: Mapping[str, Any], tables: Mapping[str, str | Sequence[str]]) -> "Signature":
+    def of(
+        cls, inputs: Mapping[str, Any], tables: Mapping[str, str | Sequence[str]], *, resized: Iterable[str] = ()
+    ) -> "Signature":
         """Return a signature of `model.json`. tables: the columns from which each feature of a table was made.
 
+        resized: the features that ingest made of images of any size.
         Raises `InputError` for a signature without a batch dimension.
         """
         if any((spec["shape"] or [])[:1] != [None] for spec in inputs.values()):
@@ -51,7 +56,8 @@ class Signature:
             plain = [name] if width == 1 else [f"{name}.{number}" for number in range(min(width, MOST_COLUMNS + 1))]
             named = [made_of] if isinstance(made_of, str) else list(made_of or ())
             columns[name] = named if len(named) == width or (named and None in shape) else plain
-        return cls(shapes, {name: spec["dtype"] for name, spec in inputs.items()}, columns)
+        dtypes = {name: spec["dtype"] for name, spec in inputs.items()}
+        return cls(shapes, dtypes, columns, frozenset(resized) & shapes.keys())
 
     def batch_size(self) -> int:
         """Return the number of examples in a batch: large where they are small, so that calls cost little."""

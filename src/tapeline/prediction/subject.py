@@ -41,7 +41,8 @@ class Subject:
         found = registry.contents(version)
         kept = registry.work / "models" / found.md5.removesuffix(".dir")
         folder = registry.store.kept(found.md5, kept, sums=found.sums)
-        taken = Signature.of(signature["inputs"], _columns(registry, version, model))
+        tables = _columns(registry, version, model)
+        taken = Signature.of(signature["inputs"], tables, resized=model.resized)
         return cls(version.tag.name, folder / SAVED_MODEL, found.md5, taken, _dtypes(signature), tuple(model.classes))
 
     @classmethod
@@ -55,7 +56,7 @@ class Subject:
         signature = _signature(model, str(folder))
         if model.columns is None and model.source.get("kind") == "table":
             raise InputError(f"{DESCRIPTION} does not name the table columns of {model.dataset}: export it again")
-        taken = Signature.of(signature["inputs"], model.columns or {})
+        taken = Signature.of(signature["inputs"], model.columns or {}, resized=model.resized)
         content = files.sha256_of_tree(folder)
         return cls(str(folder), folder / SAVED_MODEL, content, taken, _dtypes(signature), tuple(model.classes))
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = "model.json"
 SAVED_MODEL = "saved_model"
+IMAGES, IMAGE = "images", "image"
+"""The kind of a source that is a folder of images, and its feature that has them."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class Model:
     def source(self) -> dict[str, Any]:
         """What the dataset was made from."""
         return dict(self.content["dataset"].get("source", {}))
+
+    @property
+    def resized(self) -> set[str]:
+        """The features that ingest made of images of any size, and that the recipe serves as they are."""
+        return {IMAGE} - set(self.own_inputs) if self.source.get("kind") == IMAGES else set()
 
     @property
     def split(self) -> str:
