@@ -34,6 +34,15 @@ def test_stages_in_order(project):
     assert names(stages) == ["ingest@points", "train@tiny", "validate@tiny", "export@tiny"]
 
 
+def test_the_commands_of_a_stage(project):
+    folder = project()
+    path = folder / "dvc.yaml"
+    text = path.read_text()
+    assert DvcProject(folder).commands("train@tiny") == ["exec python stage.py train tiny"]
+    path.write_text(text.replace("cmd: exec python stage.py train ${key}", "cmd: [first, 'second ${key}']"))
+    assert DvcProject(folder).commands("train@tiny") == ["first", "second tiny"]
+
+
 def test_a_folder_inside_the_repository_uses_stages_outside_it(project):
     folder = project() / "gallery"
     folder.mkdir()

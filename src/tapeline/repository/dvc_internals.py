@@ -123,6 +123,12 @@ class Stage:
         return bool(self._loaded.is_data_source)
 
     @property
+    def commands(self) -> list[str]:
+        """The shell commands, in their order; none for raw data."""
+        found: str | list[str] | None = self._loaded.cmd
+        return [found] if isinstance(found, str) else list(found or ())
+
+    @property
     def dependencies(self) -> list[Path]:
         """The dependencies on this machine: a URL is none."""
         return [Path(dep.fspath) for dep in self._loaded.deps if dep.protocol == "local"]

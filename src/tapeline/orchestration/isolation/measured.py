@@ -1,5 +1,6 @@
-"""The names of a pipeline's validation metrics, from a worktree's own code, before anything is trained."""
+"""The names of a pipeline's validation metrics, by the code that trains in a worktree, before anything is trained."""
 
+import re
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -16,13 +17,16 @@ PROGRAM = str(Path(__file__).parents[1] / "stages" / "command_output.py")
 
 
 def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
-    """Return the metrics' names; None where the worktree's code cannot tell.
+    """Return the metrics' names; None where the worktree's code cannot tell, or where another program trains.
 
     Training's dependencies are built first; DVC's cache has them for the run that follows. Raises `InputError` for
     invalid input that would end every training before its first step, `RunError` for a stage that fails.
     """
     code = code_of(project)
-    if code is None or not (code / TOOL).is_file():
+    if code is not None and not (code / TOOL).is_file():
+        return None
+    if not _trains_by_tapeline(project, pipeline, say):
+        say(f"what {pipeline} measures in validation is known after a trial: another program trains it")
         return None
     bring_raw_data(project, pipeline, say)
     _make_inputs(project, pipeline, say)
@@ -44,6 +48,12 @@ def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
         raise InputError(said)
     say(f"what {pipeline} measures in validation is not known yet: {said}")
     return None
+
+
+def _trains_by_tapeline(project: Project, pipeline: str, say: Say) -> bool:
+    with closing(DvcProject(project.folder)) as dvc:
+        commands = when_free(lambda: dvc.commands(f"train@{pipeline}"), say=say)
+    return any(re.search(rf"\btapeline\s+train\s+{re.escape(pipeline)}(?!\S)", command) for command in commands)
 
 
 def _make_inputs(project: Project, pipeline: str, say: Say) -> None:

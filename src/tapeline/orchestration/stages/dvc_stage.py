@@ -66,6 +66,11 @@ class DvcProject:
             check_dependencies(plan)
             return all(all(stage.recorded) and not stage.is_stale(missing_ok=True, upstream=plan) for stage in plan)
 
+    def commands(self, name: str) -> list[str]:
+        """Return the shell commands of a stage. Raises `RunError` and `Busy`."""
+        with in_one_line(busy=Busy), self._dvc.locked():
+            return self._dvc.stage(self._folder / "dvc.yaml", name).commands
+
     def raw_data(self, name: str) -> list[Path]:
         """Return the `.dvc` files of the raw data that `name` depends on, also through a symlink in a folder."""
         with in_one_line(busy=Busy), self._dvc.locked():
