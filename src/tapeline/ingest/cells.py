@@ -36,12 +36,21 @@ class Cells:
     """The table and column, for messages."""
 
     def words(self) -> pa.Array:
-        """Return names or integers as trimmed text. Raises `BadCells` for missing or blank ones."""
+        """Return names or integers as trimmed text, dictionary-encoded if the column is.
+
+        Raises `BadCells` for missing or blank ones.
+        """
         check_words(self.values.type, self.of)
         self._refuse_missing()
-        words = pc.utf8_trim_whitespace(pc.cast(self._decoded(), pa.string()))
-        self._refuse(np.asarray(pc.equal(words, "")), "is blank")
-        return words
+        encoded = pa.types.is_dictionary(self.values.type)
+        words = pc.utf8_trim_whitespace(pc.cast(self.values.dictionary if encoded else self.values, pa.string()))
+        blank = np.asarray(pc.equal(words, ""))
+        if not encoded:
+            self._refuse(blank, "is blank")
+            return words
+        if blank.any():  # a dictionary may have what no row has
+            self._refuse(blank[self.values.indices.to_numpy()], "is blank")
+        return pa.DictionaryArray.from_arrays(self.values.indices, words)
 
     def numbers(self) -> NDArray[np.float32]:
         """Return the values as float32.

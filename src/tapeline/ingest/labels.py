@@ -25,7 +25,12 @@ class Classes:
     """Whether the column holds ids instead of names."""
 
     def encode(self, words: pa.Array) -> NDArray[np.int64]:
-        """Return the class ids of a text column of labels."""
+        """Return the class ids of a text column of labels, which may be dictionary-encoded."""
+        if pa.types.is_dictionary(words.type):
+            distinct = pc.unique(words)  # a dictionary may have what no row has
+            ids = np.zeros(len(words.dictionary), np.int64)
+            ids[distinct.indices.to_numpy()] = self.encode(distinct.dictionary_decode())
+            return ids[words.indices.to_numpy()]
         codes = pc.cast(words, pa.int64()) if self.ids else pc.index_in(words, pa.array(self.names, pa.string()))
         return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 

@@ -18,6 +18,8 @@ from tapeline.ingest.cells import EXACT
 from tapeline.ingest.labels import Classes
 from tapeline.ingest.table_file import Rows
 
+LABELS = pa.dictionary(pa.int32(), pa.string())
+"""Labels are few distinct texts, as which they are trimmed, checked and numbered once for each part of a file."""
 Wanted = Mapping[str, str | tuple[str, ...]]
 
 
@@ -49,10 +51,10 @@ class Decoder:
 
     @property
     def types(self) -> dict[str, Any]:
-        """The type to read each column of a CSV file as: float64, or text for labels and whole numbers."""
-        text = {name for name in self.wanted if name == self.label or name in self.integers}
+        """The type to read each column of a CSV file as: float64, text for whole numbers, encoded text for the label."""
         kinds = {column: pa.float64() for of in self.wanted.values() for column in columns_of(of)}
-        return kinds | {column: pa.string() for name in text for column in columns_of(self.wanted[name])}
+        kinds |= {column: pa.string() for name in self.integers for column in columns_of(self.wanted.get(name, ()))}
+        return kinds if self.label is None else kinds | {str(self.wanted[self.label]): LABELS}
 
     def has_large(self, values: Mapping[str, NDArray[Any]]) -> bool:
         """Return whether there is a float32 that may be a rounded whole number."""
