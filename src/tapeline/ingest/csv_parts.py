@@ -104,7 +104,8 @@ def parts(path: Path, begin: int = 0) -> Iterator[Part]:
             cut = block.rfind(b"\n") + 1
             if not cut:
                 raise Unusual
-            yield (part := _checked(Part(rest + block[:cut], begin)))
+            content = b"".join((rest, memoryview(block)[:cut]))  # copied once
+            yield (part := _checked(Part(content, begin)))
             begin, rest = part.end, block[cut:]
     if rest:
         yield _checked(Part(rest, begin))
