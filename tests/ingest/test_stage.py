@@ -1,6 +1,7 @@
 import errno
 import json
 import resource
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from tapeline.config.ingest import TableSource
-from tapeline.dataset.columns import Dataset
+from tapeline.dataset.columns import Dataset, Feature
+from tapeline.ingest import stage
 from tapeline.ingest.stage import ingest
+from tapeline.ingest.statistics import describe
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -79,6 +82,29 @@ def test_the_flow_is_told_the_count(project: Path, tmp_path: Path) -> None:
     settings = TableSource(**SETTINGS)
     ingest("set", settings, project=project, out=project / "out", work=tmp_path / "work", report=told.append)
     assert told[-1] == {"event": "progress", "done": 321, "unit": "examples", "total": 321}
+
+
+def test_columns_are_flushed_while_they_are_described_and_a_failing_disk_is_told(
+    project: Path, ingested: Ingested, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "t.csv").write_text("x\n1\n2\n")
+    before, sync, flushed = ingested(SETTINGS), files.sync, threading.Event()
+
+    def described(path: Path, kind: Feature) -> dict[str, Any]:
+        assert flushed.wait(30)
+        return describe(path, kind)
+
+    def failing(path: Path) -> None:
+        flushed.set()
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    monkeypatch.setattr(stage, "describe", described)
+    monkeypatch.setattr(files, "sync", lambda path: failing(path) if path.suffix == ".npy" else sync(path))
+    index = (before / "dataset.json").read_bytes()
+    (project / "t.csv").write_text("x\n3\n4\n")
+    with pytest.raises(OSError, match="Input/output error"):
+        ingested(SETTINGS)
+    assert (before / "dataset.json").read_bytes() == index
 
 
 def test_a_second_ingest_replaces_the_whole_folder(project: Path, ingested: Ingested) -> None:

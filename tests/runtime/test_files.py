@@ -127,6 +127,15 @@ def test_a_disk_that_is_full_on_the_way_leaves_the_old_file(tmp_path: Path) -> N
     assert names(tmp_path) == ["x"]
 
 
+def test_a_tree_is_flushed_from_its_files_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file").touch()
+    flushed: list[str] = []
+    monkeypatch.setattr(files, "sync", lambda path: flushed.append(str(path.relative_to(tmp_path))))
+    files.sync_tree(tmp_path)
+    assert flushed == ["a/b/file", "a/b", "a", "."]
+
+
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     out = tmp_path / "a" / "out"
     with files.replacing(out) as folder:

@@ -7,6 +7,7 @@ The bytes written depend only on the source and the settings, not on time, host 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,11 @@ def ingest(
             notes: list[str] = []
             counts = _write_columns(source, folder, settings.validation, report, notes)
             _check_counts(name, source, counts, settings.validation)
-            index = _index(name, source, folder, counts)
-            files.write_json(folder / INDEX, index)
+            with ThreadPoolExecutor(1, thread_name_prefix="flush") as pool:
+                flushed = pool.submit(files.sync_tree, folder)  # the disk works while the columns are described
+                index = _index(name, source, folder, counts)
+            flushed.result()
+            (folder / INDEX).write_text(files.canonical_json(index), encoding="utf-8")
             notes += _notes_on_classes(source, index["statistics"])
     for note in (*source.notes, *notes):
         print(f"{name}: note: {note}", flush=True)

@@ -134,7 +134,7 @@ def sync(path: Path) -> None:
 
 def sync_tree(folder: Path) -> None:
     """Flush `folder` and every file and folder below it to disk; what is neither has no content."""
-    for path in (*folder.rglob("*"), folder):
+    for path in (*reversed(list(folder.rglob("*"))), folder):  # a file's flush often brings its folder's along
         if stat.S_IFMT(path.lstat().st_mode) in (stat.S_IFREG, stat.S_IFDIR):
             sync(path)
 
