@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from tapeline.ingest import csv_parts, in_order
+from tapeline.ingest import csv_parts, in_order, table_file
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -210,7 +210,9 @@ def test_what_the_search_for_classes_has_parsed_is_not_parsed_again(
     monkeypatch.setattr(csv_parts, "parts", counted)
     monkeypatch.setattr(csv_parts.Parsed, "part", counted_again)
     monkeypatch.setattr(csv_parts, "KEPT_BYTES", kept)
-    monkeypatch.setattr(in_order, "threads", lambda: 1)
+    monkeypatch.setattr(
+        table_file, "in_order", lambda parts, work, **_: (work(part) for part in parts)
+    )  # one at a time
     random = np.random.default_rng(0)
     numbers, names = random.normal(size=(9_000, 2)).round(6), random.choice(["b", "a", "c"], 9_000)
     numbers[5_000, 1] = 2**24 + 2 if read_again else 0.0

@@ -24,13 +24,14 @@ def threads() -> int:
 
 
 def in_order(
-    items: Iterable[T], work: Callable[[T], R], *, ahead: int = 2, most: int = MOST
+    items: Iterable[T], work: Callable[[T], R], *, ahead: int = 2, most: int = MOST, per_core: int = 1
 ) -> Generator[R, None, None]:
     """Yield `work(item)` for each item, in order; the first error in that order is raised.
 
-    ahead: how many results a thread may have waiting; most: threads. The items are taken in the caller's thread.
+    ahead: how many results a thread may have waiting; most: threads; per_core: threads for each core, more than one
+    where they wait for others. The items are taken in the caller's thread.
     """
-    count = min(threads(), most)
+    count = min(per_core * threads(), most)
     waiting: deque[Future[R]] = deque()
     with ThreadPoolExecutor(count, thread_name_prefix="ingest") as pool:
         try:

@@ -28,9 +28,10 @@ from tapeline.runtime.errors import InputError
 T = TypeVar("T")
 
 CSV_BLOCK_BYTES = csv_parts.BLOCK_BYTES
-PARQUET_ROWS = 4096
-PARQUET_BYTES = 2**20
-"""What parts of more rows hold, about, as float64, if there is no text in them."""
+PARQUET_ROWS, MOST_ROWS = 4096, 2**17
+"""Of a Parquet file's part: the second if there is no text in it."""
+PARQUET_BYTES = 2**22
+"""What parts of more than `PARQUET_ROWS` rows hold at most, about, as float64: with less, hand-overs take the time."""
 READ_AHEAD = 2**25
 """Bytes of a Parquet file's parts that are converted at once, about; but one part always is."""
 CONVERTING = 4
@@ -147,7 +148,7 @@ class Table:
         again = known.parsed() if known.types == types else deque()
         rest = csv_parts.parts(self.path, again[-1].end if again else 0)
         found: Iterator[Part | Parsed] = chain((again.popleft() for _ in range(len(again))), rest)
-        return in_order(found, computed)
+        return in_order(found, computed, per_core=2)  # Arrow hands each part to another thread of its own and waits
 
     def _check_quotes(self) -> None:
         if not self._quotes_checked:
@@ -169,7 +170,7 @@ class Table:
         chosen = list(columns)
         rows, width = PARQUET_ROWS, 8 * max(len(chosen), 1)
         if all(pa.types.is_primitive(self._schema.field(name).type) for name in chosen):
-            rows = max(rows, PARQUET_BYTES // width)
+            rows = max(rows, min(PARQUET_BYTES // width, MOST_ROWS))
         parts = max(1, READ_AHEAD // (rows * width))
         return in_order(self._open_parquet(chosen, rows), computed, ahead=1, most=min(parts, CONVERTING))
 
