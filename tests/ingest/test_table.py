@@ -10,6 +10,8 @@ from pyarrow import csv, parquet
 
 from tapeline.dataset.columns import Dataset
 from tapeline.ingest.split import held_out
+from tapeline.ingest.table_features import Decoder
+from tapeline.ingest.table_file import Table
 
 FLOWERS = (
     "species,length,width,part\nrose,1,2.5,train\nlily,-3,0.5,test\nrose,1e2, 7 ,train\ndaisy,0,-0.25,validation\n"
@@ -105,6 +107,48 @@ def test_every_number_of_parquet_is_a_feature(
 ) -> None:
     dataset = Dataset.open(ingested(parquet_table({"x": values}, project)))
     assert dataset.column("train", "x").tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("used", "unused", "classes", "ids"),
+    [
+        (["b ", "a", "b"], [" ", "c"], ("a", "b"), [1, 0, 1]),
+        (["1", "0", "2"], ["no id", ""], ("0", "1", "2"), [1, 0, 2]),
+        ([1, 0, 1], [7], ("0", "1"), [1, 0, 1]),
+    ],
+)
+def test_what_a_dictionary_has_and_no_row_is_no_class(
+    project: Path, ingested: Ingested, used: list[Any], unused: list[Any], classes: tuple[str, ...], ids: list[int]
+) -> None:
+    column = pa.DictionaryArray.from_arrays(
+        pa.array([place + len(unused) for place in range(len(used))], pa.uint8()), pa.array([*unused, *used])
+    )
+    settings = parquet_table({"x": pa.array([1, 2, 3]), "y": column}, project)
+    dataset = Dataset.open(ingested({**settings, "features": {"x": "x", "y": "y"}, "label": "y"}))
+    assert dataset.features["y"].classes == classes
+    assert dataset.column("train", "y").tolist() == ids
+
+
+def test_a_blank_label_of_a_dictionary_is_named_by_its_row(project: Path, refused: Refused) -> None:
+    column = pa.array(["a", "b", " ", "a"]).dictionary_encode()
+    settings = parquet_table({"x": pa.array([1, 2, 3, 4]), "y": column}, project)
+    refused({**settings, "features": {"x": "x", "y": "y"}, "label": "y"}, "column 'y', row 3 below the header: ' ' is")
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(1, 2**17), (10, 2**22 // 80), (100, 2**22 // 800)])
+def test_parts_of_a_parquet_file_are_neither_small_nor_of_many_rows(tmp_path: Path, columns: int, rows: int) -> None:
+    path, count = tmp_path / "t.parquet", 200_000
+    parquet.write_table(pa.table({f"c{number}": np.zeros(count, np.float32) for number in range(columns)}), path)
+    types = {f"c{number}": None for number in range(columns)}
+    found = [count for _, count in Table(path).in_parts(types, lambda rows, plain: rows.batch.num_rows)]
+    assert found == [rows] * (count // rows) + [count % rows]
+
+
+def test_labels_of_a_csv_are_parsed_dictionary_encoded(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n1,a\n2,b\n3,a\n")
+    types = Decoder({"x": "x", "y": "y"}, "y", None, ()).types
+    found = Table(tmp_path / "t.csv").in_parts(types, lambda rows, plain: rows.cells("y").words())
+    assert [words.dictionary.to_pylist() for _, words in found] == [["a", "b"]]
 
 
 def test_columns_that_are_not_kept_are_not_even_read(project: Path, ingested: Ingested) -> None:

@@ -30,7 +30,7 @@ class Classes:
             distinct = pc.unique(words)  # a dictionary may have what no row has
             ids = np.zeros(len(words.dictionary), np.int64)
             ids[distinct.indices.to_numpy()] = self.encode(distinct.dictionary_decode())
-            return ids[words.indices.to_numpy()]
+            return np.asarray(pa.array(ids).take(words.indices))
         codes = pc.cast(words, pa.int64()) if self.ids else pc.index_in(words, pa.array(self.names, pa.string()))
         return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 

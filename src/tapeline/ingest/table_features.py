@@ -51,7 +51,7 @@ class Decoder:
 
     @property
     def types(self) -> dict[str, Any]:
-        """The type to read each column of a CSV file as: float64, text for whole numbers, encoded text for the label."""
+        """The type to read a CSV column as: float64, text for whole numbers, dictionary-encoded text for the label."""
         kinds = {column: pa.float64() for of in self.wanted.values() for column in columns_of(of)}
         kinds |= {column: pa.string() for name in self.integers for column in columns_of(self.wanted.get(name, ()))}
         return kinds if self.label is None else kinds | {str(self.wanted[self.label]): LABELS}
