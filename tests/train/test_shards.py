@@ -334,6 +334,7 @@ def test_what_does_not_depend_on_examples_is_written_once(blobs, mode):
 
 STEP = "        metrics = dict(super().train_step(batch, context))\n"
 SEEN = ("        rate = keras", "        self.seen = tf.Variable(tf.zeros([4]), name='seen')\n        rate = keras")
+MORE = ("        rate = keras", "        self.more = tf.Variable(tf.zeros([4]), name='more')\n        rate = keras")
 ONES = "self.seen.assign(tf.ones([4])) + 0"
 SET = "self.seen.assign("
 SETS = f"            {SET}tf.ones([4]))\n"
@@ -347,6 +348,17 @@ COUNTS = [
     "tf.while_loop(lambda n: n < self.batch_size, lambda n: [n + 1.0], [0.0])[0]",
 ]
 SUM = "tf.reduce_sum(tf.cast(batch['image'], tf.float32))"
+RATE = (
+    "        rate, more = tf.constant(0.0), metrics['loss']\n"
+    "        if context.step > 0:\n"
+    "            more = more * 2\n"
+)
+LOOPED = (
+    "        rate, more = tf.constant(0.0), metrics['loss']\n"
+    "        for k in tf.range(3.0):\n"
+    "            rate, more = rate + k, more + k\n"
+)
+RATED = "        metrics['more'] = more\n        self.seen.assign(self.seen * 0.9 + rate)\n"
 
 
 OWN_OPTIMIZER = (
@@ -426,7 +438,7 @@ OWN_OPTIMIZER = (
         ),
         (
             [SEEN, (STEP, f"{STEP}        if context.step > 5:\n            {SET}tf.ones([4]) * {COUNTS[0]})\n")],
-            "train_step changes seen by a value that depends on how many examples it gets",
+            "train_step changes seen by a value or in a branch that depends on how many examples it gets",
         ),
         (
             [
@@ -434,6 +446,22 @@ OWN_OPTIMIZER = (
                 (STEP, f"{STEP}        {SET}tf.ones([4]))\n        tf.reshape(batch['image'], [4, 64])\n"),
             ],
             "train_step changes seen, so it must give the same for a shard's 4 examples and the batch's 16, but fails",
+        ),
+        (
+            [SEEN, (STEP, f"{STEP}        if tf.shape(batch['label'])[0] > 8:\n{SETS}")],
+            "train_step changes seen by a value or in a branch that depends on how many examples it gets",
+        ),
+        (
+            [SEEN, (STEP, f"{STEP}{RATE}            rate = {COUNTS[0]}\n{RATED}")],
+            "train_step changes seen by a value or in a branch that depends on how many examples it gets",
+        ),
+        (
+            [SEEN, (STEP, f"{STEP}{RATE}            rate = {SUM}\n{RATED}")],
+            "train_step changes seen by a value that depends on its examples",
+        ),
+        (
+            [SEEN, (STEP, f"{STEP}{LOOPED.replace('rate + k', f'rate + {SUM}')}{RATED}")],
+            "train_step changes seen by a value that depends on its examples",
         ),
         (
             [SEEN, (STEP, f"{STEP}        self.seen.scatter_nd_add([[1]], [1.0])\n")],
@@ -470,6 +498,38 @@ def test_what_shards_cannot_do_is_refused_by_name(blobs, edits, said):
         blobs(*edits, shards=4)
     assert said in str(refused.value)
     assert not [one for one in threading.enumerate() if one.name.startswith("shard ")]
+
+
+MEETS = (
+    "        rate = tf.constant(0.0)\n"
+    "        more = tf.zeros(tf.shape(batch['label']))\n"
+    "        if context.step >= 0:\n"
+    "            gradients, found = self.gradients(batch)\n"
+    "            rate = tf.linalg.global_norm(gradients)\n"
+    "            self.update(self.optimizer, self.variables, gradients)\n"
+    "            more = found['loss']\n"
+    "        metrics = {'loss': more}\n"
+)
+COSINE = "keras.optimizers.schedules.CosineDecay(0.1, 5, warmup_target=0.3, warmup_steps=2)"
+PYTHONS = "tf.numpy_function(lambda x: x + 1, [self.seen], tf.float32, stateful=False)"
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [(STEP, f"{STEP}{RATE}            rate = 0.1 + self.seen[0]\n{RATED}")],
+        [(STEP, f"{STEP}{LOOPED}{RATED}")],
+        [(STEP, f"{MEETS}{RATED}")],
+        [(STEP, f"{STEP}        self.seen.assign({COSINE}(context.step) * tf.ones([4]))\n")],
+        [(STEP, f"{STEP}        self.more.assign(self.seen.assign_add(tf.ones([4])))\n"), MORE],
+        [(STEP, f"{STEP}        self.seen.assign(tf.ensure_shape({PYTHONS}, [4]))\n")],
+    ],
+    ids=["branch", "loop", "meeting", "schedule", "write", "python"],
+)
+def test_a_value_that_comes_another_way_than_from_examples_is_written(blobs, edits):
+    large = blobs(STEEP, NO_DROPOUT, SEEN, *edits, steps=3)
+    assert large.state["seen"].any()
+    assert blobs(STEEP, NO_DROPOUT, SEEN, *edits, steps=3, shards=4).agrees(large)
 
 
 KEEPING = '''

@@ -50,7 +50,7 @@ def _together(step: meetings.Shards, brought: Sequence[Any], build: Build) -> An
 
     def branch(calls: Sequence[Branch]) -> Branch:
         def taken() -> list[Any]:
-            return step.inner(calls, surroundings)()  # whose graph is the branch's
+            return step.inner(calls, surroundings, conditions[0])()  # whose graph is the branch's
 
         return taken
 

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.recipe.sharding import meetings
+from tapeline.recipe.sharding.sources import Sources
 
 
 class Dependence:
@@ -23,6 +24,7 @@ class Dependence:
         """Return whether a value, tensors in any nest, is one shard's own; in eager mode the step was traced before."""
         seen: set[int] = set()
         found = [one for one in tf.nest.flatten(value, expand_composites=True) if not isinstance(one, tf.Variable)]
+        sources = Sources(step)
         while found:
             tensor = found.pop()
             if id(tensor) in seen:
@@ -30,9 +32,6 @@ class Dependence:
             seen.add(id(tensor))
             if id(tensor) in self._own or id(tensor) in self._handles:
                 return True
-            inside = step.owner(tensor)
-            if inside is None or inside.met(tensor) is not None:
-                continue
-            outside = inside.outside(tensor)
-            found += [*tensor.op.inputs] if outside is None else [outside]
+            if sources.has(tensor) and step.met(tensor) is None:
+                found += sources.of(tensor)
         return False

@@ -166,7 +166,7 @@ class Shards:
 
     calls: one for each shard. keep: see `Keep`. at_once: how many may run at the same time where the step is a graph;
     the others wait for their turn, which changes no result. surroundings: one for each; this thread's if None. outer:
-    the step that these go on with in a branch.
+    the step that these go on with in a branch, which is taken by a condition.
     """
 
     def __init__(
@@ -177,15 +177,18 @@ class Shards:
         at_once: int | None = None,
         surroundings: Sequence[Surroundings] | None = None,
         outer: "Shards | None" = None,
+        condition: Any = None,
     ) -> None:
         self.graph = _default_graph()
-        self.outer = outer
+        self.outer, self.condition = outer, condition
         self.at_once = at_once or len(calls)
         self.keras = keras_private.Shared()
         around = surroundings or [Surroundings.here()] * len(calls)
         self.shards = [Shard(number, call, self, around[number]) for number, call in enumerate(calls)]
         self._owners: Owners = Owners(self.graph, outer._owners if outer else None)
         self._met: dict[int, tuple[Any, Any]] = {}
+        self._in: dict[int, Shards] = outer._in if outer else {}
+        self._in[id(self.graph)] = self
         self._keep = keep
         self._keeping: list[Callable[[], None]] = outer._keeping if outer else [keep() for _ in calls]
 
@@ -208,16 +211,23 @@ class Shards:
                 self._check_together()
                 answer = self._meeting()
 
-    def inner(self, calls: Sequence[Callable[[], Any]], surroundings: Sequence[Surroundings]) -> "Shards":
-        """Return how the same shards go on in a branch, whose graph is the default one now."""
-        return Shards(calls, keep=self._keep, at_once=self.at_once, surroundings=surroundings, outer=self)
+    def inner(
+        self, calls: Sequence[Callable[[], Any]], surroundings: Sequence[Surroundings], condition: tf.Tensor
+    ) -> "Shards":
+        """Return how the same shards go on in a branch of a condition, whose graph is the default one now."""
+        return Shards(
+            calls, keep=self._keep, at_once=self.at_once, surroundings=surroundings, outer=self, condition=condition
+        )
+
+    @property
+    def conditions(self) -> list[Any]:
+        """The conditions of the branches that the shards are in, the innermost first."""
+        return [] if self.outer is None else [self.condition, *self.outer.conditions]
 
     def owner(self, tensor: Any) -> "Shards | None":
-        """Return which step's graph a tensor is in: this one's, or one that it goes on with; None for another."""
+        """Return which step's graph a tensor is in: this one's, one around it or of a branch; None for another."""
         graph = getattr(tensor, "graph", None)
-        if graph is None:
-            return None
-        return self if graph is self.graph else self.outer and self.outer.owner(tensor)
+        return None if graph is None else self._in.get(id(graph))
 
     def met(self, value: Any) -> Any:
         """Return the meeting's result that a tensor is, which is the same for all shards; None for another tensor."""

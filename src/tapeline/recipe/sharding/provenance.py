@@ -4,10 +4,15 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tapeline.recipe.sharding import meetings
+from tapeline.recipe.sharding.sources import Sources, called
 from tapeline.runtime.tensorflow_private import functions_in
+
+_NEW = {(kind, "token") for kind in ("PyFunc", "PyFuncStateless", "EagerPyFunc")}
+"""Operation and attribute that differs in each trace, and says nothing about what is computed."""
 
 
 def of(value: Any, step: meetings.Shards) -> list[str]:
@@ -16,30 +21,33 @@ def of(value: Any, step: meetings.Shards) -> list[str]:
     It ends at what is the same for all shards: results of meetings, variables, arguments of the step.
     """
     found, seen = [], dict[int, int]()
+    sources = Sources(step)
     waiting = [*reversed(tf.nest.flatten(value, expand_composites=True))]
     while waiting:
         part = waiting.pop()
-        inside = None if isinstance(part, tf.Variable) else step.owner(part)
-        if inside is None:
+        if isinstance(part, tf.Variable) or not sources.has(part):
             found.append(_outside(part))
         elif id(part) in seen:
             found.append(f"again {seen[id(part)]}")
-        elif inside.met(part) is not None:
+        elif step.met(part) is not None:
             found.append("a meeting's result")
-        elif (outer := inside.outside(part)) is not None:
-            waiting.append(outer)
-        elif part.op.type == "Placeholder":
-            found.append(f"an argument of {part.dtype.name}")
         else:
             seen[id(part)] = len(seen)
-            found.append(" ".join([str(part.value_index), *_operation(part.op)]))
-            waiting += reversed(part.op.inputs)
+            before = sources.of(part)
+            if part.op.type != "Placeholder":
+                kind, _ = called(part.op)  # what else it computes is not looked at
+                found.append(kind or " ".join([str(part.value_index), *_operation(part.op)]))
+            elif not before:
+                found.append(f"an argument of {part.dtype.name}")
+            waiting += reversed(before)
     return found
 
 
 def _outside(value: Any) -> str:
     if isinstance(value, tf.Variable):
-        return f"variable {id(value)}"
+        return f"variable {id(value.handle)}"  # what a write returns is another object with the same handle
+    if isinstance(value, np.ndarray):
+        return _told(value.dtype.name, value.shape, value.tobytes())
     if isinstance(value, tf.Tensor) and value.dtype not in (tf.resource, tf.variant) and hasattr(value, "numpy"):
         return _told(value.dtype.name, value.shape, tf.io.serialize_tensor(value).numpy())
     return f"{id(value)}" if tf.is_tensor(value) else repr(value)
@@ -54,7 +62,7 @@ def _operation(operation: Any) -> Iterator[str]:
             inner = functions_in(operation.graph).get(one)
             for each in inner.graph.get_operations() if inner else ():
                 yield from _operation(each)
-        if not called and not name.startswith("_"):
+        if not called and not name.startswith("_") and (operation.type, name) not in _NEW:
             yield _told(name, attribute.SerializeToString(deterministic=True))
 
 

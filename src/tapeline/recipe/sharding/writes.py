@@ -18,7 +18,10 @@ from tapeline.runtime.errors import InputError
 
 @dataclass(frozen=True)
 class Write:
-    """A write to a variable in a graph. provenance: how the value is computed, see `provenance.of`."""
+    """A write to a variable in a graph.
+
+    provenance: how the value, and whether there is a write, is computed, see `provenance.of`.
+    """
 
     variable: Any
     provenance: Sequence[str]
@@ -53,7 +56,7 @@ class Writes:
                     f"to 1"
                 )
             if shard.step.graph is not None:
-                self.done.append(Write(variable, provenance.of(brought[0], shard.step)))
+                self.done.append(Write(variable, provenance.of([brought[0], shard.step.conditions], shard.step)))
             return write(brought[0])
 
         return meetings.meet(f"the change of {name}", value, once)
@@ -64,6 +67,6 @@ def check_same(shards: Sequence[Write], batch: Sequence[Write]) -> None:
     for one, other in zip_longest(shards, batch):
         if not (one and other and one.variable is other.variable and one.provenance == other.provenance):
             raise InputError(
-                f"train_step changes {(one or other).name} by a value that depends on how many examples it gets, and "
-                f"each shard has only a part of the batch: count steps instead, or set train.shards to 1"
+                f"train_step changes {(one or other).name} by a value or in a branch that depends on how many examples "
+                f"it gets, and each shard has only a part of the batch: count steps instead, or set train.shards to 1"
             )
