@@ -445,7 +445,8 @@ OWN_OPTIMIZER = (
                 SEEN,
                 (STEP, f"{STEP}        {SET}tf.ones([4]))\n        tf.reshape(batch['image'], [4, 64])\n"),
             ],
-            "train_step changes seen, so it must give the same for a shard's 4 examples and the batch's 16, but fails",
+            "changes seen, so it must give the same for a shard's 4 examples and the batch's 16, but fails for these: let "
+            "it take both, or set train.shards to 1: ValueError: Cannot reshape a tensor with 1024 elements",
         ),
         (
             [SEEN, (STEP, f"{STEP}        if tf.shape(batch['label'])[0] > 8:\n{SETS}")],
@@ -462,6 +463,14 @@ OWN_OPTIMIZER = (
         (
             [SEEN, (STEP, f"{STEP}{LOOPED.replace('rate + k', f'rate + {SUM}')}{RATED}")],
             "train_step changes seen by a value that depends on its examples",
+        ),
+        (
+            [
+                SEEN,
+                (STEP, f"{STEP}        self.count += 1\n        {SET}self.count * tf.ones([4]))\n"),
+                ("        rate = keras", "        self.count = 0\n        rate = keras"),
+            ],
+            "train_step changes the Python attribute self.count",
         ),
         (
             [SEEN, (STEP, f"{STEP}        self.seen.scatter_nd_add([[1]], [1.0])\n")],
@@ -512,6 +521,13 @@ MEETS = (
 )
 COSINE = "keras.optimizers.schedules.CosineDecay(0.1, 5, warmup_target=0.3, warmup_steps=2)"
 PYTHONS = "tf.numpy_function(lambda x: x + 1, [self.seen], tf.float32, stateful=False)"
+HELPER = ("class Everything", "class Helper:\n    kept = None\n\nHELPER = Helper()\n\nclass Everything")
+HOLDS = ("        rate = keras", "        self.helper = HELPER\n        rate = keras")
+HELPED = (
+    "        if self.helper.kept is None:\n"
+    "            self.helper.kept = tf.cast(context.step, tf.float32)\n"
+    "        self.seen.assign(self.seen + self.helper.kept)\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -523,8 +539,9 @@ PYTHONS = "tf.numpy_function(lambda x: x + 1, [self.seen], tf.float32, stateful=
         [(STEP, f"{STEP}        self.seen.assign({COSINE}(context.step) * tf.ones([4]))\n")],
         [(STEP, f"{STEP}        self.more.assign(self.seen.assign_add(tf.ones([4])))\n"), MORE],
         [(STEP, f"{STEP}        self.seen.assign(tf.ensure_shape({PYTHONS}, [4]))\n")],
+        [(STEP, f"{STEP}{HELPED}"), HELPER, HOLDS],
     ],
-    ids=["branch", "loop", "meeting", "schedule", "write", "python"],
+    ids=["branch", "loop", "meeting", "schedule", "write", "python", "kept"],
 )
 def test_a_value_that_comes_another_way_than_from_examples_is_written(blobs, edits):
     large = blobs(STEEP, NO_DROPOUT, SEEN, *edits, steps=3)

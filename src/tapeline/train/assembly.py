@@ -127,6 +127,7 @@ def _traced(
     found = variables.find(recipe)
     requirements.check_built(recipe, built.weights, found.weights)
     made = _checked(recipe, step, evaluation, initial=initial, path=path)
+    step.check_writes(path)  # last: a step that nobody may take is refused for that
     average = Average(found.weights, settings.ema) if settings.ema else None
     inside = None
     if measure:

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tapeline.recipe import Context, Recipe, randomness, variables
+from tapeline.recipe import Context, Recipe, loading, randomness, variables
 from tapeline.recipe.context import running
 from tapeline.recipe.metrics import sums_and_counts
 from tapeline.recipe.sharding import kept, meetings, moments
@@ -25,6 +26,7 @@ class Sharded:
 
     def __init__(self, recipe: Recipe, count: int, *, at_once: int | None) -> None:
         self._recipe, self._count, self._at_once = recipe, count, at_once
+        self._begin = kept.of(recipe)()
         self._generators = variables.find(recipe).generators
         self._part: Mapping[str, tf.TensorSpec] = {}
         self._written: Sequence[Write] = ()
@@ -60,8 +62,11 @@ class Sharded:
             )
         return names, balanced_sum([totals for _, totals in every])
 
-    def check_writes(self, train_step: Callable[[Any, Context], Any], key: tf.Tensor) -> None:
-        """Raise `InputError` if the step that was traced last writes what it would not for the whole batch."""
+    def check_writes(self, train_step: Callable[[Any, Context], Any], key: tf.Tensor, path: Path) -> None:
+        """Raise `InputError` if the step that was traced last writes what it would not for the whole batch.
+
+        path: the recipe's file. What Python keeps is for the step as it was before it was traced, and stays as it is.
+        """
         averages = moments.averages(variables.layers(self._recipe))
         written = [one for one in self._written if id(one.variable) not in averages]
         if not written:
@@ -79,16 +84,19 @@ class Sharded:
             return tf.TensorSpec([*rows, *spec.shape[1:]], spec.dtype)
 
         batch = {name: larger(spec) for name, spec in self._part.items()}
+        fails = (
+            f"changes {written[0].name}, so it must give the same for a shard's {size} examples and the batch's "
+            f"{size * self._count}, but fails for these: let it take both, or set train.shards to 1"
+        )
+        restore = kept.of(recipe)()
+        self._begin()
         recipe.batch_size = size * self._count
         try:
-            tf.function(whole, autograph=False).get_concrete_function(batch, tf.TensorSpec([], tf.int64))
-        except Exception as error:
-            raise InputError(
-                f"train.shards: train_step changes {written[0].name}, so it must give the same for a shard's {size} "
-                f"examples and the batch's {recipe.batch_size}, but fails for these: {error}; or set train.shards to 1"
-            ) from error
+            with loading.blaming(path, InputError, fails):
+                tf.function(whole, autograph=False).get_concrete_function(batch, tf.TensorSpec([], tf.int64))
         finally:
             recipe.batch_size = size
+            restore()
         check_same(written, [one for one in found[0].done if id(one.variable) not in averages])
 
     def _run(

@@ -1,6 +1,7 @@
 """A recipe's `train_step` for one row of a chunk, traced once: every loop of a run calls the same function."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -35,8 +36,11 @@ class Step:
             self._seeds = found
             self.sharded = Sharded(recipe, shards, at_once=at_once) if shards > 1 else None
             self.traced, self.names = self._trace()
+
+    def check_writes(self, path: Path) -> None:
+        """Raise `InputError` if shards write what the whole batch would not. path: the recipe's file."""
         if self.sharded:
-            self.sharded.check_writes(self._converted, key)
+            self.sharded.check_writes(self._converted, self._key, path)
 
     @property
     def seeds(self) -> dict[str, tf.Variable]:
