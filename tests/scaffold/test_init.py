@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.ingest.stage import ingest
 from tapeline.orchestration.schedules.deployments import read
+from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.init import init
 
@@ -63,6 +66,17 @@ def test_an_empty_folder_becomes_a_project(tmp_path):
         ["git", "status", "--short", "-uall"], cwd=folder, capture_output=True, text=True, check=True
     )
     assert ".tapeline" not in shown.stdout
+
+
+@pytest.mark.parametrize("before", [{}, {"recipes/iris.py": "x = 1\n"}])
+def test_no_temporary_file_is_left(tmp_path, monkeypatch, before):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    for name, text in before.items():
+        files.write_text(tmp_path / "p" / name, text)
+    with pytest.raises(InputError) if before else nullcontext():
+        init(tmp_path / "p", say=lambda line: None)
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_again_it_changes_nothing(tmp_path):

@@ -41,7 +41,14 @@ def init(
     a nightly run too.
     Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, or the data cannot be used.
     """
-    folder = folder.resolve()
+    with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
+        return _initialized(folder.resolve(), data, flows, Path(work), say)
+
+
+def _initialized(
+    folder: Path, data: Path | str | None, flows: bool, work: Path, say: Callable[[str], None]
+) -> list[Path]:
+    """Do what `init` says. work: an empty folder for what is needed until then."""
     repository = _top(folder)
     texts: dict[Path, str] = {}
     copied: tuple[Path, Path] | None = None
@@ -51,7 +58,7 @@ def init(
         if flows and not (folder / "prefect.yaml").exists():
             texts = _flows(folder, next(iter(Params.sound(folder)[0].pipelines), "NAME"))
     else:
-        texts, copied = _new_project(folder, data or raw_data.iris(), flows, say)
+        texts, copied = _new_project(folder, data or raw_data.iris(work), flows, work, say)
     _check_free([*texts, *([copied[1]] if copied else [])])
     files.make_folder(folder)
     _prepare_repository(folder, repository, say)
@@ -68,7 +75,7 @@ def init(
 
 
 def _new_project(
-    folder: Path, data: Path | str, flows: bool, say: Callable[[str], None]
+    folder: Path, data: Path | str, flows: bool, work: Path, say: Callable[[str], None]
 ) -> tuple[dict[Path, str], tuple[Path, Path] | None]:
     """Return the texts of a new project's files, and the source and target of the data if it must be copied.
 
@@ -76,8 +83,7 @@ def _new_project(
     """
     copied: tuple[Path, Path] | None = None
     if str(data).startswith(catalogue.SCHEME):
-        with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
-            proposal = catalogue.propose(str(data).removeprefix(catalogue.SCHEME), Path(work), folder)
+        proposal = catalogue.propose(str(data).removeprefix(catalogue.SCHEME), work, folder)
         texts = _texts(folder, proposal, flows)
     else:
         place, copied = raw_data.placed(folder, Path(data))

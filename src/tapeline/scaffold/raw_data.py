@@ -1,7 +1,6 @@
 """The raw data of a new project: where they are, or the copy of what is elsewhere in `data/raw/`."""
 
 import os
-import tempfile
 from pathlib import Path
 
 from tapeline.runtime import files
@@ -44,8 +43,8 @@ def copy(source: Path, place: Path) -> list[Path]:
     return [place]
 
 
-def iris() -> Path:
-    """Return a file with scikit-learn's copy of Fisher's irises: 150 rows and a header of column names."""
+def iris(work: Path) -> Path:
+    """Return a new file in `work` with scikit-learn's copy of Fisher's irises: column names and 150 rows."""
     from sklearn.datasets import load_iris
 
     irises = load_iris()
@@ -53,7 +52,7 @@ def iris() -> Path:
     rows = [",".join([*names, "species"])]
     for values, label in zip(irises.data, irises.target, strict=True):
         rows.append(",".join([*(f"{value:g}" for value in values), str(irises.target_names[label])]))
-    path = Path(tempfile.mkdtemp(prefix="tapeline-")) / "iris.csv"
+    path = work / "iris.csv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return path
 
