@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tapeline.cli.main import main
 from tapeline.config import engine_lock
 from tapeline.config.params import Params
+from tapeline.config.project import Project
 from tapeline.ingest.stage import ingest
 from tapeline.orchestration.schedules.deployments import read
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold.init import init
+from tapeline.scaffold.raw_data import unversioned
 
 OWN = {".dvc", ".git", ".dvcignore", ".gitignore", ".tapeline"}
 """What DVC, Git and this working tree keep for themselves."""
@@ -106,6 +109,72 @@ def test_a_table_is_looked_at(tmp_path, table):
     assert (tmp_path / "p" / dataset.needs).read_bytes() == table.read_bytes()
     assert said[0] == "predicts 'price' (a number) from 2 columns of numbers"
     assert [line.split(":")[0] for line in said[1:3]] == ["column 'id' is ignored", "column 'address' is ignored"]
+
+
+def git(folder, *arguments):
+    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_data_that_are_copied_are_versioned_by_dvc(tmp_path, table, kind):
+    data = table if kind == "file" else pets(tmp_path / "pets")
+    folder, said = tmp_path / "p", []
+    new = init(folder, data=data, say=said.append)
+    raw = f"data/raw/{data.name}"
+    assert [path.relative_to(folder).as_posix() for path in new[-2:]] == [f"{raw}.dvc", "data/raw/.gitignore"]
+    assert said[-1].startswith(f"added {raw} to DVC: Git gets the file {raw}.dvc, and `dvc push`")
+    git(folder, "add", ".")
+    listed = git(folder, "ls-files", "-z", "data").split("\0")
+    assert set(listed) == {"", "data/raw/.gitignore", f"{raw}.dvc"}
+    assert (folder / raw).exists()
+
+
+def test_the_irises_are_for_git(tmp_path):
+    init(tmp_path, say=lambda line: None)
+    git(tmp_path, "add", ".")
+    assert git(tmp_path, "ls-files", "data") == "data/raw/iris.csv\n"
+
+
+def test_data_in_their_place_are_to_be_added_unless_they_are_versioned(tmp_path, table, capsys):
+    init(tmp_path / "p", data=table, say=lambda line: None)
+    for folder, wanted in (("q", "next: `dvc add 'Old Houses.csv'`, `dvc repro`, "), ("r", "next: `dvc repro`, ")):
+        files.write_bytes(tmp_path / folder / table.name, table.read_bytes())
+        if folder == "r":
+            git(tmp_path / "r", "init", "-q")
+            git(tmp_path / "r", "add", ".")
+        assert main(["init", str(tmp_path / folder), "--data", str(tmp_path / folder / table.name)]) == 0
+        assert capsys.readouterr().out.splitlines()[-1].startswith(wanted)
+        assert not (tmp_path / folder / "Old Houses.csv.dvc").exists()
+    assert unversioned(Project.find(tmp_path / "p"), ["data/raw/Old Houses.csv", "data/raw/a/b.csv"]) == [
+        "data/raw/a/b.csv"
+    ]
+    (tmp_path / "p/data/raw/a.dvc").write_text("outs: []\n")
+    assert unversioned(Project.find(tmp_path / "p"), ["data/raw/a/b.csv"]) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        (".gitignore", "/data/\n", "data/raw/Old Houses.csv.dvc is not seen by DVC"),
+        ("data/raw/Old Houses.csv.dvc", "outs: []\n", "Old Houses.csv.dvc exists, and"),
+    ],
+)
+def test_data_that_dvc_could_not_version_are_refused_and_nothing_is_written(tmp_path, table, file, text, said):
+    folder = tmp_path / "p"
+    files.write_text(folder / file, text)
+    git(folder, "init", "-q")
+    with pytest.raises(InputError, match=said):
+        init(folder, data=table, say=lambda line: None)
+    assert files_of(folder).keys() == {file} - OWN
+    assert not (folder / ".dvc").exists()
+
+
+def test_where_dvc_fails_all_is_written_and_the_command_is_named(tmp_path, table):
+    folder = tmp_path / "p"
+    files.write_text(folder / ".dvcignore", "data\n")
+    with pytest.raises(RunError, match=r"`dvc add 'data/raw/Old Houses.csv'` failed in .* is ignored by"):
+        init(folder, data=table, say=lambda line: None)
+    assert files_of(folder).keys() >= {"params.yaml", "dvc.yaml", "engine.lock", "data/raw/Old Houses.csv"}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`tapeline init`, `new`, `doctor` and `schema`: what a project needs before its first run."""
 
 import argparse
+import shlex
 from pathlib import Path
 
 from tapeline.runtime.errors import plain
@@ -83,16 +84,19 @@ def _schema(options: argparse.Namespace) -> int:
 
 def _init(options: argparse.Namespace) -> int:
     from tapeline.config.params import Params
+    from tapeline.config.project import Project
     from tapeline.scaffold.init import init
+    from tapeline.scaffold.raw_data import unversioned
 
     folder = options.folder.resolve()
     new = init(options.folder, data=options.data, flows=options.flows, say=lambda line: print(plain(line)))
     for path in new:
         print(plain(f"new: {path.relative_to(folder)}"))
     if new:
-        needed = (dataset.needs for dataset in Params.load(folder).datasets.values())
-        pictures = "".join(f"`dvc add {path}`, " for path in needed if options.data and (folder / path).is_dir())
-        print(f"next: {pictures}`dvc repro`, then `tapeline metrics`, and `git add . && git commit`")
+        datasets = Params.load(folder).datasets.values() if options.data else ()
+        needed = unversioned(Project.find(folder), (one.needs for one in datasets if one.source != "tfds"))
+        adding = "".join(f"`dvc add {shlex.quote(path)}`, " for path in needed)
+        print(f"next: {adding}`dvc repro`, then `tapeline metrics`, and `git add . && git commit`")
     else:
         print("nothing to do: this is a project already")
     return 0

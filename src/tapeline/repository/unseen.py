@@ -51,9 +51,14 @@ def check_source(source: Path) -> None:
     _check_links(source)
     source = Path(os.path.abspath(source))  # noqa: PTH100  # not resolved: `dvc add` tracks a link under its own name
     above = (source, *source.parents)
-    added = [file for path in above if path.name and (file := path.with_name(f"{path.name}.dvc")).is_file()]
-    top = next((folder for folder in source.parents if (folder / ".git").exists()), None)
-    if top is None or not added:
+    check_files(file for path in above if path.name and (file := path.with_name(f"{path.name}.dvc")).is_file())
+
+
+def check_files(files: Iterable[Path]) -> None:
+    """Check `.dvc` files, there or still to be written, against `.gitignore` files alone. Raises `InputError`."""
+    added = list(files)
+    top = next((folder for file in added for folder in file.parents if (folder / ".git").exists()), None)
+    if top is None:
         return
     manager = _manager(top)
     for file in added:

@@ -7,6 +7,7 @@ written.
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from tapeline.scaffold.proposal import Proposal, template, yaml_flow, yaml_lines
 
 STAGES = "dvc.yaml"
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a folder of its own"
+DVC = (sys.executable, "-P", "-m", "dvc")
 IGNORED = (".tapeline", ".venv", "__pycache__", "*.pyc", ".*.partial")
 """What DVC must ignore: other runs' worktrees, Python's bytecode, partially written files."""
 
@@ -37,9 +39,10 @@ def init(
     """Write what a project needs and lacks, and return the files that are new.
 
     data: a CSV or Parquet file, a folder of images, or `tfds:NAME` of the TFDS catalogue, for the first dataset; the
-    irises of Fisher when absent. A file from outside the folder is copied to `data/raw/`. flows: a `prefect.yaml` with
-    a nightly run too.
-    Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, or the data cannot be used.
+    irises of Fisher when absent. Data from outside the folder are copied to `data/raw/`, and versioned by DVC.
+    flows: a `prefect.yaml` with a nightly run too.
+    Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, or the data cannot be used, and
+    `RunError` where DVC fails: if that is at `dvc add`, all else is written.
     """
     with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
         return _initialized(folder.resolve(), data, flows, Path(work), say)
@@ -71,6 +74,8 @@ def _initialized(
         new.append(folder / engine_lock.LOCK)
     new += catalogue_file.write(folder, Params.sound(folder)[0])
     schema.write(Project.find(folder))
+    if copied and data is not None:  # the irises are small enough for Git
+        new += _added(folder, copied[1], say)
     return new
 
 
@@ -176,21 +181,20 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
         Git(folder)("init", "--quiet")
         repository = folder
         say(f"made {folder} a Git repository")
-    dvc = [sys.executable, "-P", "-m", "dvc"]
     root = next((path for path in (folder, *folder.parents) if (path / ".dvc").is_dir()), None)
     if root is None:
         root = repository
-        _run([*dvc, "init", "--quiet"], root)
+        _run([*DVC, "init", "--quiet"], root)
         say(f"made {root} a DVC repository")
     plots = resources.files("tapeline.scaffold") / "templates" / "plots"
     for file in sorted(plots.iterdir(), key=lambda file: file.name):
         if not (root / ".dvc" / "plots" / file.name).exists():
             files.write_text(root / ".dvc" / "plots" / file.name, file.read_text(encoding="utf-8"))
     asked = subprocess.run(
-        [*dvc, "config", "plots.html_template"], cwd=root, capture_output=True, text=True, check=False
+        [*DVC, "config", "plots.html_template"], cwd=root, capture_output=True, text=True, check=False
     )
     if not asked.stdout.strip():
-        _run([*dvc, "config", "plots.html_template", "plots/page.html"], root)
+        _run([*DVC, "config", "plots.html_template", "plots/page.html"], root)
         say(f"set plots.html_template of {root / '.dvc' / 'config'}: pages of plots by .dvc/plots/page.html")
     ignore = root / ".dvcignore"
     known = files.read_bytes(ignore).decode() if ignore.exists() else ""
@@ -198,6 +202,15 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
         files.write_text(ignore, "\n".join([*known.splitlines(), *missing]) + "\n")
         if known:
             say(f"added to {ignore}: {' '.join(missing)}")
+
+
+def _added(folder: Path, place: Path, say: Callable[[str], None]) -> list[Path]:
+    """Add copied data to DVC, and return the files that this makes. Git would keep each version of them for ever."""
+    written = [path for path in (raw_data.dvc_file(place), place.parent / ".gitignore") if not path.exists()]
+    path = place.relative_to(folder).as_posix()
+    _run([*DVC, "add", path], folder)
+    say(f"added {path} to DVC: Git gets the file {path}.dvc, and `dvc push` brings the data to a remote")
+    return [path for path in written if path.exists()]
 
 
 def _beside(folder: Path) -> list[Path]:
@@ -211,7 +224,9 @@ def _beside(folder: Path) -> list[Path]:
 
 
 def _run(command: list[str], folder: Path) -> None:
+    """Call DVC. Raises `RunError` with its last line."""
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if answer.returncode:
         said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise RunError(f"`{' '.join(command[-3:])}` failed in {folder}: {said[-1] if said else answer.returncode}")
+        called = shlex.join(["dvc", *command[len(DVC) :]])
+        raise RunError(f"`{called}` failed in {folder}: {said[-1] if said else answer.returncode}")

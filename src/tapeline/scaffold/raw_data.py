@@ -1,8 +1,12 @@
 """The raw data of a new project: where they are, or the copy of what is elsewhere in `data/raw/`."""
 
 import os
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
 
+from tapeline.config.project import Project
+from tapeline.repository import unseen
+from tapeline.repository.ignored import tracked
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold import images
@@ -11,7 +15,8 @@ from tapeline.scaffold import images
 def placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
     """Return where the data will be, and the source and target if they must be copied.
 
-    Raises `InputError` for data that do not exist, cannot be copied, or have a name that `params.yaml` cannot have.
+    Raises `InputError` for data that do not exist, cannot be copied, or have a name that `params.yaml` cannot have, and
+    for a copy that Git ignores so that DVC could not version it.
     """
     try:
         data = data.resolve()
@@ -26,9 +31,28 @@ def placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
         return data, None
     place = folder / "data" / "raw" / data.name
     _check_utf8(place)
-    if os.path.lexists(place):
-        raise InputError(f"{place} exists, and {data} would be copied there: move one of them away")
+    for path in (place, dvc_file(place)):
+        if os.path.lexists(path):
+            raise InputError(f"{path} exists, and {data} would be copied there: move one of them away")
+    unseen.check_files([dvc_file(place)])
     return place, (data, place)
+
+
+def dvc_file(path: Path) -> Path:
+    """Return the file that `dvc add` writes for a file or folder."""
+    return path.with_name(f"{path.name}.dvc")
+
+
+def unversioned(project: Project, paths: Iterable[str]) -> list[str]:
+    """Return the paths, relative to the project, that neither DVC nor Git has yet."""
+    added = [path for path in paths if not any(dvc_file(project.folder / one).exists() for one in _above(path))]
+    known = tracked(project, added)
+    return [path for path in added if path not in known]
+
+
+def _above(path: str) -> Iterator[PurePosixPath]:
+    """Yield a relative path and the folders above it."""
+    yield from (one for one in (PurePosixPath(path), *PurePosixPath(path).parents) if one.name)
 
 
 def copy(source: Path, place: Path) -> list[Path]:
