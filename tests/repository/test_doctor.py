@@ -56,6 +56,14 @@ def test_a_project_that_git_does_not_have(project):
             "`tapeline lock`, or `tapeline upgrade`",
         ),
         ("engine.lock", "train:", "trian:", "engine.lock must have a hash", "`tapeline lock`, or `tapeline upgrade`"),
+        (
+            "dvc.yaml",
+            "path: models/iris",
+            "path: models/gone",
+            "artifact iris of dvc.yaml has",
+            "write `path: models/iris`",
+        ),
+        ("dvc.yaml", "{path:", "[{path:", "dvc.yaml, line", "correct it"),
         (".dvcignore", ".tapeline", "other", ".dvcignore does not name .tapeline", "add the line"),
     ],
 )

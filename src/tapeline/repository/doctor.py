@@ -11,6 +11,7 @@ from pathlib import Path
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
+from tapeline.repository import artifacts
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import STAGES, left_out, outputs, tracked
 from tapeline.repository.repair import is_whole
@@ -145,14 +146,17 @@ def _dvc(project: Project) -> Iterator[Finding]:
 
 
 def _in_git(project: Project) -> Iterator[Finding]:
-    """Name the outputs that Git tracks, which DVC refuses to record, and the inputs that it ignores."""
+    """Name the outputs that Git tracks, which DVC refuses to record, the inputs that it ignores, and lost artifacts."""
     try:
-        params = Params.sound(project.folder)[0]
+        params, mistakes = Params.sound(project.folder)
     except InputError:  # named above
         return
     stages = [("ingest", name) for name in params.datasets]
     stages += [(stage, name) for name in params.pipelines for stage in engine_lock.STAGES[1:]]
     paths = [path for stage, name in stages for path in outputs(project, stage, name)]
+    unsound = [key.partition(".")[2] for key in mistakes if key.startswith("pipelines.")]
+    exports = [path for name in unsound for path in outputs(project, "export", name)]
+    yield from _artifacts(project, [*params.pipelines, *unsound], [*paths, *exports])
     for path in tracked(project, paths):
         yield Finding(MISSING, f"Git tracks {path}, an output", f"`git rm -r --cached {path}`, and commit")
     inputs = [PARAMS, STAGES, "dvc.lock", engine_lock.LOCK, *(one.recipe for one in params.pipelines.values())]
@@ -163,6 +167,15 @@ def _in_git(project: Project) -> Iterator[Finding]:
         if not (project.folder / f"{path}.dvc").exists():  # DVC has it
             remedy = "change .gitignore, or `dvc add` it if it is data"
             yield Finding(MISSING, f"Git ignores {path}, so no clone has it", remedy)
+
+
+def _artifacts(project: Project, pipelines: list[str], made: list[str]) -> Iterator[Finding]:
+    """Name the artifacts that the registry could not find."""
+    try:
+        for what, remedy in artifacts.mistakes(project, pipelines, made):
+            yield Finding(MISSING, what, remedy)
+    except InputError as error:
+        yield Finding(MISSING, str(error), "correct it")
 
 
 def _remotes(project: Project) -> Iterator[Finding]:
