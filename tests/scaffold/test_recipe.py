@@ -6,11 +6,19 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from tapeline.cli.main import main
 from tapeline.config.params import Params, check_recipe
+from tapeline.config.project import Project
+from tapeline.dataset.columns import Dataset
+from tapeline.dataset.statistics import TrainStatistics
+from tapeline.ingest.stage import ingest
+from tapeline.recipe.context import Context
+from tapeline.recipe.loading import build
 from tapeline.scaffold.init import init
+from tapeline.scaffold.learned import known
 from tapeline.scaffold.recipe import KINDS
 
 
@@ -32,6 +40,8 @@ def made(tmp_path_factory):
         f"  rows: {{{common}, features: {{x: [a, b, c], label: label}}, label: label}}\n"
         f"  numbers: {{{common}, features: {{x: [a, b], y: [y]}}}}\n"
         f"  texts: {{{common}, features: {{text: [a, b, c], label: label}}, label: label, integers: [text]}}\n"
+        f"  mixed: {{{common}, features: {{x: [a, b], c: c, y: y, label: label}}, label: label, integers: [c]}}\n"
+        f"  scalars: {{{common}, features: {{a: a, b: b, y: y}}}}\n"
         "  pets: {source: images, needs: data/raw/pets, size: [8, 8], validation: 0.3}\n"
     )
     (folder / "params.yaml").write_text(params.replace("\npipelines:", f"{datasets}\npipelines:", 1))
@@ -50,13 +60,15 @@ DATASETS = {"table": "rows", "number": "numbers", "image": "pets", "text": "text
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_trains_and_is_exported(project, kind):
-    assert main(["new", "recipe", f"a-{kind}", "--like", kind, "--dataset", DATASETS[kind]]) == 0
+@pytest.mark.parametrize(
+    ("kind", "dataset"), [*((kind, DATASETS[kind]) for kind in KINDS), ("own-step", "mixed"), ("number", "scalars")]
+)
+def test_each_kind_trains_and_is_exported(project, kind, dataset):
+    assert main(["new", "recipe", f"a-{kind}", "--like", kind, "--dataset", dataset]) == 0
     params = (project / "params.yaml").read_text()
     (project / "params.yaml").write_text(params.replace("epochs: 20, batch_size: 32", "epochs: 1, batch_size: 4"))
     for stage, name in (
-        ("ingest", DATASETS[kind]),
+        ("ingest", dataset),
         *((stage, f"a-{kind}") for stage in ("train", "validate", "export")),
     ):
         command = [sys.executable, "-P", "-m", "tapeline", stage, name]
@@ -72,6 +84,61 @@ def test_every_kind_has_parameters_that_its_recipe_declares(project):
     assert params.pipelines.keys() == {"iris", *(f"a-{kind}" for kind in DATASETS)}
     for name, pipeline in params.pipelines.items():
         check_recipe(project, name, pipeline)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "inputs", "said"),
+    [
+        (["table", "rows"], '("x",), "label"', ""),
+        (["number", "numbers"], '("x",), "y"', ""),
+        (["table", "mixed"], '("x", "c", "y"), "label"', ""),
+        (["own-step", "mixed"], '("x", "c", "y"), "label"', ""),
+        (["number", "mixed"], '("x", "c"), "y"', "left out: label of datasets.mixed, which"),
+        (["number", "scalars"], '("a", "b"), "y"', ""),
+        (["text", "mixed"], '("x",), "label"', "left out: c, y of datasets.mixed, which a recipe of classes of texts"),
+        (["image", "pets"], '("image",), "label"', ""),
+    ],
+)
+def test_it_learns_from_all_features_that_fit_and_names_the_others(project, capsys, arguments, inputs, said):
+    kind, dataset = arguments
+    assert main(["new", "recipe", "second", "--like", kind, "--dataset", dataset]) == 0
+    text = (project / "recipes/second.py").read_text()
+    assert f"    inputs, target = {inputs}\n" in text
+    assert ("self.columns(" in text) == ("c" in inputs.split('"') or "a" in inputs.split('"'))
+    out = capsys.readouterr().out
+    assert said in out and ("left out" in out) == bool(said)
+    tidy = [sys.executable, "-P", "-m", "ruff", "format", "--diff", "--isolated", "--line-length=120"]
+    subprocess.run([*tidy, "recipes/second.py"], cwd=project, check=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dataset", "outputs"),
+    [
+        ("table", "mixed", {"class": (5,), "probabilities": (5, 2)}),
+        ("own-step", "mixed", {"class": (5,), "probabilities": (5, 2)}),
+        ("number", "mixed", {"y": (5,)}),
+        ("number", "scalars", {"y": (5,)}),
+        ("number", "numbers", {"y": (5, 1)}),
+    ],
+)
+def test_what_learns_from_several_features_has_a_loss_an_example_and_learns(project, kind, dataset, outputs):
+    assert main(["new", "recipe", "second", "--like", kind, "--dataset", dataset]) == 0
+    folder, params = project / "data" / dataset, Params.load(project)
+    ingest(dataset, params.dataset(dataset), project=project, out=folder, work=project / ".tapeline/work")
+    data = Dataset.open(folder)
+    assert known(Project.find(project), dataset, None) == known(Project.find(project), dataset, params.dataset(dataset))
+    file, settings = project / "recipes/second.py", params.pipeline("second").params
+    recipe = build(file, settings, data.features, statistics=TrainStatistics(data))
+    batch = {name: tf.constant(np.array(values)) for name, values in data.columns("train").items()}
+    recipe.configure(batch_size=data.examples("train"))
+    losses = []
+    for step in range(30):
+        metrics = recipe.train_step(batch, Context(tf.constant(step, tf.int64), tf.constant([7, 0])))
+        assert metrics["loss"].shape == (data.examples("train"),)
+        losses.append(float(tf.reduce_mean(metrics["loss"])))
+    assert losses[-1] < losses[0]
+    some = {name: batch[name][:5] for name in recipe.inputs}
+    assert {name: value.shape for name, value in recipe.predict(some).items()} == outputs
 
 
 def test_the_default_kind_fits_the_dataset(project):

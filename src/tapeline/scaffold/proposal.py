@@ -72,7 +72,10 @@ def yaml_flow(value: Any) -> str:
 def template(file: str, **values: str) -> str:
     """Return a file of `templates/` with each placeholder `NAME_` replaced by the value of that name."""
     text = (resources.files("tapeline.scaffold") / "templates" / f"{file}.template").read_text(encoding="utf-8")
-    if not values:
-        return text
+    return filled(text, **values) if values else text
+
+
+def filled(text: str, **values: str) -> str:
+    """Return a template's text with its placeholders replaced."""
     places = re.compile("|".join(rf"{re.escape(key.upper())}_" for key in values))
     return places.sub(lambda place: values[place[0][:-1].lower()], text)

@@ -17,11 +17,11 @@ from typing import Any
 from tapeline.config.ingest import ImageFolderSource, IngestSettings, TableSource
 from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
-from tapeline.parsing import json_text
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
+from tapeline.scaffold.learned import Known, known, names_of, of_scalar, of_several
 from tapeline.scaffold.pipeline_entry import added
-from tapeline.scaffold.proposal import class_name, template, yaml_flow
+from tapeline.scaffold.proposal import class_name, filled, template, yaml_flow
 
 FOLDER = "recipes"
 LONGEST = 64
@@ -39,6 +39,11 @@ class Kind:
     what: str
     input: str = "x"
     target: str | None = "label"
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether it learns from numbers, and so from any features that are numbers or vectors of them."""
+        return self.input == "x"
 
 
 TRAIN = {"epochs": 20, "batch_size": 32}
@@ -69,16 +74,18 @@ def new_recipe(
     """Write the recipe `name`, and return the files that are new or changed.
 
     like: one of `KINDS`; by default what fits the dataset, else `table`. dataset: add a pipeline to `params.yaml` that
-    trains the recipe on it; otherwise `say` gets the lines to add. Raises `InputError`, and then nothing is written.
+    trains the recipe on it; otherwise `say` gets the lines to add. A recipe of columns of numbers learns from all
+    features that are numbers or vectors of them; `say` gets the names of features that are left out.
+    Raises `InputError`, and then nothing is written.
     """
     _check_name(name)
     params, _ = Params.sound(project.folder)
     source = params.dataset(dataset) if dataset is not None else None
     kind = KINDS[like or _fitting(source)]
-    columns, target = _features(project, dataset, source, kind)
+    has = known(project, dataset, source)
+    inputs, target = _features(has, dataset, source, kind)
     file = _place(project.folder, params, name)
-    values = {"title": class_name(name, "Recipe"), "input": columns, **({"target": target} if target else {})}
-    texts = {file: template(kind.file, **values)}
+    texts = {file: _text(kind, name, inputs, target, has)}
     pipeline, recipe = name.replace("_", "-"), file.relative_to(project.folder).as_posix()
     entry = _entry(dataset or "NAME", recipe, kind)
     if dataset is not None:
@@ -86,6 +93,8 @@ def new_recipe(
     new = [path for path, text in texts.items() if _differs(path, text, project.folder)]
     for path in new:
         files.write_text(path, texts[path])
+    if left := [name for name in has.shapes if name not in (*inputs, target)]:
+        say(f"left out: {', '.join(left)} of datasets.{dataset}, which a recipe of {kind.what} does not take")
     if dataset is None:
         say(f"add to `pipelines:` in {PARAMS}:\n  {pipeline}:\n{_indented(entry)}")
     return new
@@ -108,39 +117,40 @@ def _fitting(source: IngestSettings | None) -> str:
 
 
 def _features(
-    project: Project, dataset: str | None, source: IngestSettings | None, kind: Kind
-) -> tuple[str, str | None]:
-    """Return the names of the input and the target. Raises `InputError` where the dataset does not have them."""
-    names, label = _known(project, dataset, source)
-    if not names:
-        return kind.input, kind.target
-    target = label if kind.target == "label" else None
-    if kind.target is not None and target is None:
-        if kind.target == "label":
+    has: Known, dataset: str | None, source: IngestSettings | None, kind: Kind
+) -> tuple[list[str], str | None]:
+    """Return the names of the inputs and the target. Raises `InputError` where the dataset does not have them."""
+    if not has.shapes:
+        return [kind.input], kind.target
+    target = None
+    if kind.target == "label":
+        target = has.label
+        if target is None:
             raise InputError(f"datasets.{dataset} has no label: `--like number` predicts a number")
-        target = next((name for name in reversed(names) if name != label), None)
-    inputs = [name for name in names if name not in (target, label)]
+    elif kind.target is not None:
+        target = next(reversed(has.targets), None)
+    inputs = [name for name in has.shapes if name not in (target, has.label)]
     is_image = isinstance(source, ImageFolderSource)
     is_known = isinstance(source, ImageFolderSource | TableSource)
-    if not inputs or (is_known and is_image != (kind.input == "image")):
-        raise InputError(f"datasets.{dataset} has {', '.join(names)}: not what a recipe of {kind.what} learns from")
-    return kind.input if kind.input in inputs else inputs[0], target
+    lacks_target = target is None and kind.target is not None
+    if lacks_target or not inputs or (is_known and is_image != (kind.input == "image")):
+        names = ", ".join(has.shapes)
+        raise InputError(f"datasets.{dataset} has {names}: not what a recipe of {kind.what} learns from")
+    numbers = [name for name in inputs if name in has.numbers]
+    if kind.of_columns and numbers:
+        return numbers, target
+    return [kind.input if kind.input in inputs else inputs[0]], target
 
 
-def _known(project: Project, dataset: str | None, source: IngestSettings | None) -> tuple[list[str], str | None]:
-    """Return the features of a dataset and which is a label, as far as can be known without ingesting it."""
-    if isinstance(source, ImageFolderSource):
-        return ["image", "label"], "label"
-    if isinstance(source, TableSource):
-        return [*source.features], source.label
-    if dataset is None:
-        return [], None
-    try:
-        features = json_text.mapping(files.read_bytes(project.data(dataset) / "dataset.json")).get("features", {})
-    except (FileNotFoundError, json_text.NotJson):
-        return [], None
-    labels = [name for name, feature in features.items() if isinstance(feature, dict) and feature.get("classes")]
-    return [*features], labels[0] if labels else None
+def _text(kind: Kind, name: str, inputs: list[str], target: str | None, has: Known) -> str:
+    """Return the text of a recipe."""
+    text = template(kind.file)
+    if kind.of_columns and (len(inputs) > 1 or has.is_scalar(inputs[0])):
+        text = of_several(text)
+    if kind.target not in (None, "label") and has.is_scalar(target):
+        text = of_scalar(text)
+    values = {"title": class_name(name, "Recipe"), "input": inputs[0], "inputs": names_of(inputs)}
+    return filled(text, **values, **({"target": target} if target else {}))
 
 
 def _place(folder: Path, params: Params, name: str) -> Path:
