@@ -30,7 +30,7 @@ T = TypeVar("T")
 CSV_BLOCK_BYTES = csv_parts.BLOCK_BYTES
 PARQUET_ROWS, MOST_ROWS = 4096, 2**17
 """Of a Parquet file's part: the second if there is no text in it."""
-PARQUET_BYTES = 2**22
+PARQUET_BYTES = 2**21
 """What parts of more than `PARQUET_ROWS` rows hold at most, about, as float64: with less, hand-overs take the time."""
 READ_AHEAD = 2**25
 """Bytes of a Parquet file's parts that are converted at once, about; but one part always is."""
