@@ -1,4 +1,4 @@
-"""Which features of a dataset a new recipe learns from, and the text of a recipe that learns from several."""
+"""Which features of a dataset a new recipe learns from."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,39 +10,6 @@ from tapeline.dataset.columns import Dataset
 from tapeline.runtime.errors import InputError
 
 MOST_ON_A_LINE = 60
-SEVERAL = (
-    ("import keras\nimport tensorflow", "import keras\nimport numpy as np\nimport tensorflow"),
-    ('("INPUT_",)', "INPUTS_"),
-    ('self.statistics["INPUT_"]', "[self.statistics[name] for name in self.inputs]"),
-    (
-        "        layers = [\n",
-        "        mean, std = np.hstack([one.mean for one in x]), np.hstack([one.std for one in x])\n"
-        "        layers = [\n",
-    ),
-    ('self.features["INPUT_"].shape', "mean.shape"),
-    ("mean=x.mean, variance=x.std**2", "mean=mean, variance=std**2"),
-    ('batch["INPUT_"]', "self.columns(batch)"),
-    ('inputs["INPUT_"]', "self.columns(inputs)"),
-    (
-        "    def predict(self, inputs):\n",
-        "    def columns(self, batch):\n"
-        '        """Return the columns of all inputs side by side, shape (batch, columns)."""\n'
-        "        widths = {name: np.size(self.statistics[name].mean) for name in self.inputs}\n"
-        "        columns = [tf.reshape(batch[name], [-1, width]) for name, width in widths.items()]\n"
-        "        return tf.concat([tf.cast(column, tf.float32) for column in columns], -1)\n"
-        "\n"
-        "    def predict(self, inputs):\n",
-    ),
-)
-"""What is otherwise in a recipe of columns that learns from several features, or from a single column."""
-SCALAR = (
-    ("y.std[0]", "y.std"),
-    ("y.mean[0]", "y.mean"),
-    ("training=training) - batch", "training=training)[:, 0] - batch"),
-    ("tf.reduce_mean(tf.square(errors), -1)", "tf.square(errors)"),
-    ("training=False)}", "training=False)[:, 0]}"),
-)
-"""What is otherwise in a recipe that predicts a number, not a vector of one."""
 
 
 @dataclass(frozen=True)
@@ -91,27 +58,11 @@ def known(project: Project, dataset: str | None, source: IngestSettings | None) 
     return Known(shapes, [name for name, feature in features.items() if feature.classes])
 
 
-def of_several(text: str) -> str:
-    """Return a template of a recipe of columns for `INPUTS_`, side by side, instead of `INPUT_`."""
-    return _replaced(text, SEVERAL)
-
-
-def of_scalar(text: str) -> str:
-    """Return a template of a recipe that predicts a number, for a target of shape () instead of (1,)."""
-    return _replaced(text, SCALAR)
-
-
 def names_of(inputs: Sequence[str]) -> str:
     """Return the names of several inputs as a tuple of a recipe's text, on one line if they are few."""
     if sum(map(len, inputs)) + 4 * len(inputs) <= MOST_ON_A_LINE:
         return f"({', '.join(map(_quoted, inputs))}{',' * (len(inputs) == 1)})"
     return "(\n" + "".join(f"        {_quoted(name)},\n" for name in inputs) + "    )"
-
-
-def _replaced(text: str, pairs: Sequence[tuple[str, str]]) -> str:
-    for old, new in pairs:
-        text = text.replace(old, new)
-    return text
 
 
 def _quoted(name: str) -> str:

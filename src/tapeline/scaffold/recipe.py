@@ -19,7 +19,7 @@ from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
-from tapeline.scaffold.learned import Known, known, names_of, of_scalar, of_several
+from tapeline.scaffold.learned import Known, known, names_of
 from tapeline.scaffold.pipeline_entry import added
 from tapeline.scaffold.proposal import class_name, filled, template, yaml_flow
 
@@ -143,12 +143,10 @@ def _features(
 
 
 def _text(kind: Kind, name: str, inputs: list[str], target: str | None, has: Known) -> str:
-    """Return the text of a recipe."""
-    text = template(kind.file)
-    if kind.of_columns and (len(inputs) > 1 or has.is_scalar(inputs[0])):
-        text = of_several(text)
-    if kind.target not in (None, "label") and has.is_scalar(target):
-        text = of_scalar(text)
+    """Return the text of a recipe: of columns, the plain one where all is vectors and one of them is learned from."""
+    predicted = None if kind.target == "label" else target
+    plain = len(inputs) == 1 and not has.is_scalar(inputs[0]) and not has.is_scalar(predicted)
+    text = template(kind.file if plain or not kind.of_columns else f"several/{kind.file}")
     values = {"title": class_name(name, "Recipe"), "input": inputs[0], "inputs": names_of(inputs)}
     return filled(text, **values, **({"target": target} if target else {}))
 
