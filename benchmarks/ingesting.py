@@ -1,12 +1,12 @@
 """Ingest against the obvious fast way to the same columns, on the same files.
 
-    python -m benchmarks.ingesting [--repeats 5] [--rows 1000000] [--images 4000]
+    python -m benchmarks.ingesting [--repeats 5] [--rows 1000000] [--images 4000] [--cold]
 
 Tables: Arrow reads the file with all its threads, `np.save` writes. Images: a pool of processes with Pillow, or tf.data
 with TensorFlow's decoder. Each is a function in a process that has imported everything, in turn; the start of `tapeline
-ingest`, with its imports, is measured apart. Files are in the page cache; what is written is not waited for, except
-by ingest, which also checks every value, hashes source and columns, and describes them. CPU time tells what a busy
-machine hides.
+ingest`, with its imports, is measured apart. Files are in the page cache, or with `--cold`, which needs root, on the disk alone; what is written is not waited for,
+except by ingest, which also checks every value, hashes source and columns, and describes them. CPU time tells what a
+busy machine hides.
 """
 
 import argparse
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--images", type=int, default=4_000)
     parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
+    parser.add_argument("--cold", action="store_true", help="empty the page cache before each turn (root)")
     parser.add_argument("--only", choices=["numbers", "labels", "parquet", "jpeg"])
     options = parser.parse_args()
     found: dict[str, Any] = {"start": start()}
@@ -62,9 +63,10 @@ def main() -> None:
         age(folder)
         for kind, contenders in kinds(folder).items():
             if options.only in (None, kind):
-                found[kind] = measured(kind, contenders, options.repeats)
+                found[kind] = measured(kind, contenders, options.repeats, before=empty_page_cache if options.cold else None)
     if options.only is None:
-        result_files.write(options.out, {"workload": "ingesting", **found}, machine.describe())
+        name = "ingesting_cold" if options.cold else "ingesting"
+        result_files.write(options.out, {"workload": name, **found}, machine.describe())
 
 
 def kinds(folder: Path) -> dict[str, dict[str, Callable[[], None]]]:
@@ -141,13 +143,20 @@ def tf_data(folder: Path) -> None:
     np.save(folder.with_suffix(".npy"), np.concatenate(list(batches.as_numpy_iterator())))
 
 
-def measured(kind: str, contenders: dict[str, Callable[[], None]], repeats: int) -> dict[str, Any]:
-    """Run all in turn after one that does not count; print a line and return seconds, of the clock and of the CPU."""
+def measured(
+    kind: str, contenders: dict[str, Callable[[], None]], repeats: int, *, before: Callable[[], None] | None = None
+) -> dict[str, Any]:
+    """Run all in turn after one that does not count; print a line and return seconds, of the clock and of the CPU.
+
+    before: called before each, and not measured.
+    """
     for run in contenders.values():
         run()
     found: dict[str, Any] = {name: {"seconds": [], "cpu": []} for name in contenders}
     for number in range(repeats):
         for name in in_turn(list(contenders), number):
+            if before:
+                before()
             clock, spent = time.perf_counter(), sum(os.times()[:4])
             contenders[name]()
             found[name]["seconds"].append(time.perf_counter() - clock)
@@ -164,6 +173,12 @@ def measured(kind: str, contenders: dict[str, Callable[[], None]], repeats: int)
         )
     print(f"{kind:8} {'; '.join(word.strip() for word in words)}", flush=True)
     return found
+
+
+def empty_page_cache() -> None:
+    """Write what is not on the disk yet, then have the kernel forget all files."""
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
 def spread(seconds: list[float]) -> float:

@@ -66,7 +66,9 @@ def _add_trust(inner: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     approve = _command(inner, "approve", _approve, "sign that a version may go into a stage: the second of two persons")
     approve.add_argument("model", metavar="NAME@V")
     approve.add_argument("--stage", metavar="STAGE", required=True, help="a stage of params.yaml")
-    vouch = _command(inner, "vouch", _vouch, "sign for a registered version: of before the policy, or of a key no more")
+    vouch = _command(
+        inner, "vouch", _vouch, "sign for a version registered before the policy, or with a key that no longer counts"
+    )
     vouch.add_argument("model", metavar="NAME@V")
 
     audit = _command(inner, "audit", _audit, "check the whole history: signatures, verdicts, bytes, branches, serving/")
