@@ -74,6 +74,61 @@ def test_a_champion_that_answers_and_one_that_does_not(fresh, tf):
     assert itself.champion is None and [check["kind"] for check in itself.checks] == ["bound"]
 
 
+def versions_of_columns(registry, tf, *made):
+    """Make a version for each (columns, place of the number that is the answer, what is added to it, split)."""
+    make = registry.folder / "make.py"
+    source = make.read_text().replace(
+        'columns = {"x": {"file": "test/x.npy"}}', 'columns = {n: {"file": f"test/{n}.npy"} for n in ("x", "y")}'
+    )
+    source = source.replace('features = {"x": {', 'features = {"y": {"shape": [], "dtype": "float32"}, "x": {')
+    source = source.replace('{"dtype": "float32", "shape": [None]}}}', '{"dtype": "float32", "shape": [None, 1]}}}')
+    splits = '"splits": {name: {"examples": 3, "columns": columns} for name in ("test", "train")}'
+    source = source.replace('"splits": {"test": {"examples": 3, "columns": columns}}', splits)
+    save = '    np.save(folder / "test" / "y.npy", np.array([0, 2, 4], np.float32))\n    columns = '
+    source = source.replace("    columns = ", save, 1)
+    for value, (columns, place, added, split) in enumerate(made, 1):
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 2), name="x")])
+        def serve(x, place=place, added=added):
+            return {"y": x[:, place, None] + added}  # a column of one number, as Keras has it
+
+        tf.saved_model.save(tf.Module(), str(registry.folder / "graph"), signatures=serve.get_concrete_function())
+        of_table = (
+            f'"source": {{"kind": "table", "columns": {{"x": {list(columns)}}}}}}}, "verdict": {{"split": "{split}"}}'
+        )
+        text = source.replace('"source": {"kind": "test"}}', of_table)
+        answers = f"y=np.array([[0], [2], [4]], np.float32) + np.float32({added})"
+        make.write_text(text.replace("y=np.zeros(3, np.float32)", answers))
+        registry.versions(value)
+    registry("registry", "promote", "one@v1.0.0", "prod")
+    params = registry.folder / "params.yaml"
+    gate = "  models:\n    one: {gate: {}}\n"
+    params.write_text(params.read_text().replace("prod: {gate: false", "prod: {gate: true") + gate)
+    opened = Opened.for_model(Project.find(registry.folder), "one")
+    return {number: assess(opened, version, "prod") for number, version in opened.state("one").versions.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
+def test_a_champion_gets_its_columns_in_its_own_order(fresh, tf):
+    worse, equal, other, easier = [
+        *versions_of_columns(
+            fresh,
+            tf,
+            ("ba", 1, 0.0, "test"),
+            ("ab", 0, 0.5, "test"),
+            ("ab", 0, 0.0, "test"),
+            ("ac", 0, 0.0, "test"),
+            ("ab", 0, 0.0, "train"),
+        ).values()
+    ][1:]
+    assert worse.reason.startswith("not worse by more than 0: mean absolute error +0.5")
+    assert equal.holds, equal.reason
+    missing = "the champion one@v1.0.0 cannot be compared: its x has the column b, which the challenger's has not"
+    assert other.reason == missing
+    assert easier.reason == "was validated on train, and params.yaml asks for test"
+
+
 CLASSIFIER = {
     'columns = {"x": {"file": "test/x.npy"}}': 'columns = {n: {"file": f"test/{n}.npy"} for n in ("x", "label")}',
     'features = {"x": {': 'features = {"label": {"shape": [], "dtype": "int64", "classes": ["a", "b"]}, "x": {',

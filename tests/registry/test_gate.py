@@ -261,3 +261,21 @@ def test_paired_tests_in_all_their_words():
         True,
         "not worse by more than 0.01: mean absolute error -0.05, by the test at most -0.05 (at 95% confidence, 400 examples)",
     )
+
+
+def test_a_column_of_one_number_is_compared_with_its_own_example():
+    actual = np.linspace(0, 9, 100, dtype=np.float32)
+    target = Target("price", actual)
+    good, constant = (Contender(n, {}, {"price": y[:, None]}) for n, y in (("v1", actual), ("v2", 0 * actual + 4.5)))
+    (check,) = decision.judge(GateSettings(), constant, good, target, {})
+    assert not check["holds"] and check["difference"] == pytest.approx(2.27, abs=0.01)
+    (check,) = decision.judge(GateSettings(), good, constant, target, {})
+    assert check["holds"]
+
+
+def test_answers_of_another_shape_than_the_target_are_refused():
+    with pytest.raises(InputError, match=r"its price has the shape \(2,\), the target \(\)"):
+        Target("price", np.zeros(3)).of_target({"price": np.zeros((3, 2))})
+    with pytest.raises(InputError, match="its class has the shape"):
+        TARGET.metrics({"class": LABELS[:, None] == np.arange(3)})
+    assert TARGET.metrics({"class": LABELS[:, None]})["accuracy"] == 1.0

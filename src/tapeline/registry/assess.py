@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tapeline.config.project import PARAMS
 from tapeline.config.registry import CheckSettings, GateSettings
 from tapeline.registry.gate import classes, decision, examples, probing
 from tapeline.registry.gate.decision import Contender
@@ -50,6 +51,7 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
             if wanted.gate and not trial.answer.failures:
                 checks += trial.gate()
                 checks += trial.thresholds()
+                checks += trial.split()
                 data = trial.data()
     number = champion.number if champion else None
     verdict = Verdict(version.name, version.number, stage, number, data, tuple(checks), figures)
@@ -76,9 +78,11 @@ class _Trial:
         self._examples = Examples.open(registry.store, recorded.data(self._model.dataset), self._model.split)
         self._inputs = self._examples.inputs(self._model.signatures[DEFAULT], self._model.own_inputs)
         predictions = registry.store.bring(recorded.predictions)
-        self.answer = self._ask(version, self._model, tried=True, recorded=predictions)
+        self.answer = self._ask(version, self._model, self._inputs or {}, tried=True, recorded=predictions)
 
-    def _ask(self, version: Version, model: Model, *, tried: bool, recorded: Path | None) -> Answer:
+    def _ask(
+        self, version: Version, model: Model, inputs: Mapping[str, Path], *, tried: bool, recorded: Path | None
+    ) -> Answer:
         folder = self._folder / version.number
         folder.mkdir()
         found = self._registry.contents(version)
@@ -86,7 +90,7 @@ class _Trial:
         return probing.run(
             folder / SAVED_MODEL,
             model.signatures if tried else {},
-            self._inputs or {},
+            inputs,
             recorded=recorded,
             tolerance=self._registry.deciding.pipeline(version.name).export.tolerance,
             settings=self._check,
@@ -122,6 +126,12 @@ class _Trial:
         asked = self._registry.deciding.pipeline(self._version.name).validate_.thresholds
         return [{"kind": "threshold", **check} for check in judge(self._model.metrics, asked)["checks"]]
 
+    def split(self) -> list[dict[str, Any]]:
+        """Return a failed check for a version that was validated, and so is tested, on another split than is asked."""
+        asked, used = self._registry.deciding.pipeline(self._version.name).validate_.split, self._model.split
+        said = f"was validated on {used}, and {PARAMS} asks for {asked}"
+        return [] if used == asked else [{"kind": "split", "said": said, "holds": False}]
+
     def _contender(self, version: Version, model: Model, answers: Mapping[str, NDArray[Any]]) -> Contender:
         tested_on = f"{self._registry.recorded(version).data(model.dataset)} {model.split}"
         return Contender(version.number, model.metrics, answers, tested_on)
@@ -133,8 +143,10 @@ class _Trial:
         model = Model.of(self._registry, self._champion)
         if target is None:
             return self._contender(self._champion, model, {}), []
-        answer = self._ask(self._champion, model, tried=False, recorded=None)
         try:
+            answer = self._ask(
+                self._champion, model, self._inputs_of(self._champion, model), tried=False, recorded=None
+            )
             if why := next(iter((*answer.failures, *finite.faults(answer.predictions))), None):
                 raise InputError(why)
             if target.of_target(answer.predictions) is None:
@@ -144,6 +156,33 @@ class _Trial:
             said = f"the champion {self._champion.tag.name} cannot be compared: {error}"
             return None, [{"kind": "infra", "said": said, "holds": False}]
         return self._contender(self._champion, model, answers), notes
+
+    def _inputs_of(self, version: Version, model: Model) -> dict[str, Path]:
+        """Return the examples as the champion takes them: by its table columns, in its order.
+
+        Raises `InputError` where an input of its means something else than the challenger's of the same name.
+        """
+        found = {}
+        for name, file in (self._inputs or {}).items():
+            if name in model.own_inputs:
+                raise InputError(f"its input {name} is not the feature {name}")
+            if classes := self._examples.classes(name):
+                md5 = self._registry.recorded(version).trained_on(model.dataset)
+                known = examples.features(self._registry.store, md5).get(name, {}).get("classes") or ()
+                if tuple(known) != classes:
+                    raise InputError(f"its input {name} has other classes")
+            theirs, ours = ((one.columns or {}).get(name) for one in (model, self._model))
+            if theirs is None or ours is None or theirs == ours:
+                found[name] = file
+                continue
+            values = self._examples.column(name)
+            if missing := [column for column in theirs if column not in ours]:
+                raise InputError(f"its {name} has the column {missing[0]}, which the challenger's has not")
+            if values.shape[1:] != (len(ours),):
+                raise InputError(f"its {name} is of the columns {', '.join(theirs)}, not of {', '.join(ours)}")
+            found[name] = self._folder / f"champion-{len(found)}.npy"
+            np.save(found[name], values[:, [ours.index(column) for column in theirs]])
+        return found
 
     def _by_name(
         self, version: Version, model: Model, answer: Answer, target: Target | None

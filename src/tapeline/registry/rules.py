@@ -11,6 +11,9 @@ from tapeline.registry.repository import Repository
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
+TEST = "test"
+"""The split that is judged on if `validate` names no other."""
+
 
 def record(registry: Registry, name: str, stage: str) -> dict[str, Any]:
     """Return a tag's record of the rules by which a version of a model goes into a stage.
@@ -37,6 +40,8 @@ def digest(params: Params, name: str, stage: str) -> str:
         "calibration_bins": pipeline.validate_.calibration_bins,
         "thresholds": {name: bound.model_dump(mode="json") for name, bound in pipeline.validate_.thresholds.items()},
     }
+    if pipeline.validate_.split != TEST:  # which older records leave out
+        content["split"] = pipeline.validate_.split
     return hashlib.sha256(files.canonical_json(content).encode()).hexdigest()
 
 

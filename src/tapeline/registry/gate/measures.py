@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapeline.config.validate import ValidateSettings
+from tapeline.runtime.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,18 @@ class Target:
         return bool(self.classes)
 
     def of_target(self, answers: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
-        """Return the output that predicts the target; None if the model has none."""
-        return answers.get("class" if self.classifier else self.name)
+        """Return the output that predicts the target, in the target's shape; None if the model has none.
+
+        A column of one number is that number, as `validate` takes it. Raises `InputError` for other shapes: NumPy would
+        compare each answer with every example.
+        """
+        name = "class" if self.classifier else self.name
+        found = answers.get(name)
+        if found is None or found.shape == self.actual.shape:
+            return found
+        if found.shape[:1] == self.actual.shape[:1] and found.size == self.actual.size:
+            return found.reshape(self.actual.shape)
+        raise InputError(f"its {name} has the shape {found.shape[1:]}, the target {self.actual.shape[1:]}")
 
     def part(self, chosen: NDArray[np.bool_]) -> "Target":
         """Return the target of the chosen examples."""
