@@ -24,3 +24,14 @@ def test_nothing_is_left(repository, half_made):
         (known / "locked").write_text("initializing")
     remove(git, worktree)
     assert not known.exists() and list(worktree.parent.iterdir()) == []
+
+
+def test_a_worktree_that_is_away_stays_known(repository, tmp_path):
+    git, ours = Git(repository.folder), repository.folder / ".tapeline/worktrees/quiet-fox"
+    git("worktree", "add", "--quiet", "--detach", str(ours), "HEAD")
+    git("worktree", "add", "--quiet", "--detach", str(tmp_path / "disk"), "HEAD")
+    (tmp_path / "disk").rename(tmp_path / "away")
+    remove(git, ours)
+    (tmp_path / "away").rename(tmp_path / "disk")
+    assert Git(tmp_path / "disk")("rev-parse", "HEAD").strip() == git("rev-parse", "HEAD").strip()
+    assert not (repository.folder / ".git/worktrees/quiet-fox").exists()

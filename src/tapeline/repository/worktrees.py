@@ -55,10 +55,15 @@ def leftovers(folder: Path) -> list[Leftover]:
 
 
 def remove(git: Git, worktree: Path) -> None:
-    """Remove a worktree, with the files next to it."""
+    """Remove a worktree, with the files next to it, and no other.
+
+    `git worktree prune` forgets all whose disk or network is away, and `remove` refuses one that was half made.
+    """
     files.discard(worktree)
-    git.ask("worktree", "unlock", str(worktree))  # Git locks one while it makes it, and prunes none that is locked
-    git("worktree", "prune")
+    common = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    for place in common.glob("worktrees/*/gitdir"):
+        if (place.parent / place.read_text(encoding="utf-8").strip()).resolve() == (worktree / ".git").resolve():
+            files.discard(place.parent)
     for suffix in (FAILED, LOCK):
         beside(worktree, suffix).unlink(missing_ok=True)
 

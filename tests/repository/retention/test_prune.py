@@ -8,6 +8,8 @@ import pytest
 from repositories import Repository
 
 from tapeline.config.project import Project
+from tapeline.repository import own_runs
+from tapeline.repository.git import Git
 from tapeline.repository.retention.copies import model_copies
 from tapeline.repository.retention.item import DAY, Limits, age
 from tapeline.repository.retention.prune import prune, readable
@@ -48,8 +50,14 @@ def run(repository, name):
     """Leave a branch `runs/<name>` with results of its own, as an isolated run does."""
     repository.git("checkout", "--quiet", "-b", f"runs/{name}")
     build(repository, name)
+    note(repository)
     repository.git("checkout", "--quiet", "main")
     repository.dvc("checkout", "--quiet", "--force", "--with-deps", "export@one")
+
+
+def note(repository):
+    """Remember HEAD as the commit of a run that was built here."""
+    own_runs.note(Git(repository.folder), repository.git("rev-parse", "HEAD").strip())
 
 
 def branches(repository):
@@ -84,6 +92,7 @@ def test_runs_that_nothing_keeps_go_with_their_data_and_no_other_result_does(rep
     monkeypatch.setenv("GIT_COMMITTER_DATE", f"{int(time.time()) + 60} +0000")
     repository.git("checkout", "--quiet", "runs/newest")
     repository.git("commit", "--quiet", "--amend", "--no-edit")
+    note(repository)
     repository.git("checkout", "--quiet", "main")
 
     shown = pruned(repository, apply=False, runs=1)
@@ -125,6 +134,53 @@ def test_what_goes_is_gone(repository):
     assert pruned(repository)[-1].startswith("freed ")
     assert weights(repository, lost) is None
     assert weights(repository, "main") is not None
+
+
+@pytest.mark.slow
+def test_data_in_folders_and_on_both_sides_of_a_merge_and_in_stashes_stay(repository):
+    table = repository.folder / "data" / "raw" / "table.csv"
+    table.parent.mkdir(parents=True)
+
+    def write(text):
+        table.write_text(text)
+        repository.dvc("add", "--quiet", str(table))
+        repository.git("add", "--all")
+
+    for text in ("first", "second"):
+        write(text)
+        repository.git("commit", "--quiet", "--message", text)
+    repository.git("checkout", "--quiet", "-b", "side", "HEAD~1")
+    write("of the other side")
+    repository.git("commit", "--quiet", "--message", "side")
+    repository.git("checkout", "--quiet", "main")
+    repository.git("merge", "--quiet", "--strategy=ours", "--message=ours", "side")
+    repository.git("branch", "--quiet", "--delete", "--force", "side")
+    for text in ("stashed first", "stashed last"):
+        write(text)
+        repository.git("stash", "--quiet")
+    repository.dvc("checkout", "--quiet", "--force", str(table))
+    assert pruned(repository)[-1] == "nothing to remove"
+    for revision, text in (
+        ("HEAD", "second"),
+        ("HEAD~2", "first"),
+        ("HEAD^2", "of the other side"),
+        ("stash@{0}", "stashed last"),
+        ("stash@{1}", "stashed first"),
+    ):
+        repository.git("checkout", "--quiet", revision, "--", f"{table}.dvc")
+        repository.dvc("checkout", "--quiet", "--force", str(table))
+        assert table.read_text() == text
+
+
+def test_a_branch_on_which_somebody_works_stays_whatever_its_name(repository):
+    run(repository, "taken-over")
+    repository.git("checkout", "--quiet", "runs/taken-over")
+    repository.git("commit", "--quiet", "--allow-empty", "--message", "my work")
+    repository.git("checkout", "--quiet", "-b", "runs/ana", "main")
+    repository.git("commit", "--quiet", "--allow-empty", "--message", "Ana's work")
+    repository.git("checkout", "--quiet", "main")
+    assert "not the commit of a run of this clone" in "\n".join(pruned(repository))
+    assert branches(repository) == ["main", "runs/ana", "runs/taken-over"]
 
 
 def test_a_parameter_that_was_set_back_finds_its_result_for_some_days(repository):

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from tapeline.config.project import RUN_BRANCHES
+from tapeline.repository import own_runs
 from tapeline.repository.git import Git
 from tapeline.repository.retention.item import Item, Limits
 
@@ -13,20 +14,24 @@ HEADS = "refs/heads/"
 def run_branches(git: Git, limits: Limits) -> Iterator[Item]:
     """Yield the branches of runs, newest first.
 
-    A branch is kept if it is among the newest, if a tag or a named branch contains its commit, or if a worktree has it
-    checked out.
+    A branch is kept if it is among the newest, if a tag or a named branch contains its commit, if a worktree has it
+    checked out, or if its commit is not that of a run of this clone: somebody works there.
     """
-    listed = git("for-each-ref", "--sort=-committerdate", "--format=%(refname) %(worktreepath)", HEADS + RUN_BRANCHES)
+    form = "--format=%(refname) %(objectname) %(worktreepath)"
+    listed = git("for-each-ref", "--sort=-committerdate", form, HEADS + RUN_BRANCHES)
+    runs = own_runs.noted(git)
     for place, line in enumerate(listed.splitlines()):
-        ref, _, worktree = line.partition(" ")
+        ref, commit, worktree = line.split(" ", 2)
         name = ref.removeprefix(HEADS)
-        if worktree:
+        if commit not in runs:
+            kept = "not the commit of a run of this clone"
+        elif worktree:
             kept = f"checked out in {worktree}"
         elif holder := _holder(git, ref):
             kept = holder
         else:
             kept = f"one of the newest {limits.runs}" if place < limits.runs else ""
-        yield Item(kind="branch", name=name, size=0, kept=kept, remove=partial(git, "update-ref", "-d", ref))
+        yield Item(kind="branch", name=name, size=0, kept=kept, remove=partial(git, "update-ref", "-d", ref, commit))
 
 
 def _holder(git: Git, ref: str) -> str:

@@ -18,7 +18,8 @@ from tapeline.repository.git import Git
 from tapeline.repository.retention.item import DAY, Item, Limits
 from tapeline.runtime.errors import InputError, RunError
 
-RECORDS = ("*dvc.lock", "*.dvc")
+PLACES = (":(top,glob)**/dvc.lock", ":(top,glob)**/*.dvc")
+"""Where Git finds what records hashes: in any folder, whatever folder it is called in."""
 HASH = re.compile(rb"\b[0-9a-f]{32}(?:\.dir)?\b")
 
 
@@ -79,15 +80,23 @@ class Cache:
         """Return the hashes that any `dvc.lock` or `.dvc` file records, in Git and on disk."""
         refs = [ref for ref in self.git("for-each-ref", "--format=%(refname)").splitlines() if _counts(ref, without)]
         heads, folders = _worktrees(self.git, worktrees)
-        listed = self.git("rev-list", "--objects", *dict.fromkeys((*refs, *heads)), "--", *RECORDS)
-        named = [line.split(" ", 1) for line in listed.splitlines() if " " in line]
-        blobs = [blob for blob, path in named if path.endswith((".lock", ".dvc"))]
-        found = set(_hashes([self.git.contents(dict.fromkeys(blobs))]))
+        stashed = (self.git.ask("reflog", "show", "--format=%H", "refs/stash") or "").split()
+        found = set(_hashes([self.git.contents(self._records(dict.fromkeys((*refs, *heads, *stashed))))]))
         for folder in folders:
-            names = Git(folder)("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *RECORDS)
+            names = Git(folder)("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *PLACES)
             paths = (folder / name for name in names.split("\0") if name)
             found |= set(_hashes(path.read_bytes() for path in paths if path.is_file()))
         return found
+
+    def _records(self, starts: Iterable[str]) -> dict[str, None]:
+        """Return the blobs of every `dvc.lock` and `.dvc` file, in any folder, of any commit that is reachable.
+
+        Each commit is compared with each of its parents, so that no side of a merge is left out.
+        """
+        walked = ("-c", "log.showRoot=true", "log", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames")
+        listed = self.git(*walked, "--no-show-signature", "--format=", *starts, "--", *PLACES)
+        sides = (side for line in listed.splitlines() if line.startswith(":") for side in line.split()[2:4])
+        return dict.fromkeys(side for side in sides if side.strip("0"))
 
     def _lately(self, since: float) -> set[str]:
         """Return the hashes in recent run-cache entries: resetting a parameter restores them."""
