@@ -404,3 +404,26 @@ def test_an_example_without_values(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"x": [], "word": []}')
     found = read(tmp_path / "a.jsonl", signature(x=("float32", (None,)), word=("string", (None,))))
     assert {name: values.shape for name, values in found.items()} == {"x": (1, 0), "word": (1, 0)}
+
+
+def test_whole_numbers_that_float64_would_round_are_exact_in_whatever_reads_them(tmp_path):
+    taken = signature(h=("uint64", (2,)))
+    for name, text in {
+        "fast.jsonl": '{"h": [5, 9223372036854775809]}\n',
+        "slow.jsonl": ' {"h": [5, 9223372036854775809]}\n',
+        "fast.csv": "h.0,h.1\n5,9223372036854775809\n",
+        "slow.csv": 'h.0,h.1\n"5",9223372036854775809\n',
+    }.items():
+        (tmp_path / name).write_text(text)
+        assert read(tmp_path / name, taken)["h"].tolist() == [[5, 2**63 + 1]], name
+    (tmp_path / "a.jsonl").write_text('{"x": [9007199254740993, 1.0]}\n')
+    assert read(tmp_path / "a.jsonl", signature(x=("int64", (2,))))["x"].tolist() == [[2**53 + 1, 1]]
+    (tmp_path / "b.jsonl").write_text('{"x": 9007199254740993.0}\n')
+    with pytest.raises(InputError, match=r"b.jsonl, line 1: 9007199254740992.0 may have been rounded"):
+        read(tmp_path / "b.jsonl", signature(x=("int64", ())))
+
+
+def test_an_image_for_a_model_that_takes_another_scale(tmp_path):
+    Image.fromarray(np.full((8, 8), 26, np.uint8)).save(tmp_path / "a.png")
+    with pytest.raises(InputError, match=r"pixels are 0 to 255, and the model takes image as float32, .*: give .npy"):
+        read(tmp_path / "a.png", signature(image=("float32", (8, 8, 1))))

@@ -197,6 +197,11 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
     shape = signature.shapes[name]
     if len(shape) != 3 or shape[2] not in pixels.MODES:
         raise InputError(f"{file} is an image, and the model takes {name} of shape {shape_text(shape)}")
+    if signature.dtypes[name] != "uint8":
+        raise InputError(
+            f"{file} is an image, whose pixels are 0 to 255, and the model takes {name} as {signature.dtypes[name]}, "
+            "on a scale that no image says: give .npy"
+        )
     content = files.read_bytes(file)
     with pixels.decoded(io.BytesIO(content), str(file)) as image:
         picture = pixels.upright(image, shape[2])

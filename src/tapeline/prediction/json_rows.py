@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
 from tapeline.parsing import json_text
-from tapeline.prediction.signature import Inputs, Signature
+from tapeline.prediction.signature import Inputs, Signature, exact
 from tapeline.prediction.text_blocks import ARROW_BLOCK, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -55,7 +55,8 @@ def _json_row(line: str, where: str, file: Path, signature: Signature) -> Inputs
     if missing := [name for name in signature.shapes if name not in row]:
         raise InputError(f"{where} has no {', '.join(missing)}: its keys are {', '.join(map(str, row))}")
     try:
-        return {name: signature.fitted(name, np.asarray([row[name]]), where) for name in signature.shapes}
+        cells = {name: exact([row[name]], signature.dtypes[name], where) for name in signature.shapes}
+        return {name: signature.fitted(name, values, where) for name, values in cells.items()}
     except ValueError:
         raise InputError(f"{where}: a list has parts of different lengths") from None
 

@@ -18,6 +18,8 @@ from tapeline.runtime.errors import InputError
 
 MOST_COLUMNS = 100_000
 """Maximum number of columns of a table."""
+LARGEST_EXACT = 2**53
+"""Beyond, float64 does not hold every whole number."""
 SHOWN = 8
 """Maximum number of names in a message."""
 LEAST, MOST, VALUES = 256, 4096, 2**18
@@ -100,6 +102,23 @@ class Signature:
         if np.issubdtype(cast.dtype, np.floating) and (np.isinf(cast) & np.isfinite(array.astype(np.float64))).any():
             raise InputError(f"{where}: {name} has values that are too large for {self.dtypes[name]}")
         return cast
+
+
+def exact(values: Any, dtype: str, where: str) -> NDArray[Any]:
+    """Return Python's numbers as an array for an input: of objects where float64 would round whole numbers.
+
+    Raises `ValueError` for lists of different lengths, and `InputError` for a float that may have been rounded.
+    """
+    array = np.asarray(values)
+    if array.dtype != np.float64 or "int" not in dtype or not (np.abs(array) >= LARGEST_EXACT).any():
+        return array
+    numbers = np.asarray(values, dtype=object)
+    for one in numbers.flat:
+        if isinstance(one, float) and abs(one) >= LARGEST_EXACT:
+            raise InputError(
+                f"{where}: {one} may have been rounded, and the model takes {dtype}: write it without a point"
+            )
+    return numbers
 
 
 def _is_convertible(array: NDArray[Any], dtype: str) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from tapeline.prediction.signature import MOST_COLUMNS, Inputs, Signature, few
+from tapeline.prediction.signature import MOST_COLUMNS, Inputs, Signature, exact, few
 from tapeline.prediction.text_blocks import ARROW_BLOCK, INTEGERS, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -111,7 +111,7 @@ class _Csv:
     def _one(self, name: str, row: Sequence[str], where: str) -> NDArray[Any]:
         dtype, columns = self._signature.dtypes[name], self._signature.columns[name]
         places = zip(self._places[name], columns, strict=True)
-        cells = np.array([[_cell(row[at], dtype, column, where) for at, column in places]])
+        cells = exact([[_cell(row[at], dtype, column, where) for at, column in places]], dtype, where)
         return self._signature.fitted(name, _shaped(cells, self._signature.shapes[name]), where)
 
     def _check_blank(self) -> None:
