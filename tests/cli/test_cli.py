@@ -156,6 +156,14 @@ def test_answers_cannot_be_a_folder(project):
     refused(project.call("predict", "fit", "x.npy", "--out", "y.csv"), "--out is 'y.csv', a folder: give the name of")
 
 
+def test_a_folder_whose_name_is_a_pattern_to_tensorflow(tmp_path):
+    (tmp_path / "a [1]").mkdir()
+    refused(
+        Folder(tmp_path / "a [1]").call("ingest", "points"),
+        "a [1] has a [, which TensorFlow takes for a pattern: rename",
+    )
+
+
 def test_no_project_folder(tmp_path):
     answer = subprocess.run(
         [sys.executable, "-m", "tapeline", "list"],

@@ -61,6 +61,8 @@ def _stage(options: argparse.Namespace) -> int:
             interruptible(lambda interrupted: _leave(outcome, interrupted)),
             Progress(project.progress(options.stage, options.name)) as report,
         ):
+            if "[" in str(project.folder):
+                raise InputError(f"{project.folder} has a [, which TensorFlow takes for a pattern: rename the folder")
             engine_lock.check(project.folder, options.stage)
             kind = "dataset" if options.stage == "ingest" else "pipeline"
             params = Params.load_for(project.folder, **{kind: options.name})
