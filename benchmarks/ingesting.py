@@ -63,7 +63,9 @@ def main() -> None:
         age(folder)
         for kind, contenders in kinds(folder).items():
             if options.only in (None, kind):
-                found[kind] = measured(kind, contenders, options.repeats, before=empty_page_cache if options.cold else None)
+                found[kind] = measured(
+                    kind, contenders, options.repeats, before=empty_page_cache if options.cold else None
+                )
     if options.only is None:
         name = "ingesting_cold" if options.cold else "ingesting"
         result_files.write(options.out, {"workload": name, **found}, machine.describe())

@@ -34,7 +34,7 @@ def files_of(folder):
     }
 
 
-TWO = "".join(f"{n},{'uv'[n % 2]}\n" for n in range(40))
+TWO = "".join(f"{n * 3},{'uv'[n % 2]}\n" for n in range(40))
 """Rows with a number and one of two names."""
 
 
@@ -180,10 +180,10 @@ def test_where_dvc_fails_all_is_written_and_the_command_is_named(tmp_path, table
 @pytest.mark.parametrize(
     ("text", "target", "is_class"),
     [
-        ("a,b,kind\n" + "".join(f"{n},2,{'xy'[n % 2]}\n" for n in range(40)), "kind", True),
-        ("Label,a,b\n" + "".join(f"{n % 2},{n},2\n" for n in range(40)), "Label", True),
-        ("a,y,b\n" + "".join(f"1,{n / 7},2\n" for n in range(40)), "y", False),
-        ("a,b\n" + "".join(f"1,{n}\n" for n in range(400)), "b", False),
+        ("a,b,kind\n" + "".join(f"{n % 9},2,{'xy'[n % 2]}\n" for n in range(40)), "kind", True),
+        ("Label,a,b\n" + "".join(f"{n % 2},{n % 9},2\n" for n in range(40)), "Label", True),
+        ("a,y,b\n" + "".join(f"{n % 9},{n / 7},2\n" for n in range(40)), "y", False),
+        ("a,b\n" + "".join(f"{n % 9},{n * 3}\n" for n in range(400)), "b", False),
         ("a,off\n" + TWO, "off", True),
         ("a,x\n" + TWO, "x", True),
         ('a,"q: [1]"\n' + TWO, "q: [1]", True),
@@ -229,6 +229,8 @@ def test_images_are_looked_at(tmp_path):
         ({"t.csv": "a;b\n1;2\n"}, "t.csv", "t.csv is separated by ';': save it with commas and decimal points"),
         ({"t.csv": "8.6,17\n8.5,18\n"}, "t.csv", "t.csv has numbers in its first row: put a row with the names"),
         ({"t.csv": "a,b\nx,y\n"}, "t.csv", "t.csv has no column of numbers beside 'b'"),
+        ({"t.csv": "a,b\n1,x\n2,y\n"}, "t.csv", "beside 'b' (column 'a' is ignored: it numbers the rows): text and"),
+        ({"t.csv": "a,b\n1,1\n2,2\n"}, "t.csv", "t.csv has no target: all that its columns do is to number the rows"),
         ({"t.csv": "a,a\n1,2\n"}, "t.csv", "t.csv has two columns of one name"),
         ({"t.parquet": "no table"}, "t.parquet", "t.parquet cannot be read as Parquet"),
         ({"pets/cat/a.png": "x"}, "pets", "pets has no train/<class>/<image>"),

@@ -20,16 +20,16 @@ def csv_of(folder, header, row, rows=60, name="t.csv"):
 @pytest.mark.parametrize(
     ("header", "row"),
     [
-        ("a,kind", lambda n: f"{n},{'xy'[n % 2]}"),
-        ("a,label", lambda n: f"{n},{n % 3}"),
-        ("a,price", lambda n: f"{n},{n / 7}"),
-        ("a,quality", lambda n: f"{n},{n % 5 + 3}"),
-        ("a,flag", lambda n: f"{n},{'true' if n % 2 else 'false'}"),
-        ("a,split,y", lambda n: f"{n},{('train', 'validation', 'test')[n % 3]},{n}"),
-        (" a , b", lambda n: f" {n} , {n / 2} "),
-        ("a,phone,empty,NA,y", lambda n: f"{n},{5551234567 + n},,{'NA' if n == 5 else n},{n / 3}"),
+        ("a,kind", lambda n: f"{n * 2},{'xy'[n % 2]}"),
+        ("a,label", lambda n: f"{n * 2},{n % 3}"),
+        ("a,price", lambda n: f"{n * 2},{n / 7}"),
+        ("a,quality", lambda n: f"{n * 2},{n % 5 + 3}"),
+        ("a,flag", lambda n: f"{n * 2},{'true' if n % 2 else 'false'}"),
+        ("a,split,y", lambda n: f"{n * 2},{('train', 'validation', 'test')[n % 3]},{n}"),
+        (" a , b", lambda n: f" {n * 2} , {n / 2} "),
+        ("a,phone,empty,NA,y", lambda n: f"{n * 2},{5551234567 + n},,{'NA' if n == 5 else n},{n / 3}"),
         (",a,y", lambda n: f"{n},{n % 9},{n / 3}"),
-        ("a,class,b", lambda n: f'{n},"{"pq"[n % 2]}, ""x""",{n}'),
+        ("a,class,b", lambda n: f'{n * 2},"{"pq"[n % 2]}, ""x""",{n}'),
     ],
 )
 def test_a_proposal_goes_through_ingest(tmp_path, header, row):
@@ -48,7 +48,7 @@ def test_a_proposal_goes_through_ingest(tmp_path, header, row):
 )
 def test_a_proposal_for_parquet_goes_through_ingest(tmp_path, target):
     days = [datetime.date(2024, 1, 1)] * 60
-    table = pa.table({"__index_level_0__": range(60), "a": range(1, 61), "day": days, "t": target})
+    table = pa.table({"__index_level_0__": range(60), "a": range(2, 62), "day": days, "t": target})
     parquet.write_table(table, tmp_path / "t.parquet")
     proposal = ingested(propose, tmp_path, tmp_path / "t.parquet")
     assert proposal.dataset["features"]["x"] == ["a"]
@@ -62,8 +62,45 @@ def test_a_column_that_numbers_the_rows_is_no_input(tmp_path, index):
     assert f"column {index!r} is ignored: it numbers the rows" in proposal.said
 
 
+@pytest.mark.parametrize("name", ["item_index", "row no", "User-ID", "KEY", "nr", "userId", "orderID", "row"])
+def test_an_identifier_that_does_not_count_is_no_input_and_no_target(tmp_path, name):
+    for header, row in (
+        (f"{name},a,price", lambda n: f"{2**40 + n * 7},{n % 9},{n / 3}"),
+        (f"a,price,{name}", lambda n: f"{n % 9},{n / 3},{n * 7}.0"),
+    ):
+        proposal = propose(csv_of(tmp_path, header, row), "t.csv", tmp_path)
+        assert proposal.dataset["features"] == {"x": ["a"], "price": ["price"]}
+        why = "it has another whole number in each row, and an identifier's name"
+        assert f"column {name!r} is ignored: {why}" in proposal.said
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("header", ["a,price,house", "house,a,price"])
+def test_numbers_that_run_through_are_a_row_number_whatever_their_name(tmp_path, first, header):
+    def row(n):
+        values = {"a": n % 9, "price": n / 3, "house": first + (n * 7) % 60}
+        return ",".join(str(values[name]) for name in header.split(","))
+
+    proposal = propose(csv_of(tmp_path, header, row), "t.csv", tmp_path)
+    assert proposal.dataset["features"] == {"x": ["a"], "price": ["price"]}
+    assert "column 'house' is ignored: it numbers the rows" in proposal.said
+
+
+@pytest.mark.parametrize("name", ["year", "paid", "identity", "piano", "ID_of_shop"])
+def test_other_whole_numbers_are_an_input(tmp_path, name):
+    path = csv_of(tmp_path, f"{name},shop_id,price", lambda n: f"{1960 + n},{n % 9},{n / 3}")
+    assert propose(path, "t.csv", tmp_path).dataset["features"]["x"] == [name, "shop_id"]
+
+
+def test_the_split_is_not_the_target(tmp_path):
+    path = csv_of(tmp_path, "a,price,split", lambda n: f"{n % 9},{n / 3},{('train', 'test')[n % 2]}")
+    proposal = ingested(propose, tmp_path, path)
+    assert proposal.dataset["features"] == {"x": ["a"], "price": ["price"]}
+    assert proposal.dataset["split"] == "split"
+
+
 def test_a_column_that_ingest_would_refuse_is_left_out_with_the_reason(tmp_path):
-    path = csv_of(tmp_path, "a,b,c,y", lambda n: f"{n},{'NA' if n == 5 else n},{2**24 + 1 + 2 * n},{n / 3}")
+    path = csv_of(tmp_path, "a,b,c,y", lambda n: f"{n * 2},{'NA' if n == 5 else n},{2**24 + 1 + 2 * n},{n / 3}")
     said = propose(path, "t.csv", tmp_path).said
     assert "column 'b' is ignored: row 6 below the header: 'NA' is not a number" in said
     assert any(
@@ -78,11 +115,11 @@ def test_a_column_that_ingest_would_refuse_is_left_out_with_the_reason(tmp_path)
         (
             "t.csv",
             "a,price",
-            lambda n: f"{n},{'NA' if n == 7 else n * 10}",
+            lambda n: f"{n * 2},{'NA' if n == 7 else n * 10}",
             "column 'price', row 8 below the header: 'NA'",
         ),
-        ("t.csv", "a,label", lambda n: f"{n},{n % 3 + 1}", "has class ids 1, 2, 3: they must be 0, 1, 2"),
-        ("t.csv", "a,split,y", lambda n: f"{n},{('train', 'val')[n % 2]},{n}", "t.csv has no test split"),
+        ("t.csv", "a,label", lambda n: f"{n * 2},{n % 3 + 1}", "has class ids 1, 2, 3: they must be 0, 1, 2"),
+        ("t.csv", "a,split,y", lambda n: f"{n * 2},{('train', 'val')[n % 2]},{n}", "t.csv has no test split"),
         ("t.csv", "a,y", lambda n: "1,2.5", "too few differ"),
     ],
 )
@@ -94,14 +131,14 @@ def test_what_ingest_would_refuse_is_refused(tmp_path, name, header, row, said):
 
 
 def test_a_bad_cell_below_the_rows_that_are_looked_at_is_found(tmp_path):
-    path = csv_of(tmp_path, "a,y", lambda n: f"{'?' if n == 15_000 else n},{n / 3}", rows=20_000)
+    path = csv_of(tmp_path, "a,y", lambda n: f"{'?' if n == 15_000 else n * 2},{n / 3}", rows=20_000)
     with pytest.raises(InputError, match=r"column 'a', row 15001 below the header: '\?' is not a number"):
         propose(path, "t.csv", tmp_path)
 
 
 def test_too_few_rows_for_a_validation_split_have_none(tmp_path):
     for count in range(2, 30):
-        path = csv_of(tmp_path, "a,y", lambda n: f"{n},{n / 3}", rows=count)
+        path = csv_of(tmp_path, "a,y", lambda n: f"{n * 2},{n / 3}", rows=count)
         try:
             proposal = propose(path, "t.csv", tmp_path)
         except InputError:

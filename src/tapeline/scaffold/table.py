@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from tapeline.ingest.bad_cells import BadCells
@@ -22,9 +23,9 @@ ROWS, BYTES = 10_000, 2**24
 """Rows by which columns are chosen, or as many as this memory holds; then all rows are read as ingest reads them."""
 CLASSES = ("label", "class", "species", "category")
 TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
-"""Names that mark a target column, in any case, and a column of classes; else the last column is the target."""
-INDEX = ("id", "index", "key", "row", "", "unnamed: 0", "__index_level_0__")
-"""Names, in lower case, of a column that numbers the rows; the last three are of pandas."""
+"""Names that mark a column of classes, and a target, in any case; else the last column is it that numbers no rows."""
+IDENTIFIER = re.compile(r"(?i:(?:^|[_ -])(?:id|index|key|no|nr)$|^(?:row|unnamed: 0|__index_level_0__)?$)|[a-z]I[dD]$")
+"""Names of a column that identifies the rows; the empty one, `Unnamed: 0` and `__index_level_0__` are of pandas."""
 
 
 def propose(path: Path, needs: str, folder: Path) -> Proposal:
@@ -42,10 +43,15 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
     by_case = {name.lower(): name for name in columns}
     split = by_case.get("split")
     split = split if split is not None and _says_split(columns[split]) else None
-    target = next((by_case[name] for name in TARGETS if name in by_case), [*columns][-1])
-    inputs, said = _inputs({name: cells for name, cells in columns.items() if name not in (target, split)}, rows)
+    useless = {name: why for name, cells in columns.items() if (why := _numbering(name, cells))}
+    last = next((name for name in reversed(columns) if name != split and name not in useless), None)
+    target = next((by_case[name] for name in TARGETS if name in by_case), last)
+    if target is None:
+        raise InputError(f"{path} has no target: all that its columns do is to number the rows, and to say the split")
+    inputs, said = _inputs({name: cells for name, cells in columns.items() if name not in (target, split)}, useless)
     if not inputs:
-        raise InputError(f"{path} has no column of numbers beside {target!r}: text and categories need a builder")
+        why = f" ({said[0]})" if said else ""
+        raise InputError(f"{path} has no column of numbers beside {target!r}{why}: text and categories need a builder")
     classes, noted = target_kind(columns[target], named_so=target.lower() in CLASSES)
     feature = _feature(target)
     first = f"predicts {target!r} ({'a class' if classes else 'a number'}) from {len(inputs)} columns of numbers"
@@ -67,23 +73,50 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
     )
 
 
-def _inputs(columns: dict[str, Cells], rows: int) -> tuple[list[str], list[str]]:
-    """Return the columns of numbers to predict from, and a line for each that is left out."""
+def _inputs(columns: dict[str, Cells], useless: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Return the columns of numbers to predict from, and a line for each that is left out.
+
+    useless: why a column is left out though it holds numbers, by name.
+    """
     inputs, said = [], []
     for name, cells in columns.items():
+        if name in useless:
+            said.append(f"column {name!r} is ignored: {useless[name]}")
+            continue
         try:
-            numbers = cells.numbers()
+            cells.numbers()
         except BadCells as error:
             cell = str(error.cells[0]).removeprefix(f"{cells.of}, ")
             said.append(f"column {name!r} is ignored: {cell}")
         except InputError as error:
             said.append(f"column {name!r} is ignored: {str(error).removeprefix(f'{cells.of} ')}")
         else:
-            if len(np.unique(numbers)) == rows and name.lower() in INDEX:
-                said.append(f"column {name!r} is ignored: it numbers the rows")
-            else:
-                inputs.append(name)
+            inputs.append(name)
     return inputs, said
+
+
+def _numbering(name: str, cells: Cells) -> str | None:
+    """Return what a column is that tells the rows apart, and says nothing else of them; None if it is not one."""
+    numbers = _whole_numbers(cells)
+    if numbers is None or len(np.unique(numbers)) < len(numbers):
+        return None
+    first = int(numbers.min())
+    if first in (0, 1) and int(numbers.max()) - first == len(numbers) - 1:
+        return "it numbers the rows"
+    return "it has another whole number in each row, and an identifier's name" if IDENTIFIER.search(name) else None
+
+
+def _whole_numbers(cells: Cells) -> NDArray[Any] | None:
+    """Return the cells as numbers; None if one is not whole."""
+    try:
+        return cells.integers()
+    except (BadCells, InputError):  # text such as "1.0"
+        pass
+    try:
+        numbers = cells.numbers()
+    except (BadCells, InputError):
+        return None
+    return numbers if np.array_equal(numbers, np.floor(numbers)) else None
 
 
 def _says_split(cells: Cells) -> bool:
