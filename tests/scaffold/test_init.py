@@ -230,7 +230,7 @@ def test_images_are_looked_at(tmp_path):
         ({"t.csv": "8.6,17\n8.5,18\n"}, "t.csv", "t.csv has numbers in its first row: put a row with the names"),
         ({"t.csv": "a,b\nx,y\n"}, "t.csv", "t.csv has no column of numbers beside 'b'"),
         ({"t.csv": "a,b\n1,x\n2,y\n"}, "t.csv", "beside 'b' (column 'a' is ignored: it numbers the rows): text and"),
-        ({"t.csv": "a,b\n1,1\n2,2\n"}, "t.csv", "t.csv has no target: all that its columns do is to number the rows"),
+        ({"t.csv": "a,b\n1,1\n2,2\n"}, "t.csv", "t.csv has no target: its columns number the rows"),
         ({"t.csv": "a,a\n1,2\n"}, "t.csv", "t.csv has two columns of one name"),
         ({"t.parquet": "no table"}, "t.parquet", "t.parquet cannot be read as Parquet"),
         ({"pets/cat/a.png": "x"}, "pets", "pets has no train/<class>/<image>"),

@@ -27,8 +27,8 @@ def made(tmp_path_factory):
     """A project with a dataset for each kind of recipe."""
     folder = tmp_path_factory.mktemp("new") / "a project"
     init(folder, say=lambda line: None)
-    rows = [f"{n % 7},{n % 5},{n % 3},{n / 3},{'ab'[n % 2]}" for n in range(60)]
-    (folder / "data/raw/rows.csv").write_text("a,b,c,y,label\n" + "\n".join(rows) + "\n")
+    rows = [f"{n % 7},{n % 5},{n % 3},{n / 3},{'ab'[n % 2]},2019.1,{n % 4}e-9" for n in range(60)]
+    (folder / "data/raw/rows.csv").write_text("a,b,c,y,label,year,mass\n" + "\n".join(rows) + "\n")
     for number in range(12):
         for split in ("train", "test"):
             place = folder / "data/raw/pets" / split / ("cat", "dog")[number % 2]
@@ -42,6 +42,10 @@ def made(tmp_path_factory):
         f"  texts: {{{common}, features: {{text: [a, b, c], label: label}}, label: label, integers: [text]}}\n"
         f"  mixed: {{{common}, features: {{x: [a, b], c: c, y: y, label: label}}, label: label, integers: [c]}}\n"
         f"  scalars: {{{common}, features: {{a: a, b: b, y: y}}}}\n"
+        f"  odd: {{{common}, features: {{x: [a, year, mass], label: label}}, label: label}}\n"
+        f"  odd-number: {{{common}, features: {{x: [a, year, mass], y: [y]}}}}\n"
+        f"  odd-scalars: {{{common}, features: {{a: a, year: year, mass: mass, label: label}}, label: label}}\n"
+        f"  odd-scalars-number: {{{common}, features: {{a: a, year: year, mass: mass, y: y}}}}\n"
         "  pets: {source: images, needs: data/raw/pets, size: [8, 8], validation: 0.3}\n"
     )
     (folder / "params.yaml").write_text(params.replace("\npipelines:", f"{datasets}\npipelines:", 1))
@@ -61,12 +65,20 @@ DATASETS = {"table": "rows", "number": "numbers", "image": "pets", "text": "text
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "dataset"), [*((kind, DATASETS[kind]) for kind in KINDS), ("own-step", "mixed"), ("number", "scalars")]
+    ("kind", "dataset"),
+    [
+        *((kind, DATASETS[kind]) for kind in KINDS),
+        ("own-step", "mixed"),
+        ("number", "scalars"),
+        ("number", "odd-number"),
+    ],
 )
 def test_each_kind_trains_and_is_exported(project, kind, dataset):
     assert main(["new", "recipe", f"a-{kind}", "--like", kind, "--dataset", dataset]) == 0
     params = (project / "params.yaml").read_text()
-    (project / "params.yaml").write_text(params.replace("epochs: 20, batch_size: 32", "epochs: 1, batch_size: 4"))
+    params = params.replace("epochs: 20, batch_size: 32", "epochs: 1, batch_size: 4")
+    lite = "float32, int8" if KINDS[kind].of_columns else ""
+    (project / "params.yaml").write_text(params.replace("export: {}", f"export: {{litert: [{lite}]}}"))
     for stage, name in (
         ("ingest", dataset),
         *((stage, f"a-{kind}") for stage in ("train", "validate", "export")),
@@ -74,7 +86,9 @@ def test_each_kind_trains_and_is_exported(project, kind, dataset):
         command = [sys.executable, "-P", "-m", "tapeline", stage, name]
         answer = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
         assert answer.returncode == 0, answer.stderr
-    assert (project / "models" / f"a-{kind}" / "saved_model").is_dir()
+    model = project / "models" / f"a-{kind}"
+    assert (model / "saved_model").is_dir()
+    assert ",".join(sorted(path.stem for path in model.glob("litert/*.tflite"))) == lite.replace(" ", "")
 
 
 def test_every_kind_has_parameters_that_its_recipe_declares(project):
@@ -111,17 +125,8 @@ def test_it_learns_from_all_features_that_fit_and_names_the_others(project, caps
     subprocess.run([*tidy, "recipes/second.py"], cwd=project, check=True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "dataset", "outputs"),
-    [
-        ("table", "mixed", {"class": (5,), "probabilities": (5, 2)}),
-        ("own-step", "mixed", {"class": (5,), "probabilities": (5, 2)}),
-        ("number", "mixed", {"y": (5,)}),
-        ("number", "scalars", {"y": (5,)}),
-        ("number", "numbers", {"y": (5, 1)}),
-    ],
-)
-def test_what_learns_from_several_features_has_a_loss_an_example_and_learns(project, kind, dataset, outputs):
+def learned(project, kind, dataset):
+    """Return a new recipe after 30 steps of all training examples, these, and the losses."""
     assert main(["new", "recipe", "second", "--like", kind, "--dataset", dataset]) == 0
     folder, params = project / "data" / dataset, Params.load(project)
     ingest(dataset, params.dataset(dataset), project=project, out=folder, work=project / ".tapeline/work")
@@ -136,6 +141,49 @@ def test_what_learns_from_several_features_has_a_loss_an_example_and_learns(proj
         metrics = recipe.train_step(batch, Context(tf.constant(step, tf.int64), tf.constant([7, 0])))
         assert metrics["loss"].shape == (data.examples("train"),)
         losses.append(float(tf.reduce_mean(metrics["loss"])))
+    return recipe, batch, losses
+
+
+@pytest.mark.parametrize(
+    ("kind", "dataset", "output"),
+    [
+        ("table", "odd", "probabilities"),
+        ("own-step", "odd", "probabilities"),
+        ("number", "odd-number", "y"),
+        ("table", "odd-scalars", "probabilities"),
+        ("own-step", "odd-scalars", "probabilities"),
+        ("number", "odd-scalars-number", "y"),
+    ],
+)
+def test_a_constant_column_says_nothing_and_a_small_unit_does(project, kind, dataset, output):
+    recipe, batch, _ = learned(project, kind, dataset)
+    given = {name: batch[name] for name in recipe.inputs}
+
+    def answers(**more):
+        changed = dict(given)
+        for place, name in enumerate(("a", "year", "mass")):
+            if "x" in given:
+                changed["x"] += more.get(name, 0.0) * tf.one_hot(place, 3)
+            else:
+                changed[name] += more.get(name, 0.0)
+        return recipe.predict(changed)[output].numpy()
+
+    assert np.array_equal(answers(year=1.0), answers())
+    assert np.abs(answers(mass=1e-9) - answers()).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("kind", "dataset", "outputs"),
+    [
+        ("table", "mixed", {"class": (5,), "probabilities": (5, 2)}),
+        ("own-step", "mixed", {"class": (5,), "probabilities": (5, 2)}),
+        ("number", "mixed", {"y": (5,)}),
+        ("number", "scalars", {"y": (5,)}),
+        ("number", "numbers", {"y": (5, 1)}),
+    ],
+)
+def test_what_learns_from_several_features_has_a_loss_an_example_and_learns(project, kind, dataset, outputs):
+    recipe, batch, losses = learned(project, kind, dataset)
     assert losses[-1] < losses[0]
     some = {name: batch[name][:5] for name in recipe.inputs}
     assert {name: value.shape for name, value in recipe.predict(some).items()} == outputs

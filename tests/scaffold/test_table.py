@@ -5,7 +5,7 @@ import datetime
 import pyarrow as pa
 import pytest
 from proposals import ingested
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.table import propose
@@ -92,6 +92,22 @@ def test_other_whole_numbers_are_an_input(tmp_path, name):
     assert propose(path, "t.csv", tmp_path).dataset["features"]["x"] == [name, "shop_id"]
 
 
+@pytest.mark.parametrize("header", ["a,price,year", "year,a,price"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("last", [2019, 2020])
+def test_a_column_that_is_the_same_in_all_rows_is_no_input_and_no_target(tmp_path, header, suffix, last):
+    def row(n):
+        values = {"a": n % 9, "price": n / 3, "year": 2019 if n < 19_999 else last}
+        return ",".join(str(values[name]) for name in header.split(","))
+
+    path = csv_of(tmp_path, header, row, rows=20_000)
+    if suffix == "parquet":
+        parquet.write_table(csv.read_csv(path), path := tmp_path / "t.parquet")
+    proposal = propose(path, path.name, tmp_path)
+    assert ("year" not in str(proposal.dataset["features"])) == (last == 2019)
+    assert ("column 'year' is ignored: it is the same in all rows" in proposal.said) == (last == 2019)
+
+
 def test_the_split_is_not_the_target(tmp_path):
     path = csv_of(tmp_path, "a,price,split", lambda n: f"{n % 9},{n / 3},{('train', 'test')[n % 2]}")
     proposal = ingested(propose, tmp_path, path)
@@ -120,7 +136,7 @@ def test_a_column_that_ingest_would_refuse_is_left_out_with_the_reason(tmp_path)
         ),
         ("t.csv", "a,label", lambda n: f"{n * 2},{n % 3 + 1}", "has class ids 1, 2, 3: they must be 0, 1, 2"),
         ("t.csv", "a,split,y", lambda n: f"{n * 2},{('train', 'val')[n % 2]},{n}", "t.csv has no test split"),
-        ("t.csv", "a,y", lambda n: "1,2.5", "too few differ"),
+        ("t.csv", "a,y", lambda n: f"{n % 2},{n % 2 + 0.5}", "too few differ"),
     ],
 )
 def test_what_ingest_would_refuse_is_refused(tmp_path, name, header, row, said):

@@ -43,11 +43,14 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
     by_case = {name.lower(): name for name in columns}
     split = by_case.get("split")
     split = split if split is not None and _says_split(columns[split]) else None
-    useless = {name: why for name, cells in columns.items() if (why := _numbering(name, cells))}
+    useless = dict.fromkeys(_constants(path, columns), "it is the same in all rows")
+    useless |= {name: why for name, cells in columns.items() if (why := _numbering(name, cells))}
     last = next((name for name in reversed(columns) if name != split and name not in useless), None)
     target = next((by_case[name] for name in TARGETS if name in by_case), last)
     if target is None:
-        raise InputError(f"{path} has no target: all that its columns do is to number the rows, and to say the split")
+        raise InputError(
+            f"{path} has no target: its columns number the rows, say the split, or are the same in all rows"
+        )
     inputs, said = _inputs({name: cells for name, cells in columns.items() if name not in (target, split)}, useless)
     if not inputs:
         why = f" ({said[0]})" if said else ""
@@ -106,17 +109,35 @@ def _numbering(name: str, cells: Cells) -> str | None:
     return "it has another whole number in each row, and an identifier's name" if IDENTIFIER.search(name) else None
 
 
+def _constants(path: Path, columns: dict[str, Cells]) -> set[str]:
+    """Return the columns of numbers that are the same in all rows, of which `columns` has the first."""
+    first = {name: numbers[0] for name, cells in columns.items() if (numbers := _numbers(cells)) is not None}
+    for rows in Table(path).rows([*first]) if first else ():
+        for name, number in [*first.items()]:
+            numbers = _numbers(rows.cells(name))
+            if numbers is None or (numbers != number).any():
+                del first[name]
+        if not first:
+            break
+    return {*first}
+
+
 def _whole_numbers(cells: Cells) -> NDArray[Any] | None:
     """Return the cells as numbers; None if one is not whole."""
     try:
         return cells.integers()
     except (BadCells, InputError):  # text such as "1.0"
         pass
+    numbers = _numbers(cells)
+    return None if numbers is None or not np.array_equal(numbers, np.floor(numbers)) else numbers
+
+
+def _numbers(cells: Cells) -> NDArray[np.float32] | None:
+    """Return the cells as numbers; None if one is not a number that ingest takes."""
     try:
-        numbers = cells.numbers()
+        return cells.numbers()
     except (BadCells, InputError):
         return None
-    return numbers if np.array_equal(numbers, np.floor(numbers)) else None
 
 
 def _says_split(cells: Cells) -> bool:
