@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import datasets
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -194,6 +195,72 @@ def test_the_default_kind_fits_the_dataset(project):
         assert main(["new", "recipe", name, "--dataset", dataset]) == 0
     firsts = [(project / f"recipes/{name}.py").read_text().split()[1:3] for name in ("one", "two", "three")]
     assert firsts == [["classes", "apart"], ["a", "number"], ["classes", "of"]]
+
+
+SOURCES = {
+    "builder": "source: builder, needs: own.py",
+    "tfds": "source: tfds, needs: data/raw/own.tfds, name: mnist",
+    "dataset": "source: dataset, needs: ../data/own",
+}
+
+
+def ingested_elsewhere(project, source, label=True, **shapes):
+    """Give a project a dataset whose features are known by what ingest has written."""
+    add_dataset(project, SOURCES[source])
+    columns = {name: np.zeros((6, *shape), np.float32) for name, shape in shapes.items()}
+    columns |= {"label": np.array([0, 1] * 3)} if label else {}
+    datasets.write(project / "data/own", {"train": columns, "test": columns}, {"label": ["cat", "dog"]})
+
+
+def add_dataset(project, entry):
+    params = (project / "params.yaml").read_text()
+    (project / "params.yaml").write_text(params.replace("\npipelines:", f"  own: {{{entry}}}\n\npipelines:", 1))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_default_kind_fits_what_ingest_has_written(project, capsys, source):
+    ingested_elsewhere(project, source, age=(), picture=(8, 8, 1))
+    assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
+    text = (project / "recipes/second.py").read_text()
+    assert text.startswith('"""Tell classes of images apart') and '("picture",), "label"' in text
+    out = capsys.readouterr().out
+    assert "left out: age of datasets.own" in out and "guess" not in out
+
+
+def test_numbers_without_a_label_are_learned_as_a_number(project):
+    ingested_elsewhere(project, "builder", label=False, x=(3,), price=())
+    assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
+    assert '("x",), "price"' in (project / "recipes/second.py").read_text()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_of_a_dataset_that_is_not_ingested_the_names_are_a_guess(project, capsys, source):
+    add_dataset(project, SOURCES[source])
+    assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
+    said = "nothing is known of datasets.own before `dvc repro ingest@own`: 'x' and 'label' are a guess\n"
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "said"),
+    [
+        (
+            "table",
+            True,
+            "datasets.own has label, picture: not what a recipe of classes by columns of numbers learns from",
+        ),
+        ("own-step", True, "datasets.own has label, picture: not what a recipe of"),
+        ("number", False, "datasets.own has picture: not what a recipe of a number by columns of numbers learns from"),
+        ("text", True, "datasets.own has label, picture: not what a recipe of classes of texts"),
+        ("image", False, "datasets.own has no label: `--like gan` needs none"),
+    ],
+)
+def test_columns_are_not_learned_from_images(project, capsys, kind, label, said):
+    ingested_elsewhere(project, "builder", label=label, picture=(8, 8, 1))
+    assert main(["new", "recipe", "second", "--like", kind, "--dataset", "own"]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert not (project / "recipes/second.py").exists()
 
 
 def test_without_a_dataset_only_the_file_is_written(project, capsys):

@@ -36,6 +36,11 @@ class Known:
         """The features that are one number."""
         return [name for name in self.numbers if math.prod(self.shapes[name]) == 1]
 
+    @property
+    def images(self) -> list[str]:
+        """The features that are images: height, width and channels."""
+        return [name for name, shape in self.shapes.items() if len(shape) == 3]
+
     def is_scalar(self, name: str | None) -> bool:
         """Return whether a feature is a number, and no vector."""
         return name is not None and self.shapes.get(name) == ()

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tapeline.config.ingest import ImageFolderSource, IngestSettings, TableSource
 from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.runtime import files
@@ -81,9 +80,9 @@ def new_recipe(
     _check_name(name)
     params, _ = Params.sound(project.folder)
     source = params.dataset(dataset) if dataset is not None else None
-    kind = KINDS[like or _fitting(source)]
     has = known(project, dataset, source)
-    inputs, target = _features(has, dataset, source, kind)
+    kind = KINDS[like or _fitting(has)]
+    inputs, target = _features(has, dataset, kind)
     file = _place(project.folder, params, name)
     texts = {file: _text(kind, name, inputs, target, has)}
     pipeline, recipe = name.replace("_", "-"), file.relative_to(project.folder).as_posix()
@@ -95,6 +94,9 @@ def new_recipe(
         files.write_text(path, texts[path])
     if left := [name for name in has.shapes if name not in (*inputs, target)]:
         say(f"left out: {', '.join(left)} of datasets.{dataset}, which a recipe of {kind.what} does not take")
+    if dataset is not None and not has.shapes:
+        guessed = " and ".join(map(repr, filter(None, (*inputs, target))))
+        say(f"nothing is known of datasets.{dataset} before `dvc repro ingest@{dataset}`: {guessed} are a guess")
     if dataset is None:
         say(f"add to `pipelines:` in {PARAMS}:\n  {pipeline}:\n{_indented(entry)}")
     return new
@@ -110,15 +112,13 @@ def _check_name(name: str) -> None:
         raise InputError(f"{name!r} is a word of {'Windows' if stem in DEVICES else 'Python'}: choose another name")
 
 
-def _fitting(source: IngestSettings | None) -> str:
-    if isinstance(source, ImageFolderSource):
+def _fitting(has: Known) -> str:
+    if has.images:
         return "image"
-    return "number" if isinstance(source, TableSource) and source.label is None else "table"
+    return "number" if has.shapes and has.label is None else "table"
 
 
-def _features(
-    has: Known, dataset: str | None, source: IngestSettings | None, kind: Kind
-) -> tuple[list[str], str | None]:
+def _features(has: Known, dataset: str | None, kind: Kind) -> tuple[list[str], str | None]:
     """Return the names of the inputs and the target. Raises `InputError` where the dataset does not have them."""
     if not has.shapes:
         return [kind.input], kind.target
@@ -126,19 +126,16 @@ def _features(
     if kind.target == "label":
         target = has.label
         if target is None:
-            raise InputError(f"datasets.{dataset} has no label: `--like number` predicts a number")
+            other = "`--like gan` needs none" if has.images else "`--like number` predicts a number"
+            raise InputError(f"datasets.{dataset} has no label: {other}")
     elif kind.target is not None:
         target = next(reversed(has.targets), None)
-    inputs = [name for name in has.shapes if name not in (target, has.label)]
-    is_image = isinstance(source, ImageFolderSource)
-    is_known = isinstance(source, ImageFolderSource | TableSource)
-    lacks_target = target is None and kind.target is not None
-    if lacks_target or not inputs or (is_known and is_image != (kind.input == "image")):
+    inputs = [name for name in (has.images if kind.input == "image" else has.numbers) if name != target]
+    if not inputs or (target is None and kind.target is not None):
         names = ", ".join(has.shapes)
         raise InputError(f"datasets.{dataset} has {names}: not what a recipe of {kind.what} learns from")
-    numbers = [name for name in inputs if name in has.numbers]
-    if kind.of_columns and numbers:
-        return numbers, target
+    if kind.of_columns:
+        return inputs, target
     return [kind.input if kind.input in inputs else inputs[0]], target
 
 
