@@ -227,6 +227,17 @@ def test_the_default_kind_fits_what_ingest_has_written(project, capsys, source):
     assert "left out: age of datasets.own" in out and "guess" not in out
 
 
+def test_a_feature_that_columns_leaves_out_is_not_learned_from(project, capsys):
+    features = "features: {x: [a, b], c: c, y: y, label: label}, label: label"
+    entry = f"source: table, needs: data/raw/rows.csv, test: 0.2, {features}"
+    add_dataset(project, f"{entry}, columns: [y, c, x]")
+    assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
+    assert '("x", "c"), "y"' in (project / "recipes/second.py").read_text()
+    assert "left out" not in capsys.readouterr().out
+    assert main(["new", "recipe", "third", "--like", "table", "--dataset", "own"]) == 2
+    assert "datasets.own has no label" in capsys.readouterr().err
+
+
 def test_numbers_without_a_label_are_learned_as_a_number(project):
     ingested_elsewhere(project, "builder", label=False, x=(3,), price=())
     assert main(["new", "recipe", "second", "--dataset", "own"]) == 0

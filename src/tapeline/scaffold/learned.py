@@ -48,6 +48,15 @@ class Known:
 
 def known(project: Project, dataset: str | None, source: IngestSettings | None) -> Known:
     """Return what is known of a dataset: by its settings, else by what ingest has written."""
+    found = _all_known(project, dataset, source)
+    if source is None or source.columns is None:
+        return found
+    kept = {name: shape for name, shape in found.shapes.items() if name in source.columns}
+    return Known(kept, [name for name in found.classes if name in kept])
+
+
+def _all_known(project: Project, dataset: str | None, source: IngestSettings | None) -> Known:
+    """Return what `known` does, with the features that `columns` leaves out."""
     if isinstance(source, ImageFolderSource):
         return Known({"image": (*source.size, 3), "label": ()}, ["label"])
     if isinstance(source, TableSource):
