@@ -43,6 +43,7 @@ def made(tmp_path_factory):
         f"  texts: {{{common}, features: {{text: [a, b, c], label: label}}, label: label, integers: [text]}}\n"
         f"  mixed: {{{common}, features: {{x: [a, b], c: c, y: y, label: label}}, label: label, integers: [c]}}\n"
         f"  scalars: {{{common}, features: {{a: a, b: b, y: y}}}}\n"
+        f"  whole: {{{common}, features: {{x: [a, b], y: [c]}}, integers: [x, y]}}\n"
         f"  odd: {{{common}, features: {{x: [a, year, mass], label: label}}, label: label}}\n"
         f"  odd-number: {{{common}, features: {{x: [a, year, mass], y: [y]}}}}\n"
         f"  odd-scalars: {{{common}, features: {{a: a, year: year, mass: mass, label: label}}, label: label}}\n"
@@ -72,6 +73,7 @@ DATASETS = {"table": "rows", "number": "numbers", "image": "pets", "text": "text
         ("own-step", "mixed"),
         ("number", "scalars"),
         ("number", "odd-number"),
+        ("number", "whole"),
     ],
 )
 def test_each_kind_trains_and_is_exported(project, kind, dataset):
@@ -181,6 +183,7 @@ def test_a_constant_column_says_nothing_and_a_small_unit_does(project, kind, dat
         ("number", "mixed", {"y": (5,)}),
         ("number", "scalars", {"y": (5,)}),
         ("number", "numbers", {"y": (5, 1)}),
+        ("number", "whole", {"y": (5, 1)}),
     ],
 )
 def test_what_learns_from_several_features_has_a_loss_an_example_and_learns(project, kind, dataset, outputs):
