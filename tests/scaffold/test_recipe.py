@@ -241,6 +241,27 @@ def test_a_feature_that_columns_leaves_out_is_not_learned_from(project, capsys):
     assert "datasets.own has no label" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("names", "target"),
+    [(["price", "rooms"], "rooms"), (["area", "Y", "rooms"], "Y"), (["outcome", "target", "z"], "target")],
+)
+def test_the_number_that_a_name_marks_is_predicted_else_the_last_and_that_is_said(project, capsys, names, target):
+    features = ", ".join(f"{name}: [{column}]" for name, column in zip(names, "abc", strict=False))
+    add_dataset(project, f"source: table, needs: data/raw/rows.csv, test: 0.2, features: {{{features}}}")
+    assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
+    inputs = ", ".join(repr(name) for name in names if name != target)
+    assert capsys.readouterr().out.splitlines()[0] == f"predicts {target!r} from {inputs}"
+    assert f'"{target}"\n' in (project / "recipes/second.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("image", "predicts 'label' from 'image'"), ("gan", "learns to make 'image'")]
+)
+def test_what_is_learned_of_images_is_said(project, capsys, kind, said):
+    assert main(["new", "recipe", "second", "--like", kind, "--dataset", "pets"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == said
+
+
 def test_numbers_without_a_label_are_learned_as_a_number(project):
     ingested_elsewhere(project, "builder", label=False, x=(3,), price=())
     assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
@@ -251,7 +272,7 @@ def test_numbers_without_a_label_are_learned_as_a_number(project):
 def test_of_a_dataset_that_is_not_ingested_the_names_are_a_guess(project, capsys, source):
     add_dataset(project, SOURCES[source])
     assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
-    said = "nothing is known of datasets.own before `dvc repro ingest@own`: 'x' and 'label' are a guess\n"
+    said = "predicts 'label' from 'x': a guess, for datasets.own is not known before `dvc repro ingest@own`\n"
     assert said in capsys.readouterr().out
 
 

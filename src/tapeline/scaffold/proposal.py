@@ -3,7 +3,7 @@
 import json
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -13,6 +13,8 @@ from tapeline.parsing import yaml_text
 
 WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 """Words that YAML, of some version, does not read as strings."""
+TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
+"""Names that mark a target, in any case; the first of them that there is does."""
 UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """What JSON leaves as it is inside of quotes, and YAML does not."""
 
@@ -41,6 +43,16 @@ def name_of(text: str) -> str:
     if not NAME.fullmatch(name):
         return "data"
     return name if name not in WORDS and yaml_text.parsed_or_none(name) == name else f"data-{name}"
+
+
+def marked_target(names: Iterable[str]) -> str | None:
+    """Return the one of these names that marks a target, if there is one.
+
+    >>> marked_target(["Outcome", "Y", "price"])
+    'Y'
+    """
+    by_case = {name.lower(): name for name in names}
+    return next((by_case[name] for name in TARGETS if name in by_case), None)
 
 
 def class_name(name: str, prefix: str) -> str:

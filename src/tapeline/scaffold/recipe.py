@@ -20,7 +20,7 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.learned import Known, known, names_of
 from tapeline.scaffold.pipeline_entry import added
-from tapeline.scaffold.proposal import class_name, filled, template, yaml_flow
+from tapeline.scaffold.proposal import class_name, filled, marked_target, template, yaml_flow
 
 FOLDER = "recipes"
 LONGEST = 64
@@ -74,7 +74,8 @@ def new_recipe(
 
     like: one of `KINDS`; by default what fits the dataset, else `table`. dataset: add a pipeline to `params.yaml` that
     trains the recipe on it; otherwise `say` gets the lines to add. A recipe of columns of numbers learns from all
-    features that are numbers or vectors of them; `say` gets the names of features that are left out.
+    features that are numbers or vectors of them; `say` gets what is predicted from what, and the names of features that
+    are left out. The number that is predicted is the last one, if no name marks another as the target.
     Raises `InputError`, and then nothing is written.
     """
     _check_name(name)
@@ -92,11 +93,10 @@ def new_recipe(
     new = [path for path, text in texts.items() if _differs(path, text, project.folder)]
     for path in new:
         files.write_text(path, texts[path])
+    if new and dataset is not None:
+        say(_learned(has, dataset, inputs, target))
     if left := [name for name in has.shapes if name not in (*inputs, target)]:
         say(f"left out: {', '.join(left)} of datasets.{dataset}, which a recipe of {kind.what} does not take")
-    if dataset is not None and not has.shapes:
-        guessed = " and ".join(map(repr, filter(None, (*inputs, target))))
-        say(f"nothing is known of datasets.{dataset} before `dvc repro ingest@{dataset}`: {guessed} are a guess")
     if dataset is None:
         say(f"add to `pipelines:` in {PARAMS}:\n  {pipeline}:\n{_indented(entry)}")
     return new
@@ -129,7 +129,7 @@ def _features(has: Known, dataset: str | None, kind: Kind) -> tuple[list[str], s
             other = "`--like gan` needs none" if has.images else "`--like number` predicts a number"
             raise InputError(f"datasets.{dataset} has no label: {other}")
     elif kind.target is not None:
-        target = next(reversed(has.targets), None)
+        target = marked_target(has.targets) or next(reversed(has.targets), None)
     inputs = [name for name in (has.images if kind.input == "image" else has.numbers) if name != target]
     if not inputs or (target is None and kind.target is not None):
         names = ", ".join(has.shapes)
@@ -137,6 +137,13 @@ def _features(has: Known, dataset: str | None, kind: Kind) -> tuple[list[str], s
     if kind.of_columns:
         return inputs, target
     return [kind.input if kind.input in inputs else inputs[0]], target
+
+
+def _learned(has: Known, dataset: str, inputs: list[str], target: str | None) -> str:
+    """Return what is predicted from what, in one line."""
+    what = f"predicts {target!r} from" if target else "learns to make"
+    unknown = f": a guess, for datasets.{dataset} is not known before `dvc repro ingest@{dataset}`"
+    return f"{what} {', '.join(map(repr, inputs))}{'' if has.shapes else unknown}"
 
 
 def _text(kind: Kind, name: str, inputs: list[str], target: str | None, has: Known) -> str:

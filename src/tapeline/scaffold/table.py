@@ -15,15 +15,14 @@ from tapeline.ingest.source import SPLITS
 from tapeline.ingest.table_file import Table
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.naming import free_name
-from tapeline.scaffold.proposal import Proposal, class_name, template
+from tapeline.scaffold.proposal import Proposal, class_name, marked_target, template
 from tapeline.scaffold.target import target_kind
 from tapeline.scaffold.trial import passed
 
 ROWS, BYTES = 10_000, 2**24
 """Rows by which columns are chosen, or as many as this memory holds; then all rows are read as ingest reads them."""
 CLASSES = ("label", "class", "species", "category")
-TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
-"""Names that mark a column of classes, and a target, in any case; else the last column is it that numbers no rows."""
+"""Names that mark a column of classes, in any case."""
 IDENTIFIER = re.compile(r"(?i:(?:^|[_ -])(?:id|index|key|no|nr)$|^(?:row|unnamed: 0|__index_level_0__)?$)|[a-z]I[dD]$")
 """Names of a column that identifies the rows; the empty one, `Unnamed: 0` and `__index_level_0__` are of pandas."""
 
@@ -40,13 +39,12 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
         raise InputError(f"{path} has numbers in its first row: put a row with the names of the columns above it")
     if len(columns) < 2:
         raise InputError(f"{path} has {len(columns)} column: a target and one to predict it from are needed")
-    by_case = {name.lower(): name for name in columns}
-    split = by_case.get("split")
+    split = {name.lower(): name for name in columns}.get("split")
     split = split if split is not None and _says_split(columns[split]) else None
     useless = dict.fromkeys(_constants(path, columns), "it is the same in all rows")
     useless |= {name: why for name, cells in columns.items() if (why := _numbering(name, cells))}
     last = next((name for name in reversed(columns) if name != split and name not in useless), None)
-    target = next((by_case[name] for name in TARGETS if name in by_case), last)
+    target = marked_target(columns) or last
     if target is None:
         raise InputError(
             f"{path} has no target: its columns number the rows, say the split, or are the same in all rows"
