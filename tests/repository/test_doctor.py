@@ -1,5 +1,6 @@
 """`tapeline doctor`: each thing that is missing is named with the way to get it; nothing is changed."""
 
+import os
 import shutil
 
 import pytest
@@ -40,6 +41,17 @@ def test_an_input_that_git_ignores(project):
 def test_a_project_that_git_does_not_have(project):
     shutil.rmtree(project / ".git")
     assert wanting(project)[f"{project} is in no Git repository"] == "`git init`"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_repository_that_git_refuses_to_read(project, monkeypatch):
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for path in (project, *project.rglob("*")):
+        os.chown(path, 65534, 65534)
+    [said] = wanting(project)
+    assert said.startswith("git rev-parse: fatal: detected dubious ownership in repository at ")
+    assert said.endswith(f": `git config --global --add safe.directory {project}` helps")
+    assert not any("Git remote" in line for line in wanting(project, NOTE))
 
 
 @pytest.mark.parametrize(

@@ -335,6 +335,33 @@ def test_a_link_to_nothing_in_the_place_of_a_copy_stays(tmp_path, table):
     assert place.is_symlink()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("place", ["", "model/new"])
+def test_a_repository_that_git_refuses_to_read_gets_none_inside(tmp_path, monkeypatch, place):
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    repository = tmp_path / "theirs"
+    (repository / "model").mkdir(parents=True)
+    git(repository, "init", "-q")
+    for path in (repository, *repository.rglob("*")):
+        os.chown(path, 65534, 65534)
+    before = {*repository.rglob("*")}
+    with pytest.raises(
+        RunError, match=r"fatal: detected dubious ownership in repository at .*: `git config .*` helps$"
+    ):
+        init(repository / place, say=lambda line: None)
+    assert {*repository.rglob("*")} == before
+
+
+def test_what_is_left_of_a_repository_is_one_line(tmp_path):
+    (tmp_path / ".git").mkdir()
+    with pytest.raises(InputError, match="is in no Git repository: `git init` makes one$"):
+        init(tmp_path / "p", say=lambda line: None)
+    assert [*tmp_path.iterdir()] == [tmp_path / ".git"]
+    git(tmp_path, "init", "-q")
+    init(tmp_path / "p", say=lambda line: None)
+    assert not (tmp_path / "p/.git").exists()
+
+
 def test_a_repository_with_other_things_keeps_them(tmp_path):
     for command in (["git", "init", "-q"], ["dvc", "init", "-q"]):
         command = command if command[0] == "git" else [__import__("sys").executable, "-P", "-m", *command]

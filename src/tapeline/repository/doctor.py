@@ -17,7 +17,7 @@ from tapeline.repository.ignored import STAGES, left_out, outputs, tracked
 from tapeline.repository.repair import is_whole
 from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 OK, NOTE, MISSING = "ok", "note", "MISSING"
 PYTHONS = ((3, 11), (3, 13))
@@ -128,8 +128,12 @@ def _dvc(project: Project) -> Iterator[Finding]:
         yield Finding(MISSING, "no DVC repository", "`dvc init`")
         return
     yield Finding(OK, f"dvc {importlib.metadata.version('dvc')}, in {top}")
-    if Git(project.folder).ask("rev-parse", "--git-dir") is None:
+    try:
+        Git(project.folder).check()
+    except InputError:
         yield Finding(MISSING, f"{project.folder} is in no Git repository", "`git init`")
+    except RunError as error:  # Git refuses it, and says what helps
+        yield Finding(MISSING, str(error))
     if not (project.folder / STAGES).is_file():
         yield Finding(MISSING, f"no {STAGES}", "restore it; `tapeline init` writes it for a new project")
     lock = project.folder / "dvc.lock"
@@ -188,12 +192,15 @@ def _remotes(project: Project) -> Iterator[Finding]:
         (("git", "remote"), "Git remote: others cannot have the tags", "`git remote add origin URL`"),
     ):
         said = _asked(project, command)
+        if said is None:  # named above
+            continue
         yield Finding(OK, f"{command[0]} remote {said.split()[0]}") if said else Finding(NOTE, f"no {what}", remedy)
 
 
-def _asked(project: Project, command: tuple[str, ...]) -> str:
+def _asked(project: Project, command: tuple[str, ...]) -> str | None:
+    """Return the remotes; None if Git cannot say."""
     if command[0] == "git":
-        return Git(project.folder).ask(*command[1:]) or ""
+        return Git(project.folder).ask(*command[1:])
     from tapeline.repository.dvc_internals import DvcException, Settings
 
     try:

@@ -42,7 +42,7 @@ def init(
     irises of Fisher when absent. Data from outside the folder are copied to `data/raw/`, and versioned by DVC.
     flows: a `prefect.yaml` with a nightly run too.
     Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, or the data cannot be used, and
-    `RunError` where DVC fails: if that is at `dvc add`, all else is written.
+    `RunError` where Git refuses the repository, or DVC fails: if that is at `dvc add`, all else is written.
     """
     with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
         return _initialized(folder.resolve(), data, flows, Path(work), say)
@@ -169,10 +169,18 @@ def _flows(folder: Path, name: str) -> dict[Path, str]:
 
 
 def _top(folder: Path) -> Path | None:
-    """Return the root of the Git repository that contains, or will contain, a folder, which need not exist."""
-    start = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
-    top = Git(start).ask("rev-parse", "--show-toplevel")
-    return None if top is None else Path(top)
+    """Return the root of the Git repository that contains, or will contain, a folder, which need not exist.
+
+    Raises `RunError` with Git's line if there is one that Git refuses to read, as another user's, and `InputError` if
+    a `.git` there is none.
+    """
+    git = Git(next(parent for parent in (folder, *folder.parents) if parent.is_dir()))
+    top = git.ask("rev-parse", "--show-toplevel")
+    if top is not None:
+        return Path(top)
+    if any(os.path.lexists(parent / ".git") for parent in (git.folder, *git.folder.parents)):
+        git.check()
+    return None
 
 
 def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[str], None]) -> None:
