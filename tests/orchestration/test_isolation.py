@@ -263,6 +263,25 @@ def test_a_run_is_pushed_where_remotes_are(repository, isolated, tmp_path):
 
 
 @pytest.mark.slow
+def test_what_dvc_has_deleted_is_trained_again_and_pushed(repository, isolated, tmp_path):
+    folder = repository(dirty=False)
+    git(tmp_path, "init", "-q", "--bare", "origin.git")
+    git(folder, "remote", "add", "origin", str(tmp_path / "origin.git"))
+    dvc(folder, "remote", "add", "-d", "storage", "../storage")
+    commit(folder, "a remote beside the checkout")
+    assert isolated(folder).returncode == 0
+    [first] = branches(folder)
+    dvc(folder, "gc", "-w", "-f")
+    done = isolated(folder, "--push")
+    assert done.returncode == 0, done.stderr
+    assert f"{first} has recorded this, and its files are gone, such as data/points: made again" in done.stderr
+    [branch] = set(branches(folder)) - {first}
+    git(tmp_path, "clone", "-q", "--branch", branch, str(tmp_path / "origin.git"), "elsewhere")
+    dvc(tmp_path / "elsewhere", "pull", "--with-deps", "export@tiny")
+    assert (tmp_path / "elsewhere/models/tiny/model.json").exists()
+
+
+@pytest.mark.slow
 def test_without_remotes_it_says_so(repository, isolated):
     done = isolated(repository(), "--push")
     assert done.returncode == 0, done.stderr

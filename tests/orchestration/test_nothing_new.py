@@ -1,5 +1,7 @@
 """Where an earlier run has made the same: what is asked for besides training is done all the same."""
 
+import shutil
+
 import keys
 import pytest
 from keys import Person, govern
@@ -9,7 +11,8 @@ from tapeline.config.project import Project
 from tapeline.orchestration.isolation.finished import TRAILER, finished_run, parameters
 from tapeline.orchestration.isolation.isolated_run import isolated
 from tapeline.orchestration.isolation.overrides import override
-from tapeline.orchestration.isolation.worktree import worktree
+from tapeline.orchestration.isolation.publishing import push
+from tapeline.orchestration.isolation.worktree import Worktree, worktree
 from tapeline.orchestration.request import Request
 from tapeline.repository import own_runs
 from tapeline.repository.git import Git
@@ -18,6 +21,14 @@ from tapeline.runtime.errors import InputError, RunError
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
 
 FLOW_RUN = {"name": "second", "id": "1"}
+LOST = """  train@two:
+    cmd: python make.py train two 1
+    outs:
+    - path: runs/two/train/weights
+      hash: md5
+      md5: ffffffffffffffffffffffffffffffff
+      size: 50
+"""
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +108,48 @@ def test_the_ref_s_own_record_is_registered_and_its_branch_not_pushed(project, t
         said[1] == f"nothing is pushed: main at {commit} is not a run's branch here; `git push` and `dvc push` share it"
     )
     assert project.git("ls-remote", "--heads", "origin") == ""
+
+
+@pytest.mark.slow
+def test_a_record_whose_files_are_gone_counts_no_more(project):
+    """The remote alone has them at first, which is enough."""
+    project.dvc("gc", "--workspace", "--force", "--quiet")
+    assert found(project, 2) == ("runs/first", [])
+    shutil.rmtree(project.folder.parent / "remote")
+    said = "runs/first has recorded this, and its files are gone, such as runs/one/train/weights: made again"
+    assert found(project, 2) == (None, [said])
+    shutil.rmtree(project.folder / ".dvc" / "cache")
+    commit = project.git("rev-parse", "--short=7", "main").strip()
+    said = f"main at {commit} has recorded this, and its files are gone, such as data/points: made again"
+    assert found(project, 1) == (None, [said])
+    project.dvc("remote", "modify", "store", "url", "hdfs://127.0.0.1:1/")
+    project.git("commit", "--quiet", "--all", "--message", "a remote that does not answer")
+    name, [said] = found(project, 1)
+    assert (
+        name is None and "has recorded this, and DVC's cache has not all of its files: made again, since DVC's" in said
+    )
+
+
+def test_what_is_nowhere_is_not_pushed(project):
+    """DVC would warn of it and end with status 0. Another pipeline's recorded files are not looked at."""
+    project.git("switch", "--quiet", "runs/first")
+    params, lock = project.folder / "params.yaml", project.folder / "dvc.lock"
+    line = next(line for line in params.read_text().splitlines(keepends=True) if line.startswith("  one: {"))
+    params.write_text(params.read_text().replace(line, line + line.replace("one", "two")))
+    lock.write_text(lock.read_text().replace("stages:\n", f"stages:\n{LOST}"))
+    tree = Worktree("first", "", Project.find(project.folder))
+    said = []
+    push(tree, "one", say=said.append)
+    assert said[0] == "the files are on DVC's remote store"
+    project.dvc("gc", "--workspace", "--force", "--quiet")
+    shutil.rmtree(project.folder.parent / "remote")
+    shutil.rmtree(project.folder / ".dvc" / "cache")
+    with pytest.raises(RunError) as refusal:
+        push(tree, "one", say=said.append)
+    assert str(refusal.value) == (
+        "nothing is pushed: runs/first records data/points, runs/one/train/weights, runs/one/validate/predictions.npz "
+        "and others, and neither DVC's cache nor its remote has the files"
+    )
 
 
 def found(project, value):

@@ -7,6 +7,7 @@ import ast
 import importlib
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import closing
@@ -151,6 +152,26 @@ def test_a_remote_gives_what_was_pushed(tmp_path):
         assert remote.has(md5) and not remote.has("0" * 32), gone("RemoteODB.exists")
         remote.fetch(md5, tmp_path / "fetched")
     assert (tmp_path / "fetched").read_bytes() == listing.read_bytes(), gone("RemoteODB.oid_to_path and fs.get_file")
+
+
+@pytest.mark.parametrize("lost", ["??/*.dir", "??/??????????????????????????????"])
+def test_what_neither_cache_nor_remote_has_is_named(tmp_path, lost):
+    """A folder's list, and one of its files; the list on the remote stands for all of them."""
+    made = Repository(tmp_path / "made")
+    made.dvc("remote", "add", "--default", "store", str(tmp_path / "store"))
+    made.dvc("push", "--quiet", "export@one")
+    with closing(Dvc(made.folder)) as dvc, dvc.locked():
+        stages = [one(dvc, made.folder), dvc.stage(*other(made.folder))]
+        assert dvc.lost(stages) == [], gone("Output.cache")
+        for path in dvc.cache.glob(lost):
+            path.unlink()
+        assert dvc.lost(stages) == [], gone("Output.remote and hash_name")
+        for path in (tmp_path / "store").rglob("*.dir"):
+            path.unlink()
+        whole = [] if lost.endswith("?") else [made.folder / "models/one"]
+        assert dvc.lost(stages) == whole, gone("Output.get_obj")
+        shutil.rmtree(tmp_path / "store")
+        assert dvc.lost(stages) == [made.folder / "models/one"], gone("Output.use_cache, or Stage.is_import")
 
 
 @pytest.mark.parametrize("name", ["made", "größe 写"])

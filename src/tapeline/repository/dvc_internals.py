@@ -321,6 +321,28 @@ class Dvc:
         except NoRemoteError:
             return None
 
+    def lost(self, stages: Iterable[Stage]) -> list[Path]:
+        """Return the recorded outputs of which a file is neither in the cache nor on the output's remote.
+
+        The remote is asked only for what the cache lacks. Raises whatever its library does.
+        """
+        loaded = [stage._loaded for stage in stages if not stage._loaded.is_import]
+        outs = [out for stage in loaded for out in stage.outs if out.use_cache and out.hash_info]
+        return [Path(out.fspath) for out in outs if not self._has(out)]
+
+    def _has(self, out: Any) -> bool:
+        md5, listing = out.hash_info.value, out.get_obj() if out.hash_info.isdir else ()
+        parts = [md5] if listing is None else [md5, *(part.value for _, _, part in listing)]
+        missing = [part for part in parts if not out.cache.exists(part)]
+        if not missing:
+            return True
+        try:
+            remote = self._repo.cloud.get_remote_odb(out.remote, hash_name=out.hash_name)
+        except NoRemoteError:
+            return False
+        # DVC pushes a folder's list after its files, and takes them for granted where the list is.
+        return bool(remote.exists(md5)) or all(remote.exists(part) for part in missing)
+
     def ignores(self, path: Path) -> bool:
         """Return whether `.dvcignore` excludes a file from the folders that DVC records."""
         return bool(self._repo.dvcignore.is_ignored_file(str(path)))

@@ -15,7 +15,7 @@ from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError, TapelineError
+from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 TRAILER = "Parameters"
 """The trailer of a run's commit message by which its branch is found without reading its files."""
@@ -37,12 +37,13 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str, say: Callable[[str]
     """Return the record of what the worktree would produce: the ref's own (`main at 8607dbd`), or a branch's.
 
     DVC decides, by its own comparison of commands, parameters, code and data. A branch counts if its commit was built
-    here, or is signed by one who may register by the trust policy; of others one line says why they do not. The
-    worktree's `dvc.lock` is restored afterwards. Raises `InputError` for a policy that cannot be read.
+    here, or is signed by one who may register by the trust policy; of others one line says why they do not. A record
+    counts while DVC's cache or its remote has its files; of one that has lost them a line says so. The worktree's
+    `dvc.lock` is restored afterwards. Raises `InputError` for a policy that cannot be read.
     """
-    lock = tree.project.folder / LOCK
-    if cache := _recorded(tree, pipeline):
-        return Recorded.read(files.read_bytes(lock), pipeline, name=f"{ref} at {tree.commit[:7]}", cache=cache)
+    lock, at = tree.project.folder / LOCK, f"{ref} at {tree.commit[:7]}"
+    if cache := _recorded(tree, pipeline, name=at, say=say):
+        return Recorded.read(files.read_bytes(lock), pipeline, name=at, cache=cache)
     own = files.read_bytes(lock) if lock.exists() else None
     git = Git(tree.project.folder)
     try:
@@ -50,7 +51,7 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str, say: Callable[[str]
             content = git.ask("show", f"{commit}:./{LOCK}")
             if content:
                 lock.write_text(content + "\n", encoding="utf-8")
-                if cache := _recorded(tree, pipeline):
+                if cache := _recorded(tree, pipeline, name=branch, say=say):
                     return Recorded.read(content, pipeline, name=branch, cache=cache)
     finally:
         if own is None:
@@ -84,10 +85,23 @@ def branches(git: Git, parameters: str) -> Iterator[tuple[str, str]]:
             yield branch, commit
 
 
-def _recorded(tree: Worktree, pipeline: str) -> Path | None:
-    """Return DVC's cache if the worktree's `dvc.lock` is up to date."""
+def _recorded(tree: Worktree, pipeline: str, *, name: str, say: Callable[[str], None]) -> Path | None:
+    """Return DVC's cache if the worktree's `dvc.lock` is up to date and no file of it is lost, else say what is.
+
+    name: whose record it is.
+    """
+    stage = f"export@{pipeline}"
     try:
         with closing(DvcProject(tree.project.folder)) as dvc:
-            return dvc.cache if dvc.is_recorded(f"export@{pipeline}") else None
+            if not dvc.is_recorded(stage):
+                return None
+            try:
+                lost = dvc.lost(stage)
+            except RunError as error:
+                say(f"{name} has recorded this, and DVC's cache has not all of its files: made again, since {error}")
+                return None
+            if lost:
+                say(f"{name} has recorded this, and its files are gone, such as {lost[0]}: made again")
+            return None if lost else dvc.cache
     except TapelineError:  # the run that follows reports it
         return None

@@ -3,9 +3,12 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.child import environment
+from tapeline.orchestration.stages.dvc_stage import DvcProject
+from tapeline.orchestration.stages.execution import when_free
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.dvc_internals import Settings
 from tapeline.repository.git import Git
@@ -19,11 +22,19 @@ PATIENCE = 3600.0
 def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
     """Push the outputs, then the branch, and report where to, or that there is no remote.
 
-    Raises `RunError` with the command to retry: the commit already exists.
+    Raises `RunError` with the command to retry: the commit already exists. So it does, before anything is pushed, for
+    files that are nowhere: DVC warns of them, and ends with status 0.
     """
     git, folder = Git(tree.project.folder), tree.project.folder
     storage = Settings.around(folder).default_remote
     if storage:
+        with closing(DvcProject(folder)) as dvc:
+            lost = when_free(lambda: dvc.lost(f"export@{pipeline}", raw_data=True), say=say)
+        if lost:
+            raise RunError(
+                f"nothing is pushed: {tree.branch} records {', '.join(lost[:3])}{' and others' * (len(lost) > 3)}, and "
+                "neither DVC's cache nor its remote has the files"
+            )
         command = [sys.executable, "-P", "-m", "dvc", "--quiet", "push", "--with-deps", f"export@{pipeline}"]
         try:
             done = leash.text(command, cwd=folder, env=environment(), timeout=PATIENCE)

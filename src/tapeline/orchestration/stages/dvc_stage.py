@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
+from tapeline.repository.dvc_errors import check_dependencies, check_files, first_lines, in_one_line
 from tapeline.repository.dvc_internals import Dvc, Stage
 from tapeline.repository.unseen import check_all
+from tapeline.runtime.errors import RunError
 
 
 class Busy(Exception):
@@ -65,6 +66,20 @@ class DvcProject:
             plan = self._plan(name)
             check_dependencies(plan)
             return all(all(stage.recorded) and not stage.is_stale(missing_ok=True, upstream=plan) for stage in plan)
+
+    def lost(self, name: str, *, raw_data: bool = False) -> list[str]:
+        """Return the outputs of `name` and its upstream stages whose files neither DVC's cache nor its remote has.
+
+        raw_data: also what was added with `dvc add`. Raises `RunError`, also for a remote that does not answer, and
+        `Busy`.
+        """
+        with in_one_line(busy=Busy), self._dvc.locked():
+            plan = [stage for stage in self._plan(name) if raw_data or not stage.is_raw_data]
+            try:
+                found = self._dvc.lost(plan)
+            except Exception as error:  # the remote's library may raise anything
+                raise RunError(f"DVC's remote: {first_lines(str(error)) or type(error).__name__}") from None
+        return [Path(os.path.relpath(path, self._folder)).as_posix() for path in found]
 
     def commands(self, name: str) -> list[str]:
         """Return the shell commands of a stage. Raises `RunError` and `Busy`."""
