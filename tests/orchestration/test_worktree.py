@@ -2,6 +2,7 @@
 
 import os
 import py_compile
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import pytest
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation.byte_code import share_byte_code
 from tapeline.orchestration.isolation.worktree import worktree
+from tapeline.repository.dvc_internals import Settings
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 
 
@@ -41,6 +43,27 @@ def test_in_a_submodule_it_is_refused(committed, tmp_path):
     with pytest.raises(InputError, match="is in a submodule"), worktree(project, "HEAD", name="a", say=print):
         pass
     assert not project.worktrees.exists()
+
+
+def test_what_is_made_in_a_worktree_of_the_user_s_own_is_in_the_main_checkout_s_cache(committed, tmp_path):
+    """One that is removed would take its own cache along, and with it what a branch of a run records."""
+    main, own = tmp_path / "main", tmp_path / "own"
+    shutil.copytree(committed, main)
+    subprocess.run(["git", "worktree", "add", "-q", "-b", "mine", str(own)], cwd=main, check=True)
+    cache, said = main / ".dvc" / "cache", []
+    with worktree(Project.find(own), "HEAD", name="a", say=said.append) as tree:
+        assert Settings.around(tree.project.folder).cache == str(cache)
+    assert said == [
+        f"uses the DVC cache of the main checkout, {cache}; `dvc cache dir --local {cache}` has DVC use it here"
+    ]
+    for named in (tmp_path / "named", cache):
+        with Settings(own / ".dvc").edit_local() as local:
+            local["cache"]["dir"] = str(named)
+        with worktree(Project.find(own), "HEAD", name="a", say=said.append) as tree:
+            assert Settings.around(tree.project.folder).cache == str(named)
+    with worktree(Project.find(main), "HEAD", name="a", say=said.append) as tree:
+        assert Settings.around(tree.project.folder).cache == str(cache)
+    assert len(said) == 1
 
 
 @pytest.fixture

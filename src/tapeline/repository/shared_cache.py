@@ -1,6 +1,8 @@
 """Let a worktree's DVC use the checkout's cache and remotes; none of this is committed."""
 
 import os
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +12,38 @@ LINKS = "reflink,hardlink,symlink,copy"
 """A worktree's outputs take no extra space where the file system can share it."""
 
 
-def share_cache(checkout: Path, worktree: Path) -> None:
-    """Write the `config.local` of the `.dvc` folder `worktree`; `checkout` is the main checkout's `.dvc` folder.
+def share_cache(
+    checkout: Path, worktree: Path, *, main: Path | None = None, say: Callable[[str], None] | None = None
+) -> None:
+    """Write the `config.local` of the `.dvc` folder `worktree`; `checkout` is the `.dvc` folder of the user's checkout.
 
-    The main checkout's `config.local` (a remote's password) holds in the worktree too. A remote with a relative path
-    still resolves to the same folder, and what DVC keeps outside its repositories is removed with the worktree.
+    That checkout's `config.local` (a remote's password) holds in the worktree too. A remote with a relative path still
+    resolves to the same folder, and what DVC keeps outside its repositories is removed with the worktree.
+
+    main: the main checkout's `.dvc` folder, if the user's is a worktree, which may go with its cache: the main one's is
+    taken, unless the user has named another one for the worktree. `say` is told so.
     """
-    main, own = Settings(checkout), Settings(worktree)
+    here, own = Settings(checkout), Settings(worktree)
     committed = own.level("repo")
+    cache = _cache(checkout, here)
+    if main and main != checkout and main.is_dir() and "dir" not in here.level("local")["cache"]:
+        shared = _cache(main, Settings(main))
+        if say and shared != cache:
+            command = f"dvc cache dir --local {shlex.quote(shared)}"
+            say(f"uses the DVC cache of the main checkout, {shared}; `{command}` has DVC use it here")
+        cache = shared
     with own.edit_local() as local:
-        merged(local, main.level("local"))
+        merged(local, here.level("local"))
         for name, remote in committed["remote"].items():
             if moved := _beside(checkout, worktree, remote):
                 local["remote"].setdefault(name, {}).setdefault("url", moved)
-        local["cache"]["dir"] = main.cache or str(checkout / "cache")
+        local["cache"]["dir"] = cache
         local["cache"]["type"] = LINKS
         local["core"]["site_cache_dir"] = str(worktree / "tmp" / "site")
+
+
+def _cache(folder: Path, settings: Settings) -> str:
+    return settings.cache or str(folder / "cache")
 
 
 def _beside(checkout: Path, worktree: Path, remote: dict[str, Any]) -> str:

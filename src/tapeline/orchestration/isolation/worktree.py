@@ -60,7 +60,7 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
         name = _free_name(git, folder, name)
         held = os.fdopen(files.own(beside(folder / name, LOCK), os.O_WRONLY | os.O_CREAT), "wb")
         fcntl.flock(held, fcntl.LOCK_EX)
-        inside = _made(git, folder / name, commit, project)
+        inside = _made(git, folder / name, commit, project, say)
     failure = ""
     try:
         yield Worktree(name, commit, Project.find(inside))
@@ -101,7 +101,7 @@ def _check_usable(git: Git) -> None:
         )
 
 
-def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
+def _made(git: Git, path: Path, commit: str, project: Project, say: Say) -> Path:
     """Create the worktree and return the project's folder in it; leave nothing behind on failure.
 
     A worktree is inside the checkout, so files that it lacks would be found there: none may be missing.
@@ -114,12 +114,18 @@ def _made(git: Git, path: Path, commit: str, project: Project) -> Path:
         for needed in (inside / PARAMS, own_dvc):
             if not needed.exists():
                 raise InputError(f"commit {commit[:7]} has no {needed.relative_to(path)}: name a ref that has")
-        share_cache(dvc, own_dvc)
+        share_cache(dvc, own_dvc, main=_main(git, top) / dvc.relative_to(top), say=say)
         share_byte_code(top, path)
         return inside
     except BaseException:
         remove(git, path)
         raise
+
+
+def _main(git: Git, top: Path) -> Path:
+    """Return the top of the main checkout, if the one at `top` is a worktree of its; else `top`."""
+    common = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    return common.parent.resolve() if common.name == ".git" else top
 
 
 def _free_name(git: Git, folder: Path, wanted: str) -> str:
