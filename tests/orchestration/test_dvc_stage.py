@@ -1,9 +1,15 @@
 """What DVC is asked in this process: stages in order, across folders, and which of them are stale."""
 
+import shutil
+import subprocess
+import sys
+
 import pytest
 
+from tapeline.config.project import Project
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import bring_up_to_date
+from tapeline.orchestration.stages.outcome import Outcome
 from tapeline.runtime.errors import InputError, RunError
 
 # DVC itself uses what pygtrie is about to drop.
@@ -19,14 +25,20 @@ stages:
       outs: ["${key}"]
 """
 
+SHARED = """
+stages:
+  make: {cmd: "echo 1 > points", outs: [points]}
+"""
+
 
 def names(stages):
     return [str(stage) for stage in stages]
 
 
-def update(dvc, stage):
+def update(dvc, stage, project=None):
     said, followed = [], []
-    return bring_up_to_date(dvc, stage, say=said.append, follow=followed.append), said, followed
+    project = Project.find(project or stage.file.parent)
+    return bring_up_to_date(dvc, stage, project=project, say=said.append, follow=followed.append), said, followed
 
 
 def test_stages_in_order(project):
@@ -55,6 +67,28 @@ def test_a_folder_inside_the_repository_uses_stages_outside_it(project):
     assert (folder / "other").read_text() == "a\n1\n2\n"
     assert (folder / "dvc.lock").exists()
     assert [dvc.is_stale(stage) for stage in stages] == [False, False]
+
+
+def test_a_folder_beside_the_project_makes_its_dataset(tmp_path, committed):
+    """The folder is in no project."""
+    folder, beside = tmp_path / "project", tmp_path / "shared"
+    shutil.copytree(committed, folder, ignore=shutil.ignore_patterns(".git", ".dvc"))
+    (folder / "behaviour").write_text("well")
+    beside.mkdir()
+    (beside / "dvc.yaml").write_text(SHARED)
+    path = folder / "dvc.yaml"
+    path.write_text(path.read_text().replace("data/${item.dataset}", "../shared/points"))
+    for command in (["git", "init", "-q"], [sys.executable, "-P", "-m", "dvc", "init", "-q"]):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    dvc = DvcProject(folder)
+    stages = dvc.upstream("train@tiny")
+    assert names(stages) == ["make", "train@tiny"]
+    outcomes = [update(dvc, stage, folder) for stage in stages]
+    assert [(outcome.word, outcome.message) for outcome, *_ in outcomes] == [("ran", "")] * 2
+    assert [record["done"] for record in outcomes[1][2]] == [1, 2, 3, 4, 5]
+    assert (beside / "dvc.lock").exists()
+    (beside / "dvc.yaml").write_text(SHARED.replace("echo 1", "echo gone to lunch; exit 3; echo 1"))
+    assert update(dvc, stages[0], folder)[0] == Outcome(word="failed", message="gone to lunch", status=1)
 
 
 def test_what_a_stage_tells_is_said_and_followed(project):

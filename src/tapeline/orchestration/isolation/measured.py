@@ -59,7 +59,7 @@ def _trains_by_tapeline(project: Project, pipeline: str, say: Say) -> bool:
 def _make_inputs(project: Project, pipeline: str, say: Say) -> None:
     with closing(DvcProject(project.folder)) as dvc:
         for stage in when_free(lambda: dvc.upstream(f"train@{pipeline}"), say=say)[:-1]:
-            outcome = bring_up_to_date(dvc, stage, say=say, follow=lambda record: None)
+            outcome = bring_up_to_date(dvc, stage, project=project, say=say, follow=lambda record: None)
             if not outcome.ok:
                 kind = InputError if outcome.status == InputError.status else RunError
                 raise kind(f"{stage}: {outcome.message}")

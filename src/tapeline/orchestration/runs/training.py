@@ -100,7 +100,9 @@ def _attempt(
             monitor.say(f"attempt {number} of {request.retries + 1}")
             _repair(report.project, monitor)
         bar = monitor.bar(stage.name)
-        outcome = bring_up_to_date(dvc, stage, say=monitor.say, follow=bar.follow, timeout=timeout)
+        outcome = bring_up_to_date(
+            dvc, stage, project=report.project, say=monitor.say, follow=bar.follow, timeout=timeout
+        )
         if outcome.ok:
             bar.complete()
         else:

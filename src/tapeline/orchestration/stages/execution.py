@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import IO, Any, TypeVar
 
-from tapeline.config.project import Project
+from tapeline.config.project import PARAMS, Project
 from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.stages.dvc_stage import Busy, DvcProject, DvcStage
 from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out
@@ -27,18 +27,19 @@ def bring_up_to_date(
     dvc: DvcProject,
     stage: DvcStage,
     *,
+    project: Project,
     say: Say,
     follow: Callable[[dict[str, Any]], None],
     timeout: float | None = None,
 ) -> Outcome:
     """Run `stage` if it is stale, and return how it went; it is stopped cleanly after `timeout` seconds.
 
-    `say` gets each line of its output, `follow` each progress record. Waits for another process that uses the
-    stage's files, and then checks again: that process may have done the work. Raises `RunError` when DVC cannot
-    answer. No exception in here, not even a signal's, leaves a process behind.
+    project: the flow's own. `say` gets each line of the stage's output, `follow` each progress record. Waits for
+    another process that uses the stage's files, and then checks again: that process may have done the work. Raises
+    `RunError` when DVC cannot answer. No exception in here, not even a signal's, leaves a process behind.
     """
     while when_free(lambda: dvc.is_stale(stage), say=say):
-        outcome = _repro(stage, say, follow, timeout)
+        outcome = _repro(stage, _project_of(stage, project), say, follow, timeout)
         if outcome:
             if outcome.ok and outcome.message:
                 say(outcome.message)
@@ -60,12 +61,18 @@ def when_free(ask: Callable[[], Answer], *, say: Say) -> Answer:
             time.sleep(POLL)
 
 
+def _project_of(stage: DvcStage, own: Project) -> Project:
+    """Return the project that a stage leaves its progress in: its folder's, else the flow's own."""
+    folder = stage.file.parent
+    inside = any((above / PARAMS).is_file() for above in (folder, *folder.parents))
+    return Project.find(folder) if inside else own
+
+
 def _repro(
-    stage: DvcStage, say: Say, follow: Callable[[dict[str, Any]], None], timeout: float | None
+    stage: DvcStage, project: Project, say: Say, follow: Callable[[dict[str, Any]], None], timeout: float | None
 ) -> Outcome | None:
     """Return the outcome of `dvc repro`, or None when DVC found the files in use."""
     kind, _, name = stage.name.partition("@")
-    project = Project.find(stage.file.parent)
     progress = ProgressFile(project.progress(kind, name))
     lines: deque[str] = deque(maxlen=LAST_LINES)
     deadline = time.monotonic() + (timeout or math.inf)
