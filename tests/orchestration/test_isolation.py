@@ -12,6 +12,14 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from tapeline.config.project import Project
+from tapeline.orchestration.isolation.run_commit import commit_run
+from tapeline.orchestration.isolation.worktree import worktree
+from tapeline.orchestration.request import Request
+from tapeline.repository.recorded import Recorded
+
+NOTHING = Recorded.read("", "tiny", name="a")
+FLOW_RUN = {"name": "a", "id": "1"}
 OTHER = """
   other: {dataset: points, recipe: recipe.py, needs: data/points, params: {}, train: {epochs: 1, batch_size: 1}, validate: {}, export: {}}
 """
@@ -345,6 +353,29 @@ def test_what_a_ref_lacks_is_not_taken_from_the_checkout(repository, isolated):
     done = isolated(folder, "--ref", "empty")
     assert done.returncode == 2
     assert "has no params.yaml: name a ref that has" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("place", ["größe", "a\nb", ":x"])
+def test_another_project_s_lock_is_committed_whatever_its_folder_is_called(project, place):
+    folder = project()
+    (folder / place).mkdir()
+    (folder / place / "dvc.lock").write_text("stages: {}\n")
+    commit(folder, "another project")
+    with worktree(Project.find(folder), "HEAD", name="a", say=print) as tree:
+        (tree.project.folder / place / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
+        commit_run(tree, Request.of(pipeline="tiny"), NOTHING, ref="HEAD", flow_run=FLOW_RUN)
+    assert git(folder, "show", f"runs/a:{place}/dvc.lock").startswith("schema")
+
+
+def test_line_ends_that_git_would_change_are_committed(project):
+    folder = project()
+    git(folder, "config", "core.autocrlf", "true")
+    git(folder, "config", "core.safecrlf", "true")
+    with worktree(Project.find(folder), "HEAD", name="a", say=print) as tree:
+        (tree.project.folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
+        commit_run(tree, Request.of(pipeline="tiny"), NOTHING, ref="HEAD", flow_run=FLOW_RUN)
+    assert git(folder, "diff", "--name-only", "HEAD", "runs/a") == "dvc.lock"
+    assert git(folder, "show", "runs/a:dvc.lock") == "schema: '2.0'\nstages: {}"
 
 
 @pytest.mark.slow

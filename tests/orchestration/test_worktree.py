@@ -45,6 +45,15 @@ def test_in_a_submodule_it_is_refused(committed, tmp_path):
     assert not project.worktrees.exists()
 
 
+def test_where_a_branch_is_called_runs_it_is_refused_before_anything_is_made(project):
+    folder = project()
+    subprocess.run(["git", "branch", "runs"], cwd=folder, check=True)
+    said = "^a branch is called runs, so none can be runs/NAME: rename it$"
+    with pytest.raises(InputError, match=said), worktree(Project.find(folder), "HEAD", name="a", say=print):
+        pass
+    assert not (folder / ".tapeline").exists()
+
+
 def test_what_is_made_in_a_worktree_of_the_user_s_own_is_in_the_main_checkout_s_cache(committed, tmp_path):
     """One that is removed would take its own cache along, and with it what a branch of a run records."""
     main, own = tmp_path / "main", tmp_path / "own"

@@ -45,7 +45,7 @@ def called(
 
 def verb(arguments: Sequence[str]) -> str:
     """Return which of Git's commands it is, for messages."""
-    return next((word for word in arguments if not word.startswith(("-", "user."))), "")
+    return next((word for word in arguments if not word.startswith(("-", "user.", "core."))), "")
 
 
 def _environment() -> Mapping[str, str]:

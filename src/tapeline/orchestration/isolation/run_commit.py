@@ -23,10 +23,12 @@ def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, 
     if the branch has been created in the meantime.
     """
     git = Git(tree.project.folder)
-    locks = git("ls-files", "--modified", "--others", "--exclude-standard", "--", f":(top,glob)**/{LOCK}").splitlines()
+    changed = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
+    locks = [path for path in git(*changed, "--", f":(top,glob)**/{LOCK}").split("\0") if path]
     machine = f"runs/{request.pipeline}/environment.json"
     made = [PARAMS, *locks, *([machine] if (tree.project.folder / machine).exists() else [])]
-    git("add", "--force", "--", *made)
+    # DVC writes no CRLF; `core.safecrlf` would refuse that where `core.autocrlf` is set.
+    git("-c", "core.safecrlf=false", "--literal-pathspecs", "add", "--force", "--", *made)
     message = _message(tree, request, record, ref, flow_run)
     commit = signing.commit(git, message, tree=git("write-tree"), parent=tree.commit)
     own_runs.note(git, commit)

@@ -93,12 +93,18 @@ def clean(project: Project, *, say: Say) -> None:
 
 
 def _check_usable(git: Git) -> None:
-    """Raise `InputError` for a submodule: DVC takes its `core.worktree` for the top of each of its worktrees."""
+    """Raise `InputError` for a submodule, and where no run could be committed.
+
+    DVC takes a submodule's `core.worktree` for the top of each of its worktrees.
+    """
     if git.ask("config", "--local", "core.worktree") is not None:
         raise InputError(
             f"{git.folder} is in a submodule, or Git has a core.worktree for it: DVC finds no repository in a worktree "
             "of such a one; start isolated runs and sweeps in a clone of its own"
         )
+    runs = RUN_BRANCHES.rstrip("/")
+    if git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{runs}") is not None:
+        raise InputError(f"a branch is called {runs}, so none can be {RUN_BRANCHES}NAME: rename it")
 
 
 def _made(git: Git, path: Path, commit: str, project: Project, say: Say) -> Path:
