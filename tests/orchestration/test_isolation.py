@@ -13,6 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tapeline.config.project import Project
+from tapeline.orchestration.isolation.publishing import push
 from tapeline.orchestration.isolation.run_commit import commit_run
 from tapeline.orchestration.isolation.worktree import worktree
 from tapeline.orchestration.request import Request
@@ -308,6 +309,17 @@ def test_a_remote_that_refuses_fails_the_run_with_what_to_do(repository, isolate
     pages = ask("artifacts", {"flow_runs": {"name": {"any_": [branch.removeprefix("runs/")]}}})
     [page] = [page for page in pages if page["key"] == "training-tiny"]
     assert f"git merge {branch} && dvc checkout" in page["data"]
+
+
+@pytest.mark.parametrize("url", ["../origin.git", "./inside.git"])
+def test_a_relative_remote_is_meant_from_the_checkout_s_top(project, tmp_path, url):
+    folder = project()
+    git(folder, "init", "-q", "--bare", url)
+    git(folder, "remote", "add", "origin", url)
+    with worktree(Project.find(folder), "HEAD", name="a", say=print) as tree:
+        commit_run(tree, Request.of(pipeline="tiny"), NOTHING, ref="HEAD", flow_run=FLOW_RUN)
+        push(tree, "tiny", say=print)
+    assert git(folder / url, "rev-parse", "runs/a") == git(folder, "rev-parse", "runs/a")
 
 
 @pytest.mark.slow

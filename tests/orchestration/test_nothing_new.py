@@ -100,7 +100,7 @@ def test_an_earlier_run_is_pushed(project, tmp_path):
 
 def test_the_ref_s_own_record_is_registered_and_its_branch_not_pushed(project, tmp_path):
     project.git("init", "--quiet", "--bare", str(tmp_path / "origin.git"))
-    project.git("remote", "add", "origin", str(tmp_path / "origin.git"))
+    project.git("remote", "add", "origin", "../origin.git")
     tag, said = again(project, 1, registered=True, push=True)
     assert project.git("rev-parse", f"{tag}^{{commit}}") == project.git("rev-parse", "main")
     commit = project.git("rev-parse", "--short=7", "main").strip()

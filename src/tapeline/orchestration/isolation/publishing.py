@@ -46,7 +46,7 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
     remote = git_remote(git)
     if remote:
         try:
-            git("push", "--quiet", remote, f"refs/heads/{tree.branch}", timeout=PATIENCE)
+            tree.checkout("push", "--quiet", remote, f"refs/heads/{tree.branch}", timeout=PATIENCE)
         except RunError as error:
             raise RunError(f"{error}{_again(tree)}") from None
         say(f"{tree.branch} is on Git's remote {remote}")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.child import environment
 from tapeline.registry.registry import Registry
-from tapeline.repository.git import Git
 from tapeline.runtime import leash
 from tapeline.runtime.errors import InputError, RunError
 
@@ -34,7 +33,7 @@ def register_run(
         tag = _registered(tree, pipeline, name, revision, flow_run)
         say(f"registered {tag}")
     if push_to:
-        Git(tree.project.folder)("push", "--quiet", push_to, f"refs/tags/{tag}")
+        tree.checkout("push", "--quiet", push_to, f"refs/tags/{tag}")
         say(f"{tag} is on Git's remote {push_to}")
     return tag
 

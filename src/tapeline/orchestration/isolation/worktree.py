@@ -42,6 +42,11 @@ class Worktree:
         """The branch on which the run will end."""
         return f"{RUN_BRANCHES}{self.name}"
 
+    @property
+    def checkout(self) -> Git:
+        """Git in the checkout that the worktree belongs to, where the path of a remote such as `../origin` leads."""
+        return Git(self.project.worktrees)
+
 
 @contextmanager
 def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[Worktree]:
