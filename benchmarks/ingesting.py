@@ -4,9 +4,9 @@
 
 Tables: Arrow reads the file with all its threads, `np.save` writes. Images: a pool of processes with Pillow, or tf.data
 with TensorFlow's decoder. Each is a function in a process that has imported everything, in turn; the start of `tapeline
-ingest`, with its imports, is measured apart. Files are in the page cache, or with `--cold`, which needs root, on the disk alone; what is written is not waited for,
-except by ingest, which also checks every value, hashes source and columns, and describes them. CPU time tells what a
-busy machine hides.
+ingest`, with its imports, is measured apart. Files are in the page cache, or with `--cold`, which needs root, on the
+disk alone; what is written is not waited for, except by ingest, which also checks every value, hashes source and
+columns, and describes them. CPU time tells what a busy machine hides.
 """
 
 import argparse
