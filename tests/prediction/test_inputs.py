@@ -427,3 +427,10 @@ def test_an_image_for_a_model_that_takes_another_scale(tmp_path):
     Image.fromarray(np.full((8, 8), 26, np.uint8)).save(tmp_path / "a.png")
     with pytest.raises(InputError, match=r"pixels are 0 to 255, and the model takes image as float32, .*: give .npy"):
         read(tmp_path / "a.png", signature(image=("float32", (8, 8, 1))))
+
+
+@pytest.mark.parametrize("row", ['{"x": [true, 0.5]}', '{"x": [true, false]}'])
+def test_true_is_no_number(tmp_path, row):
+    (tmp_path / "a.jsonl").write_text(f'{{"x": [1, 0.5]}}\n{row}\n')
+    with pytest.raises(InputError, match=r"a.jsonl, line 2: true and false are no float32"):
+        read(tmp_path / "a.jsonl", POINT)

@@ -107,9 +107,13 @@ class Signature:
 def exact(values: Any, dtype: str, where: str) -> NDArray[Any]:
     """Return Python's numbers as an array for an input: of objects where float64 would round whole numbers.
 
-    Raises `ValueError` for lists of different lengths, and `InputError` for a float that may have been rounded.
+    Raises `ValueError` for lists of different lengths, and `InputError` for a float that may have been rounded and for
+    true and false where numbers are taken: NumPy would make 1 and 0 of them.
     """
     array = np.asarray(values)
+    plain = array.dtype.kind in "biuf" and dtype not in ("bool", "string")
+    if plain and any(type(one) is bool for one in np.asarray(values, dtype=object).flat):
+        raise InputError(f"{where}: true and false are no {dtype}")
     if array.dtype != np.float64 or "int" not in dtype or not (np.abs(array) >= LARGEST_EXACT).any():
         return array
     numbers = np.asarray(values, dtype=object)
