@@ -51,7 +51,7 @@ def test_where_a_branch_is_called_runs_it_is_refused_before_anything_is_made(pro
     said = "^a branch is called runs, so none can be runs/NAME: rename it$"
     with pytest.raises(InputError, match=said), worktree(Project.find(folder), "HEAD", name="a", say=print):
         pass
-    assert not (folder / ".tapeline").exists()
+    assert not [*(folder / ".tapeline/worktrees").glob("*")]
 
 
 def test_what_is_made_in_a_worktree_of_the_user_s_own_is_in_the_main_checkout_s_cache(committed, tmp_path):

@@ -36,7 +36,7 @@ class Registry:
         self.stages = {name: StageSettings(gate=gate, check=check) for name, (gate, check) in stages.items()}
         self.model = ModelSettings(gate=GateSettings(bounds={"loss": Bound(max=9)}))
         pipeline = SimpleNamespace(
-            export=SimpleNamespace(tolerance=0.5), validate_=SimpleNamespace(calibration_bins=10)
+            export=SimpleNamespace(tolerance=0.5), validate_=SimpleNamespace(calibration_bins=10, split="test")
         )
         self.deciding, self.authority = SimpleNamespace(pipeline=lambda name: pipeline), None
 
