@@ -172,6 +172,16 @@ def test_data_in_folders_and_on_both_sides_of_a_merge_and_in_stashes_stay(reposi
         assert table.read_text() == text
 
 
+def test_what_a_worktree_that_is_away_may_need_stays(repository, tmp_path):
+    run(repository, "old")
+    repository.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "disk"))
+    (tmp_path / "disk").rename(tmp_path / "away")
+    shown = "\n".join(pruned(repository))
+    assert "which is away: `git worktree prune` forgets it" in shown
+    repository.git("worktree", "prune")
+    assert pruned(repository)[-1].startswith("freed ")
+
+
 def test_a_branch_on_which_somebody_works_stays_whatever_its_name(repository):
     run(repository, "taken-over")
     repository.git("checkout", "--quiet", "runs/taken-over")

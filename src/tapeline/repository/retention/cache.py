@@ -60,14 +60,16 @@ class Cache:
     def items(
         self, *, without: Collection[str], worktrees: Collection[Path | None], limits: Limits, now: float
     ) -> list[Item]:
-        """Return what is in use and what is not, once the branches `without` and the worktrees `worktrees` are gone."""
+        """Return what is in use and what is not, once the branches `without` and the worktrees `worktrees` are gone.
+
+        All of it is in use while a worktree is away: what it records cannot be read.
+        """
+        away = [folder for folder in _worktrees(self.git, worktrees)[1] if not folder.is_dir()]
         used = self._expanded(self._recorded(without, worktrees) | self._lately(now - limits.days * DAY))
         objects = sorted((path for path in self.folder.glob("??/*") if path.is_file()), key=_listings_first)
-        groups: dict[str, list[Path]] = {
-            f"a branch, a tag, a worktree or a run of the last {limits.days:g} days": [],
-            "": [],
-        }
-        kept, idle = groups
+        kept = f"a branch, a tag, a worktree or a run of the last {limits.days:g} days"
+        idle = f"the worktree {away[0]}, which is away: `git worktree prune` forgets it" if away else ""
+        groups: dict[str, list[Path]] = {kept: [], idle: []}
         for path in objects:
             groups[kept if path.parent.name + path.name in used else idle].append(path)
         return [
@@ -82,7 +84,7 @@ class Cache:
         heads, folders = _worktrees(self.git, worktrees)
         stashed = (self.git.ask("reflog", "show", "--format=%H", "refs/stash") or "").split()
         found = set(_hashes([self.git.contents(self._records(dict.fromkeys((*refs, *heads, *stashed))))]))
-        for folder in folders:
+        for folder in filter(Path.is_dir, folders):
             names = Git(folder)("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *PLACES)
             paths = (folder / name for name in names.split("\0") if name)
             found |= set(_hashes(path.read_bytes() for path in paths if path.is_file()))
