@@ -68,10 +68,10 @@ class Registry:
     def folder_of(self, files):
         return self.keep([{"md5": self.keep(data), "relpath": name} for name, data in files.items()])
 
-    def dataset(self, classes):
-        """Keep a dataset whose label has these class names, or none."""
+    def dataset(self, classes, kinds=()):
+        """Keep a dataset whose label, and whose input, have these class names, or none."""
         label = {"shape": [], "dtype": "int64", **({"classes": classes} if classes else {})}
-        features = {"x": {"shape": [1], "dtype": "float32"}, "label": label}
+        features = {"x": {"shape": [1], "dtype": "float32", **({"classes": kinds} if kinds else {})}, "label": label}
         columns = {name: {"file": f"test/{name}.npy"} for name in features}
         index = {"name": "points", "source": {"kind": "test"}, "features": features}
         index["splits"] = {"test": {"examples": len(LABELS), "columns": columns}}
@@ -79,22 +79,24 @@ class Registry:
         files = {columns[name]["file"]: npy(array) for name, array in arrays.items()}
         return self.folder_of({"dataset.json": json.dumps(index).encode(), **files})
 
-    def version(self, number, *, answers, trained=CLASSES, output="class", input_="x", failures=(), **metrics):
+    def version(
+        self, number, *, answers, trained=CLASSES, output="class", input_="x", failures=(), own=(), kinds=(), **metrics
+    ):
         """Add a version that was trained on a dataset with such classes and is tested on the first one's."""
         spec = {
             "inputs": {input_: {"dtype": "float32", "shape": [None, 1]}},
             "outputs": {output: {"dtype": "int64", "shape": [None]}},
         }
         described = {"name": "one", "dataset": {"name": "points"}, "files": {}, "metrics": metrics}
-        described["signatures"] = {"serving_default": spec}
+        described |= {"signatures": {"serving_default": spec}, "own_inputs": [*own]}
         model = {"model.json": json.dumps(described).encode(), "saved_model/saved_model.pb": number.encode() * 2**18}
         made = {
             "export@one": {"outs": [{"path": "models/one", "md5": self.folder_of(model)}]},
             "validate@one": {
                 "outs": [{"path": "runs/one/validate/predictions.npz", "md5": self.keep(number.encode())}]
             },
-            "train@one": {"deps": [{"path": "data/points", "md5": self.dataset(trained)}]},
-            "ingest@points": {"outs": [{"path": "data/points", "md5": self.dataset(CLASSES)}]},
+            "train@one": {"deps": [{"path": "data/points", "md5": self.dataset(trained, kinds)}]},
+            "ingest@points": {"outs": [{"path": "data/points", "md5": self.dataset(CLASSES, kinds)}]},
         }
         self.locks[number] = Recorded("one", Lock.parsed({"stages": made}))
         self.answers[number] = Answer(tuple(failures), {} if failures else FIGURES, {output: np.array(answers)})
@@ -198,11 +200,13 @@ def test_a_champion_of_other_classes_answers_by_their_names(registry):
         ({"answers": np.where(np.arange(8) % 2, np.nan, 1.0)}, "class is not finite for 4 of 8 examples"),
         ({"answers": LABELS, "trained": ()}, "the data that one@v1 was trained on has no class names of label"),
         ({"answers": LABELS + 1, "trained": TURNED}, "it answers class 2, and its dataset has 2 classes"),
+        ({"answers": LABELS, "own": ["x"]}, "its input x is not the feature x"),
+        ({"answers": LABELS, "kinds": TURNED}, "its input x has other classes"),
     ],
 )
 def test_a_champion_that_cannot_be_compared_is_a_no(registry, champion, why):
     registry.version("v1", **champion)
-    version = registry.version("v2", answers=LABELS, loss=1.0)
+    version = registry.version("v2", answers=LABELS, kinds=CLASSES if "kinds" in champion else (), loss=1.0)
     registry.live = "v1"
     found = assess(registry, version, "gate")
     assert found.checks[0]["said"] == f"the champion one@v1 cannot be compared: {why}"

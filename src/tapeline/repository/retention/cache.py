@@ -64,8 +64,9 @@ class Cache:
 
         All of it is in use while a worktree is away: what it records cannot be read.
         """
-        away = [folder for folder in _worktrees(self.git, worktrees)[1] if not folder.is_dir()]
-        used = self._expanded(self._recorded(without, worktrees) | self._lately(now - limits.days * DAY))
+        heads, folders = _worktrees(self.git, worktrees)
+        away = [folder for folder in folders if not folder.is_dir()]
+        used = self._expanded(self._recorded(without, heads, folders) | self._lately(now - limits.days * DAY))
         objects = sorted((path for path in self.folder.glob("??/*") if path.is_file()), key=_listings_first)
         kept = f"a branch, a tag, a worktree or a run of the last {limits.days:g} days"
         idle = f"the worktree {away[0]}, which is away: `git worktree prune` forgets it" if away else ""
@@ -78,10 +79,9 @@ class Cache:
             if paths
         ]
 
-    def _recorded(self, without: Collection[str], worktrees: Collection[Path | None]) -> set[str]:
+    def _recorded(self, without: Collection[str], heads: Iterable[str], folders: Iterable[Path]) -> set[str]:
         """Return the hashes that any `dvc.lock` or `.dvc` file records, in Git and on disk."""
         refs = [ref for ref in self.git("for-each-ref", "--format=%(refname)").splitlines() if _counts(ref, without)]
-        heads, folders = _worktrees(self.git, worktrees)
         stashed = (self.git.ask("reflog", "show", "--format=%H", "refs/stash") or "").split()
         found = set(_hashes([self.git.contents(self._records(dict.fromkeys((*refs, *heads, *stashed))))]))
         for folder in filter(Path.is_dir, folders):
