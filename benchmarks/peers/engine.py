@@ -41,13 +41,16 @@ def contender(recipe: Recipe, setting: str | None = None) -> Contender:
     modes += [train_settings.precision] if "precision" in recipe.train else []
     modes += ["fused"] if train_settings.fused else []
     modes += [f"{train_settings.shards} shards"] if train_settings.shards > 1 else []
+    modes += [f"{train_settings.threads} threads"] if "threads" in recipe.train else []
     modes += ["native"] if train_settings.bits == "native" else []
     return Contender(family=FAMILY, setting=setting or " ".join(modes), contend=contend, recipe=recipe)
 
 
 def with_native(workload: Workload) -> Workload:
     """Return a workload in which the engine has each of its settings with native bits, too."""
-    own = [one.recipe for one in workload.contenders if one.recipe and one.recipe.settings().bits != "native"]
+    own = [
+        one.recipe for one in workload.contenders if one.recipe and not {"bits", "threads"} & one.recipe.train.keys()
+    ]
     native = [contender(replace(recipe, train={**recipe.train, "bits": "native"})) for recipe in own]
     return replace(workload, contenders=[*workload.contenders, *native])
 

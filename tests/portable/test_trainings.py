@@ -16,14 +16,14 @@ from tapeline.runtime.environment import has_portable_bits
 
 pytestmark = pytest.mark.skipif(not has_portable_bits(), reason="this CPU is not an x86-64 with AVX2 and FMA")
 KNOWN = json.loads(Path(__file__).with_name("trainings.json").read_text())
-SHARDED = {name for name in KNOWN if name.endswith(" in shards")}
+APART = {name for name in KNOWN if " in " in name}
 FAST = ("linear-regression", "digits")
 """One in graph mode and one under XLA are tried in each run of the tests; the rest is slow."""
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in sorted(KNOWN.keys() - SHARDED)],
+    [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in sorted(KNOWN.keys() - APART)],
 )
 def test_a_short_training_has_the_hash_of_every_cpu(tf, name):
     from tests.portable import trainings
@@ -33,8 +33,8 @@ def test_a_short_training_has_the_hash_of_every_cpu(tf, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("name", sorted(SHARDED))
-def test_a_short_training_in_shards_has_the_hash_of_every_cpu(root, name, cores):
+@pytest.mark.parametrize("name", sorted(APART))
+def test_a_short_training_with_other_threads_has_the_hash_of_every_cpu(root, name, cores):
     if cores > len(os.sched_getaffinity(0)):
         pytest.skip(f"this process has not {cores} cores")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
@@ -52,4 +52,4 @@ def test_a_short_training_in_shards_has_the_hash_of_every_cpu(root, name, cores)
 def test_no_pipeline_is_left_out(tf):
     from tests.portable import trainings
 
-    assert set(KNOWN) == {*trainings.names(), *SHARDED}
+    assert set(KNOWN) == {*trainings.names(), *trainings.APART}

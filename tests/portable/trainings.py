@@ -1,8 +1,9 @@
 """`python -m tests.portable.trainings [NAME…]`: one hash for a short training of each pipeline, on this CPU.
 
 Each has its pipeline's recipe, parameters, compile mode and precision, and a few steps on substitute data that come from
-a seed. The hash is of weights, metrics and history. `trainings.json` has what every CPU gives. In shards an operation has
-one thread, so those of `SHARDED` are only trained where they are named, each in a process of its own.
+a seed. The hash is of weights, metrics and history. `trainings.json` has what every CPU gives. TensorFlow begins with one
+number of threads an operation, so those of `APART`, which need another, are only trained where they are named, each in a
+process of its own.
 """
 
 import hashlib
@@ -23,9 +24,11 @@ EPOCHS, STEPS_PER_EPOCH = 2, 2
 """Of a training; `STEPS_PER_EPOCH` for recipes that draw their data."""
 ALONE = {"init_from", "weights"}
 """Settings that name what other pipelines make."""
-SHARDED = {
+APART = {
     "cifar10-cnn in shards": ("cifar10-cnn", {"shards": 2, "batch_size": 64}),
     "digits in shards": ("digits", {"shards": 4, "batch_size": 128}),
+    "digits in two threads": ("digits", {"threads": 2, "batch_size": 128}),
+    "mnist-mlp in eight threads": ("mnist-mlp", {"threads": 8, "batch_size": 256}),
 }
 """Name → a pipeline, and its settings besides `epochs`. Convolutions of this size have gradients that XLA compiles."""
 
@@ -43,7 +46,7 @@ def hashes(only: Iterable[str] = ()) -> Iterator[tuple[str, str]]:
 
 
 def _hash(name: str, folder: Path) -> str:
-    pipeline, own = SHARDED.get(name, (name, {}))
+    pipeline, own = APART.get(name, (name, {}))
     project, entry = PIPELINES[pipeline]
     settings = {key: value for key, value in entry["train"].items() if key not in ALONE}
     settings |= {"epochs": EPOCHS, "batch_size": min(settings["batch_size"], BATCH), **own}

@@ -8,7 +8,7 @@ import recipes
 from ruamel.yaml import YAML
 
 from tapeline.config.train import TrainSettings
-from tapeline.tuning.choice import Measured, Mode, allowed, candidates, is_good, sharded, winner
+from tapeline.tuning.choice import Measured, Mode, allowed, candidates, cut, is_good, sharded, winner
 
 GRAPH, XLA, HALF = Mode("graph", "float32"), Mode("xla", "float32"), Mode("graph", "mixed_bfloat16")
 
@@ -52,6 +52,14 @@ def test_shards_are_tried_with_the_fastest_good_graph_mode():
     assert sharded([one(XLA)], 2) is None
 
 
+def test_the_fastest_without_shards_is_cut_for_the_cores_too():
+    measured = [one(), one(XLA, 300), one(HALF._replace(shards=2), 400)]
+    assert cut(measured, 2) == XLA._replace(threads=2)
+    assert str(XLA._replace(threads=2)) == "xla float32 2 threads"
+    assert cut(measured, 4) is None
+    assert cut([one(loss=math.nan)], 2) is None
+
+
 def test_what_counts_as_good():
     """5 % of the loss or of its fall, whichever is more; a negative loss has no other rule."""
     assert allowed(one(loss=1.0, first=2.0)) == pytest.approx(1.05)
@@ -81,30 +89,31 @@ def test_every_mode_of_a_recipe(project, tf, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     status, lines, err = project.call("tune", "fit", "--seconds", "0.2", "--steps", "10")
     assert (status, err) == (0, "")
-    *plain, last = [line[:39].split() for line in lines[2:13]]
+    *plain, parted, threaded = [line[:45].split() for line in lines[2:14]]
     assert plain == [
-        ["graph", "float32", "no", "1"],
-        ["graph", "float32", "yes", "1"],
-        ["graph", "mixed_bfloat16", "no", "1"],
-        ["graph", "mixed_bfloat16", "yes", "1"],
-        ["xla", "float32", "no", "1"],
-        ["xla", "float32", "yes", "1"],
-        ["xla", "mixed_bfloat16", "no", "1"],
-        ["xla", "mixed_bfloat16", "yes", "1"],
-        ["eager", "float32", "no", "1"],
-        ["eager", "mixed_bfloat16", "no", "1"],
+        ["graph", "float32", "no", "1", "4"],
+        ["graph", "float32", "yes", "1", "4"],
+        ["graph", "mixed_bfloat16", "no", "1", "4"],
+        ["graph", "mixed_bfloat16", "yes", "1", "4"],
+        ["xla", "float32", "no", "1", "4"],
+        ["xla", "float32", "yes", "1", "4"],
+        ["xla", "mixed_bfloat16", "no", "1", "4"],
+        ["xla", "mixed_bfloat16", "yes", "1", "4"],
+        ["eager", "float32", "no", "1", "4"],
+        ["eager", "mixed_bfloat16", "no", "1", "4"],
     ]
-    assert (last[0], last[3]) == ("graph", "2")
+    assert (parted[0], *parted[3:]) == ("graph", "2", "1")
+    assert threaded[3:] == ["1", "2"]
     assert len({len(line) for line in lines[1:3]}) == 1, "the table is aligned"
-    for line in lines[2:13]:
-        compiling, speed, loss = (float(part.replace(",", "")) for part in line[39:].split()[:3])
+    for line in lines[2:14]:
+        compiling, speed, loss = (float(part.replace(",", "")) for part in line[45:].split()[:3])
         assert compiling > 0
         assert speed > 0
         assert 0 < loss < 10
     settings = chosen(lines)
-    assert set(settings) == {"compile", "precision", "fused", "shards"}
-    taken = TrainSettings(epochs=2, batch_size=8, **settings)
-    assert f"winner: {Mode(taken.compile, taken.precision, taken.fused, taken.shards)}, " in "\n".join(lines)
+    assert set(settings) == {"compile", "precision", "fused", "shards", "threads"}
+    assert TrainSettings(epochs=2, batch_size=8, **settings).model_fields_set >= settings.keys()
+    assert f"winner: {Mode(**settings)}, " in "\n".join(lines)
     assert project.files() == before
 
 
@@ -132,7 +141,7 @@ def test_the_loss_is_that_of_training(project, tf):
 
 @pytest.mark.slow
 def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch):
-    """Eager sleeps; XLA cannot compile the step; AdamW has no fused kernel; one core has no shards to try."""
+    """Eager sleeps; XLA cannot compile the step; AdamW has no fused kernel; one core has no shards."""
     from tapeline.tuning import measuring
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0})
@@ -155,8 +164,11 @@ def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch
     assert [line.split()[0] for line in lines[2:5]] == ["graph", "xla", "eager"]
     assert "fails in a step" in lines[3]
     assert "too slow: stopped after " in lines[4]
-    assert chosen(lines) == {"compile": "graph", "precision": "float32", "fused": False, "shards": 1}
-    assert "params.yaml, pipelines.fit.train, says so already:" in lines
+    settings = chosen(lines)
+    assert settings.pop("threads") in (1, 4)  # whichever is faster
+    assert settings == {"compile": "graph", "precision": "float32", "fused": False, "shards": 1}
+    already = "params.yaml, pipelines.fit.train, says so already:"
+    assert (already in lines) == (chosen(lines)["threads"] == 4)
 
 
 @pytest.mark.slow

@@ -17,7 +17,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     """Add the three commands."""
     for tool, what in (
         ("lr-find", "find a learning rate by a range test, with a picture"),
-        ("tune", "measure what a pipeline can train in on this machine: modes, precisions, fused kernels, shards"),
+        (
+            "tune",
+            "measure what a pipeline can train in on this machine: modes, precisions, fused kernels, shards, threads",
+        ),
         ("metric-names", "list what a validation measures, one name per line, before any training"),
     ):
         command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing of the project")

@@ -6,12 +6,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from tapeline.config.hyperparameters import Transforms
+from tapeline.runtime import arithmetic
 from tapeline.runtime.errors import InputError
 
 Compile = Literal["eager", "graph", "xla"]
 Precision = Literal["float32", "mixed_bfloat16"]
 Bits = Literal["portable", "native"]
 Promise = Literal["portable", "capped", "native"]
+
+MOST_THREADS = 1024
+"""That an operation can be cut for."""
 
 
 class Section(BaseModel):
@@ -63,6 +67,9 @@ class TrainSettings(Section):
     bits: Bits = "portable"
     """`portable`: the same result on each x86-64 CPU with AVX2, with any number of cores; in graph mode and under XLA.
     `native`: all that this CPU has, and a result that its type alone repeats."""
+    threads: PositiveInt = Field(default=arithmetic.THREADS, le=MOST_THREADS)
+    """Threads that an operation is cut for with portable bits, of which as many work as there are cores. Another number
+    has other last bits; two is faster on two cores, and more than four can be on more. `tapeline tune` measures it."""
     data: Literal["auto", "ram", "stream"] = "auto"
     """Whether columns are held in RAM or streamed from disk; the result is the same to the bit."""
     validate_every: PositiveInt = 1
@@ -120,6 +127,16 @@ class TrainSettings(Section):
         return self
 
     @model_validator(mode="after")
+    def _threads_are_used(self) -> "TrainSettings":
+        if self.threads != arithmetic.THREADS and self.bits == "native":
+            raise ValueError(
+                "threads needs bits portable: with native bits an operation is cut for this machine's cores"
+            )
+        if self.threads != arithmetic.THREADS and self.one_thread:
+            raise ValueError("threads is for whole batches: in graph mode a shard has one thread, so drop one")
+        return self
+
+    @model_validator(mode="after")
     def _several_epochs_inside(self) -> "TrainSettings":
         if self.in_graph_epochs > 1 and self.compile == "xla":
             raise ValueError("in_graph_epochs needs compile graph: XLA would round the validation in another way")
@@ -139,13 +156,22 @@ class TrainSettings(Section):
         return self.shards > 1 and self.compile == "graph"
 
     @property
+    def operation_threads(self) -> int:
+        """Threads that an operation is cut for with portable bits."""
+        return 1 if self.one_thread else self.threads
+
+    @property
     def promised_bits(self) -> Promise:
         """`portable` only where operations are in a graph, in which the approximate ones are replaced."""
         return "capped" if self.compile == "eager" and self.bits == "portable" else self.bits
 
     def deciding(self) -> dict[str, object]:
-        """Return what determines the result bit for bit: everything but when and where to compute, save, or stop."""
-        return self.model_dump(mode="json", exclude=_UNDECIDING)
+        """Return what determines the result bit for bit: everything but when and where to compute, save, or stop.
+
+        `threads` is among it where it is not the default, which results of older versions have, too.
+        """
+        usual = {"threads"} if self.threads == arithmetic.THREADS else set()
+        return self.model_dump(mode="json", exclude=_UNDECIDING | usual)
 
 
 _UNDECIDING = {"checkpoint", "max_time", "log_every", "data", "in_graph_epochs", "tensorboard", "init_from", "at_once"}

@@ -164,12 +164,12 @@ def rare_modules_later() -> Iterator[None]:
         sys.meta_path.remove(_RareModules)
 
 
-def tensorflow(*, one_thread: bool = False, portable: bool = True) -> None:
+def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> None:
     """Import TensorFlow and list its devices, which is when it prints its startup messages.
 
-    one_thread: an operation has one thread, and as many operations run at once as there are cores. portable: compute
-    the same bits on any CPU that has AVX2, with any number of cores. Raises `InputError` if TensorFlow has already
-    started with other settings, which it cannot change.
+    threads: those that an operation is cut for; with one, as many operations run at once as there are cores. Without
+    `portable`, any other number is the machine's. portable: compute the same bits on any CPU that has AVX2, with any
+    number of cores. Raises `InputError` if TensorFlow has already started with other settings, which it cannot change.
     """
     if not portable and "tapeline.runtime.exact" in sys.modules:
         raise InputError("train.bits is native: TensorFlow has begun with portable bits, so train in another process")
@@ -184,13 +184,14 @@ def tensorflow(*, one_thread: bool = False, portable: bool = True) -> None:
 
         write_order.as_it_comes()
         try:
-            if one_thread:
+            if threads == 1:
                 _one_thread_an_operation(tf.config.threading)
             if portable:
-                _compute_portably(tf, 1 if one_thread else arithmetic.THREADS)
+                _compute_portably(tf, threads)
         except RuntimeError:
-            why = "train.shards in graph mode" if one_thread else "train.bits is portable"
-            raise InputError(f"{why}: TensorFlow has begun with other threads, so use another process") from None
+            said = "one thread" if threads == 1 else f"{threads} threads"
+            why = f"an operation here has {said}, and TensorFlow has begun with others"
+            raise InputError(f"{why}: use another process") from None
         tf.config.list_physical_devices()
         tf.constant(0)
 

@@ -24,7 +24,7 @@ def train(job: Job) -> None:
             f"needs names {job.needs}, which is not there: run the stage that writes it, or `dvc checkout`"
         )
 
-    startup.tensorflow(one_thread=job.settings.one_thread, portable=job.settings.bits == "portable")
+    startup.tensorflow(threads=job.settings.operation_threads, portable=job.settings.bits == "portable")
     from tapeline.train.run import run
 
     run(job, dataset)

@@ -11,10 +11,10 @@ from tapeline.runtime.errors import InputError, RunError
 from tapeline.tuning.choice import Measured
 
 
-def apart(*asked: Any, one_thread: bool = False, portable: bool = True, **effort: Any) -> Measured:
+def apart(*asked: Any, threads: int, portable: bool = True, **effort: Any) -> Measured:
     """Return the result of `tapeline.tuning.measuring.measure` from a process with TensorFlow set up for it.
 
-    one_thread, portable: as `startup.tensorflow` takes them.
+    threads, portable: as `startup.tensorflow` takes them.
 
     The process ends with this one. Raises `InputError` for a mode that the recipe does not have, `RunError` if the
     process dies.
@@ -22,7 +22,7 @@ def apart(*asked: Any, one_thread: bool = False, portable: bool = True, **effort
     spawning = multiprocessing.get_context("spawn")
     answers, theirs = spawning.Pipe(duplex=False)
     process = spawning.Process(
-        target=_measure, args=(theirs, os.getpid(), (one_thread, portable), asked, effort), daemon=True
+        target=_measure, args=(theirs, os.getpid(), (threads, portable), asked, effort), daemon=True
     )
     try:
         process.start()
@@ -47,7 +47,7 @@ def _told(status: int | None) -> str:
 def _measure(
     answers: "Connection[Any, Any]",
     parent: int,
-    started: tuple[bool, bool],
+    started: tuple[int, bool],
     asked: tuple[Any, ...],
     effort: dict[str, Any],
 ) -> None:
@@ -56,7 +56,7 @@ def _measure(
     if os.getppid() != parent:
         return
     try:
-        startup.tensorflow(one_thread=started[0], portable=started[1])
+        startup.tensorflow(threads=started[0], portable=started[1])
         from tapeline.tuning.measuring import measure
 
         answers.send(measure(*asked, **effort))

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tapeline.runtime.arithmetic import THREADS
+
 TOLERANCE = 0.05
 """How much worse than the reference's a loss may be, as a share of that loss or of its fall, whichever is larger."""
 
@@ -19,10 +21,17 @@ class Mode(NamedTuple):
     precision: str
     fused: bool = False
     shards: int = 1
+    threads: int = THREADS
+
+    @property
+    def operation_threads(self) -> int:
+        """Threads that an operation is cut for with portable bits: one for a shard, which here are of graph mode."""
+        return self.threads if self.shards == 1 else 1
 
     def __str__(self) -> str:
         fused, shards = " fused" * self.fused, f" {self.shards} shards" * (self.shards > 1)
-        return f"{self.compile} {self.precision}{fused}{shards}"
+        threads = f" {self.threads} threads" * (self.threads != THREADS)
+        return f"{self.compile} {self.precision}{fused}{shards}{threads}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,16 @@ def sharded(measured: Sequence[Measured], cores: int) -> Mode | None:
     good = [one for one in measured if one.mode.compile == "graph" and is_good(one, measured[0])]
     fastest = max(good, key=lambda one: one.examples_per_second, default=None)
     return fastest.mode._replace(shards=cores) if fastest and cores > 1 else None
+
+
+def cut(measured: Sequence[Measured], cores: int) -> Mode | None:
+    """Return the fastest good mode without shards, its operations cut for `cores`; `None` if all are cut so already.
+
+    measured: the reference first.
+    """
+    good = [one for one in measured if one.mode.shards == 1 and is_good(one, measured[0])]
+    fastest = max(good, key=lambda one: one.examples_per_second, default=None)
+    return fastest.mode._replace(threads=cores) if fastest and cores != THREADS else None
 
 
 def allowed(reference: Measured) -> float:

@@ -52,7 +52,7 @@ def find(
     Raises `InputError` for errors before the first step, `RunError` if the loss falls at no rate.
     """
     dataset = opened(data, settings)
-    startup.tensorflow(one_thread=settings.one_thread, portable=settings.bits == "portable")
+    startup.tensorflow(threads=settings.operation_threads, portable=settings.bits == "portable")
     from tapeline.tuning import ramp, suggestion
 
     yield f"{name}: {tried.steps} steps, learning rate {tried.low:g} to {tried.high:g}"

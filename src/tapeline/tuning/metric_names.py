@@ -25,7 +25,7 @@ def measured(
     dataset = opened(data, settings)
     if "val" not in dataset.splits:
         raise InputError(f"{name} has no metrics of a validation split: set datasets.….validation")
-    startup.tensorflow(one_thread=settings.one_thread, portable=settings.bits == "portable")
+    startup.tensorflow(threads=settings.operation_threads, portable=settings.bits == "portable")
     from tapeline.recipe import loading
     from tapeline.train.assembly import assemble
 

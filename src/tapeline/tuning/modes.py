@@ -1,4 +1,4 @@
-"""`tapeline tune`: measure a recipe's compile modes and precisions, with fused kernels and shards, on this machine.
+"""`tapeline tune`: measure a recipe's compile modes, precisions, fused kernels, shards and threads on this machine.
 
 The project is not changed. Times are this machine's: measure again on another.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 from tapeline.config.train import TrainSettings
 from tapeline.runtime import environment, startup
+from tapeline.runtime.arithmetic import THREADS
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.train.stage import opened
 from tapeline.tuning import choice
@@ -51,13 +52,13 @@ def tune(
     every: list[Measured] = []
 
     def tried(mode: choice.Mode) -> Iterator[str]:
-        take = measure if mode.shards == 1 else partial(apart, one_thread=True)
+        take = measure if mode.operation_threads == THREADS else partial(apart, threads=mode.operation_threads)
         try:
             one = take(recipe, params, settings, dataset, mode, steps=effort.steps, seconds=effort.seconds)
         except (InputError, RunError) as error:
             if not every:
                 raise
-            unasked = mode.fused and mode.shards == 1  # its optimizers need not have fused kernels
+            unasked = mode.fused and take is measure  # its optimizers need not have fused kernels
             if isinstance(error, RunError) or not unasked:
                 yield f"{_named(mode)}  {error}"
             return
@@ -72,10 +73,13 @@ def tune(
             yield f"{_named(more)}  not tried: batches of {settings.batch_size} have no {more.shards} equal parts"
         else:
             yield from tried(more)
+    if more := choice.cut(every, environment.cores()):
+        yield from tried(more)
     best = choice.winner(every)
     if best is None:
         raise RunError("no mode trained to a finite loss: lower the learning rate, see `tapeline lr-find`")
-    yield from _native(best, (recipe, params, settings, dataset, best.mode), effort)
+    plain = best.mode._replace(threads=THREADS)  # native bits are cut for all cores
+    yield from _native(best, (recipe, params, settings, dataset, plain), effort)
     yield from _verdict(name, best, every[0], settings)
 
 
@@ -84,22 +88,23 @@ def _native(best: Measured, asked: tuple[Any, ...], effort: Effort) -> Iterator[
     if best.mode.compile == "eager":
         return
     try:
-        one_thread = best.mode.shards > 1  # those are measured in graph mode
-        native = apart(*asked, one_thread=one_thread, portable=False, steps=effort.steps, seconds=effort.seconds)
+        threads = asked[-1].operation_threads
+        native = apart(*asked, threads=threads, portable=False, steps=effort.steps, seconds=effort.seconds)
     except (InputError, RunError) as error:
-        yield f"{best.mode} with `bits: native` was not measured: {error}"
+        yield f"{asked[-1]} with `bits: native` was not measured: {error}"
     else:
         yield _cost(best, native)
 
 
 HEADER = (
-    f"{'compile':8}{'precision':16}{'fused':6}{'shards':9}"
+    f"{'compile':8}{'precision':16}{'fused':6}{'shards':7}{'threads':8}"
     f"{'compiling s':>12}{'examples/s':>14}{'loss':>12}{'difference':>12}"
 )
 
 
 def _named(mode: choice.Mode) -> str:
-    return f"{mode.compile:8}{mode.precision:16}{'yes' if mode.fused else 'no':6}{mode.shards:<9}"
+    named = f"{mode.compile:8}{mode.precision:16}{'yes' if mode.fused else 'no':6}"
+    return f"{named}{mode.shards:<7}{mode.operation_threads:<8}"
 
 
 def _row(one: Measured, reference: Measured, steps: int) -> str:
