@@ -3,9 +3,10 @@
 import datasets
 import pytest
 import recipes
-from trainings import Run
+from trainings import Crash, Lengths, Run, crash_after
 
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.records import Skipped
 
 STEP = "    def loss(self"
 
@@ -264,3 +265,76 @@ def test_a_variable_may_be_text(train, tf):
     assert train(note, measures).out.exists()
     one, same, other = ({"note": tf.Variable(["a" * 99, text])} for text in "bbc")
     assert variables.bits(one) == variables.bits(same) != variables.bits(other)
+
+
+AROUND = """class Around(keras.optimizers.Optimizer):
+    def __init__(self, inner):
+        super().__init__(learning_rate=0.01)
+        self.inner, self.calls = inner, tf.Variable(0)
+
+    def build(self, variables):
+        super().build(variables)
+        self.inner.build(variables)
+
+    def apply(self, gradients, variables=None):
+        self.calls.assign_add(1)
+        self.inner.apply(gradients, variables)
+
+class Layer(keras.layers.Layer):
+    def build(self, shape):
+        self.sums = [tf.Variable(tf.zeros([2]), trainable=False)]
+        self.named = {"most": tf.Variable(tf.zeros([2]), trainable=False)}
+
+    def call(self, x, training=False):
+        if training:
+            self.sums[0].assign_add(x[0])
+            self.named["most"].assign(tf.maximum(self.named["most"], x[0]))
+        return x + 0.001 * self.sums[0] + 0.001 * self.named["most"]
+
+class Line"""
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_what_own_optimizers_and_layers_keep_inside_is_found_and_resumed(tmp_path, tf, mode):
+    """An optimizer in another one; variables in a layer's lists and dicts."""
+    recipe = recipes.write(
+        tmp_path,
+        recipes.LINE,
+        ("class Line", AROUND),
+        ("keras.Input((2,)), ", "keras.Input((2,)), Layer(), "),
+        ("keras.optimizers.SGD(self.params.learning_rate)", "Around(keras.optimizers.Adam(0.01))"),
+    )
+    data = datasets.points(tmp_path / "points").folder
+    settings = {"epochs": 2, "batch_size": 8, "compile": mode, "checkpoint": {"every_steps": 3}}
+    whole = Run(tmp_path / "whole", recipe, data, **settings)().outs()
+    cut = Run(tmp_path / "cut", recipe, data, **settings)
+    with pytest.raises(Crash):
+        cut(hooks=[crash_after(6)], pace=Lengths(3))
+    assert cut().outs() == whole
+
+
+COMPLEX = """    def train_step(self, batch, context):
+        metrics = super().train_step(batch, context)
+        broken = tf.where(tf.equal(context.step, 4), float("nan"), 0.0)
+        self.phase.assign(tf.complex(tf.cast(context.step, tf.float32), broken))
+        return metrics
+
+    def loss(self"""
+
+
+def test_a_complex_number_that_is_not_finite_is_skipped(tmp_path, tf):
+    recipe = recipes.write(
+        tmp_path,
+        recipes.LINE,
+        ("    def loss(self", COMPLEX),
+        (
+            "        self.optimizer =",
+            "        self.phase = tf.Variable(tf.complex(0.0, 0.0))\n        self.optimizer =",
+        ),
+    )
+    run = Run(
+        tmp_path / "run", recipe, datasets.points(tmp_path / "points").folder, epochs=2, batch_size=8, max_skipped=1
+    )
+    skipped = []
+    run(hooks=[lambda record: skipped.append((record.start, record.reason)) if isinstance(record, Skipped) else None])
+    assert skipped == [(4, "phase has a non-finite value")]

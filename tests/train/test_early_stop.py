@@ -44,6 +44,23 @@ def test_it_is_said_and_all_figures_are_of_the_kept_epoch(run):
     assert metrics["val"] == {"loss": float(rows[0]["val_loss"]), "worse": 5.0}
 
 
+def test_a_metric_that_a_validation_has_no_value_of_is_no_improvement(tmp_path, tf):
+    """As a precision where nothing was found: sum and count are 0, from the third epoch on."""
+    eval_step = (
+        "    def eval_step(self, batch, context):\n"
+        "        few = tf.cast(self.optimizer.iterations <= 10, tf.float32)\n"
+        "        found = {'precision': (0.5 * few * tf.cast(self.optimizer.iterations, tf.float32), few)}\n"
+        "        return {**super().eval_step(batch, context), **found}\n\n    def predict(self"
+    )
+    recipe = recipes.write(tmp_path, recipes.LINE, ("    def predict(self", eval_step))
+    data = datasets.points(tmp_path / "points").folder
+    best = {"metric": "val_precision", "mode": "max", "patience": 3}
+    stopped = Run(tmp_path / "run", recipe, data, epochs=9, batch_size=8, best=best)()
+    rows, metrics = figures(stopped)
+    assert [row["val_precision"] for row in rows] == ["2.5", "5.0", "", "", ""]
+    assert metrics["step"] == 10 and metrics["epochs"] == 5
+
+
 def test_a_run_to_its_last_epoch_says_nothing_and_keeps_its_figures(run):
     whole = run(patience=9)
     rows, metrics = figures(whole)

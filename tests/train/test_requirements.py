@@ -21,6 +21,14 @@ LATE = (
     "    def train_step(self, batch, context):\n        if not hasattr(self, 'late'):\n"
     "            self.late = tf.Variable(tf.zeros([]))\n        return super().train_step(batch, context)\n\n" + PREDICT
 )
+RAGGED = (
+    "    def prepare(self, batch, context):\n"
+    "        return {**batch, 'x': tf.RaggedTensor.from_row_lengths(batch['x'], [8])}\n\n" + PREDICT
+)
+MASKED = (
+    "    def prepare(self, batch, context):\n"
+    "        return {**batch, 'x': tf.boolean_mask(batch['x'], batch['x'][:, 0] > 0)}\n\n" + PREDICT
+)
 EVAL = "    def eval_step(self, batch, context):\n        {}\n\n" + PREDICT
 STEP = "    def train_step(self, batch, context):\n        super().train_step(batch, context)\n{}\n" + PREDICT
 
@@ -61,6 +69,9 @@ def run(tmp_path, tf):
         ([("self.optimizer", "self.optimizers")], {}, "^self.optimizers is a SGD, and the name of a method of every"),
         ([(PREDICT, DECORATED)], {}, "^Line.train_step is a tf.function: remove the decorator; train.compile says how"),
         ([("-1), {}", "-1), {'pair': [1.0, 2.0]}")], {}, "^metric 'pair' is a list: return a tensor of one value per"),
+        ([(PREDICT, RAGGED)], {}, "prepare returns 'x' as a RaggedTensor: return dense tensors"),
+        ([(PREDICT, MASKED)], {}, r"prepare returns 'x' of shape \(None, 2\), which may be another in each step"),
+        ([("(RecipeParams)", "")], {}, "Line.Params must derive from RecipeParams of tapeline.recipe"),
         ([(PREDICT, PREPARE)], {}, "^prepare returns nothing: return the batch, such as"),
         (
             [(PREDICT, BY_ITSELF)],

@@ -35,6 +35,15 @@ def test_a_finished_run_is_extended_to_the_bits_of_a_longer_one(run):
     assert extended.outs() == longer
 
 
+def test_a_run_whose_end_a_longer_one_does_not_validate_is_not_extended(run):
+    run("same", validate_every=2, epochs=3)()
+    with pytest.raises(InputError, match="was validated after its last epoch, 3, and a longer one would not be"):
+        run("same", validate_every=2, epochs=5)(extend=True)
+    run("other", validate_every=2)()
+    extended = run("other", validate_every=2, epochs=5)(extend=True)
+    assert extended.outs() == run("straight", validate_every=2, epochs=5)().outs()
+
+
 @pytest.mark.slow
 def test_an_interrupted_run_is_extended(run):
     first = run("same", epochs=3, checkpoint={"every_steps": 5})

@@ -32,12 +32,14 @@ class Best(Section):
     patience: PositiveInt | None = None
     """Validations without improvement after which training ends early; default: never."""
 
-    def among(self, names: Collection[str]) -> str:
-        """Return the validation metric that `metric` refers to, as `loss` or, as in `history.csv`, `val_loss`.
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names that `metric` may mean: `loss` may be written as in `history.csv`, `val_loss`."""
+        return self.metric, self.metric.removeprefix("val_")
 
-        Raises `InputError` if it is none of them.
-        """
-        found = next((name for name in (self.metric, self.metric.removeprefix("val_")) if name in names), None)
+    def among(self, names: Collection[str]) -> str:
+        """Return the validation metric that `metric` refers to. Raises `InputError` if it is none of them."""
+        found = next((name for name in self.names if name in names), None)
         if found is None:
             known = ", ".join(sorted(names)) or "none"
             raise InputError(f"train.best.metric is {self.metric!r}: the metrics of a validation are {known}")

@@ -14,6 +14,7 @@ import keras
 import pydantic
 import tensorflow as tf
 
+from tapeline.config.hyperparameters import RecipeParams
 from tapeline.config.mistakes import mistakes_in
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
@@ -47,6 +48,8 @@ def load(path: Path) -> type[Recipe]:
         )
     if abstract := sorted(getattr(found[0], "__abstractmethods__", ())):
         raise InputError(f"recipe {path}: {found[0].__name__} lacks {', '.join(abstract)}")
+    if not (isinstance(found[0].Params, type) and issubclass(found[0].Params, RecipeParams)):
+        raise InputError(f"recipe {path}: {found[0].__name__}.Params must derive from RecipeParams of tapeline.recipe")
     return found[0]
 
 

@@ -107,15 +107,19 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
         yield from _keras_variable(value, path, seen)
     elif isinstance(value, keras.optimizers.Optimizer):
         for variable in value.variables:
-            seen.add(id(variable.value))
-            yield f"{path}/{variable.path}", variable.value, "optimizers"
+            if id(variable.value) not in seen:
+                seen.add(id(variable.value))
+                yield f"{path}/{variable.path}", variable.value, "optimizers"
+        for name, own in vars(value).items():  # of a class of the recipe's own
+            if isinstance(own, (keras.optimizers.Optimizer, tf.Variable)):
+                found = _walk(own, f"{path}/{name}", seen)
+                yield from ((inside, variable, "optimizers") for inside, variable, _ in found)
     elif isinstance(value, keras.Layer):
         for variable in value.variables:
             yield from _keras_variable(variable, f"{path}/{variable.path}", seen)
         for child in layers_in(value):
-            for name, own in vars(child).items():
-                if isinstance(own, (tf.Variable, tf.Module)) and not isinstance(own, keras.Layer):
-                    yield from _walk(own, f"{path}/{child.name}/{name}", seen)
+            for name, own in _own(vars(child)):
+                yield from _walk(own, f"{path}/{child.name}/{name}", seen)
     elif isinstance(value, Mapping):
         for place, (key, item) in enumerate(value.items()):
             yield from _walk(item, f"{path}/{key if _is_plain(key) else place}", seen)
@@ -133,6 +137,18 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
         for name, item in vars(value).items():
             if not name.startswith("_self_"):  # TensorFlow's bookkeeping in every tf.Module
                 yield from _walk(item, f"{path}/{name.lstrip('_')}", seen)
+
+
+def _own(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what a layer has, in attributes or in lists and dicts of them, that is or may hold further variables."""
+    for name, value in attributes.items():
+        if isinstance(value, (list, tuple)):
+            items: Any = enumerate(value)
+        else:
+            items = value.items() if isinstance(value, Mapping) else ()
+        for path, own in [(name, value), *((f"{name}/{place}", item) for place, item in items)]:
+            if isinstance(own, (tf.Variable, keras.Variable, tf.Module)) and not isinstance(own, keras.Layer):
+                yield path, own
 
 
 def _is_plain(key: Any) -> bool:

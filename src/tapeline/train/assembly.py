@@ -21,6 +21,7 @@ from tapeline.train.checks.repeatability import Made
 from tapeline.train.data.batches import Batches
 from tapeline.train.data.feed import Feed
 from tapeline.train.data.memory import fits_in_ram
+from tapeline.train.engine import guard
 from tapeline.train.engine.averaging import Average
 from tapeline.train.engine.in_graph import InGraphMeasure, InGraphValidation
 from tapeline.train.engine.loop import Loop
@@ -140,7 +141,7 @@ def _traced(
         steps_per_epoch=batches.steps_per_epoch,
         validation=inside,
         after_step=average.step if average else lambda: None,
-        guarded=[variable for variable in state.variables.values() if variable.dtype.is_floating],
+        guarded=list(filter(guard.is_guarded, state.variables.values())),
     )
     return Assembled(
         recipe=recipe, batches=batches, feed=feed, evaluation=evaluation, loop=loop, state=state, made=made

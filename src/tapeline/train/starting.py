@@ -39,7 +39,7 @@ def start(
         state.restore(snapshot)
         say(f"resuming from step {state.step}")
     elif options.extend:
-        _extend(state, _shorter(folder, covered), say)
+        _extend(state, _shorter(folder, covered), covered["settings"]["validate_every"], say)
     else:
         if reason := _why_fresh(folder, covered):
             say(f"starting at step 0: a checkpoint of another run is there, which differs in {reason}")
@@ -50,14 +50,27 @@ def start(
     files.write_json(folder / RECORD, covered)
 
 
-def _extend(state: State, shorter: Path, say: Callable[[str], None]) -> None:
-    """Restore the newest state of a run of fewer epochs."""
+def _extend(state: State, shorter: Path, validate_every: int, say: Callable[[str], None]) -> None:
+    """Restore the newest state of a run of fewer epochs.
+
+    Raises `InputError` if its end was validated, where a longer run is not: that validation may have chosen weights.
+    """
     remedy = "train without --extend"
     snapshot = disk.newest(shorter, state.expected, say, remedy=remedy)
     snapshot = snapshot or disk.final(shorter, state.expected, remedy=remedy)
     if snapshot is None:
         raise InputError(f"--extend: no whole checkpoint of the shorter run is left in {shorter}")
     state.restore(snapshot)
+    last = state.history[-1] if state.history else {}
+    if (
+        last.get("step") == state.step
+        and last["epoch"] % validate_every
+        and any(name.startswith("val_") for name in last)
+    ):
+        raise InputError(
+            f"--extend: the shorter run was validated after its last epoch, {last['epoch']:g}, and a longer one would "
+            f"not be, as train.validate_every is {validate_every}: {remedy}"
+        )
     say(f"extending a run of fewer epochs, from step {state.step}")
 
 

@@ -69,7 +69,7 @@ class Preparation:
             what = "nothing" if prepared is None else f"a {type(prepared).__name__}"
             raise InputError(f"prepare returns {what}: return the batch, such as {{**batch, 'noise': noise}}")
         kept = [name for name, value in prepared.items() if value is batch.get(name)]
-        return kept, {name: tf.convert_to_tensor(value) for name, value in prepared.items() if name not in kept}
+        return kept, {name: _dense(name, value) for name, value in prepared.items() if name not in kept}
 
     def _call(self, batch: Batch, context: Context) -> Batch:
         """Call `prepare` with all random draws made functions of (seed, step)."""
@@ -85,3 +85,19 @@ class Preparation:
             except randomness.LateGenerator:
                 assert attempt == "first", "the generator is made once"
         raise AssertionError
+
+
+def _dense(name: str, value: Any) -> tf.Tensor:
+    """Return an entry of the batch as a tensor. Raises `InputError` if it has not one shape in all steps."""
+    if isinstance(value, tf.RaggedTensor | tf.SparseTensor | Mapping):
+        raise InputError(
+            f"prepare returns {name!r} as a {type(value).__name__}: return dense tensors, such as `to_tensor(shape=…)` "
+            f"of a ragged one, each under a name of its own"
+        )
+    tensor = tf.convert_to_tensor(value)
+    if not tensor.shape.is_fully_defined():
+        raise InputError(
+            f"prepare returns {name!r} of shape {tensor.shape}, which may be another in each step: use a mask in place "
+            f"of `tf.boolean_mask`, pad it, or say its shape by `tf.ensure_shape`"
+        )
+    return tensor

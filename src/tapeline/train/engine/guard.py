@@ -14,7 +14,16 @@ from numpy.typing import NDArray
 
 def is_finite(values: Sequence[tf.Tensor | tf.Variable]) -> tf.Tensor:
     """Return whether every number is finite, a bool scalar. Graph-traceable: a loop calls this once, at its end."""
-    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(value)) for value in values])
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(part)) for value in values for part in _parts(value)])
+
+
+def is_guarded(variable: tf.Variable) -> bool:
+    """Return whether a variable's numbers can be other than finite."""
+    return bool(variable.dtype.is_floating or variable.dtype.is_complex)
+
+
+def _parts(value: tf.Tensor | tf.Variable) -> list[tf.Tensor | tf.Variable]:
+    return [tf.math.real(value), tf.math.imag(value)] if value.dtype.is_complex else [value]
 
 
 def describe(variables: Mapping[str, tf.Variable], metrics: Sequence[str], table: NDArray[np.float64]) -> str:
@@ -26,6 +35,6 @@ def describe(variables: Mapping[str, tf.Variable], metrics: Sequence[str], table
         if not math.isfinite(total):
             return f"{name} is {total}"
     for name, variable in variables.items():
-        if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
+        if is_guarded(variable) and not bool(is_finite([variable])):
             return f"{name} has a non-finite value"
     return "a metric's sum is not finite"

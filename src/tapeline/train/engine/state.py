@@ -126,11 +126,14 @@ class State:
         self.book(self.step + 1, table, steps_per_epoch)
 
     def judge(self, measured: Mapping[str, float], best: Best | None) -> bool:
-        """Add a validation to the last row of the history; return whether it is the best so far."""
+        """Add a validation to the last row of the history; return whether it is the best so far.
+
+        A metric that this validation has no value of, such as a precision where nothing was found, is no improvement.
+        """
         self.history[-1] = self.history[-1] | {f"val_{name}": value for name, value in measured.items()}
         if best is None:
             return False
-        value = measured[best.among(measured)]
+        value = next((measured[name] for name in best.names if name in measured), math.nan)
         sign = 1 if best.mode == "max" else -1
         improved = math.isfinite(value) and (self.best is None or sign * value > sign * self.best["value"])
         if improved:
