@@ -19,7 +19,7 @@ from tapeline.config.mistakes import mistakes_in
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe.contract import Recipe
-from tapeline.runtime import files
+from tapeline.runtime import files, own_modules
 from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_reason
 
 
@@ -34,8 +34,14 @@ def load(path: Path) -> type[Recipe]:
         raise InputError(f"recipe {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    own_modules.use(path)
     with blaming(path, InputError, "does not load"):
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except ImportError as error:
+            if "relative import" not in str(error):
+                raise
+            raise InputError(f"recipe {path}: {error}: write `import helper` for a helper.py beside it") from error
     found = [
         value
         for value in vars(module).values()

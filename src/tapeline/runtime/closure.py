@@ -4,8 +4,12 @@
 """
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+
+from tapeline.runtime import own_modules
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -19,26 +23,39 @@ def of_module(name: str, package: Path = PACKAGE) -> Trees:
     start = _file(name, package)
     if start is None:
         raise ValueError(f"{name} is not a module of {package}")
-    return _close(start, package)
+    return _close(start, package, lambda top: [])
 
 
 def of_file(path: Path, package: Path = PACKAGE) -> Trees:
-    """Return a recipe's file and all that it imports from this package or from its own folder."""
-    return _close(path.resolve(), package)
+    """Return a recipe's file and all that it imports from this package and of the user's own, see `own`."""
+    return _close(path.resolve(), package, cache(own_modules.roots))
 
 
-def _close(start: Path, package: Path) -> Trees:
+def own(path: Path) -> list[Path]:
+    """Return the files of the user's own that a recipe imports: from its own folder, and from where Python finds them.
+
+    Nothing is imported for it.
+    """
+    start = path.resolve()
+    return [file for file in _close(start, None, cache(own_modules.roots)) if file != start]
+
+
+Roots = Callable[[str], list[Path]]
+"""Takes the name of a top-level module; returns the files or folders of one that is the user's own."""
+
+
+def _close(start: Path, package: Path | None, roots: Roots) -> Trees:
     found: Trees = {}
     waiting = [start]
     while waiting:
         path = waiting.pop()
         if path not in found:
             found[path] = ast.parse(path.read_text(encoding="utf-8"))
-            waiting += _imports(found[path], path, package, {start.parent})
+            waiting += _imports(found[path], path, package, {start.parent}, roots)
     return found
 
 
-def _imports(tree: ast.Module, path: Path, package: Path, folders: set[Path]) -> Iterator[Path]:
+def _imports(tree: ast.Module, path: Path, package: Path | None, folders: set[Path], roots: Roots) -> Iterator[Path]:
     """Yield the files that one file imports. folders: where its absolute imports are also looked up."""
     for node in ast.walk(tree):
         names: list[str] = []
@@ -49,10 +66,13 @@ def _imports(tree: ast.Module, path: Path, package: Path, folders: set[Path]) ->
         elif isinstance(node, ast.ImportFrom) and node.level:
             yield from _relative(node, path)
         for name in names:
+            top = name.split(".")[0]
+            if top in sys.stdlib_module_names:
+                continue
             for parent in _with_parents(name):
-                for file in (_file(parent, package), *(_file_beside(parent, f) for f in {path.parent, *folders})):
-                    if file is not None:
-                        yield file
+                beside = (_file_beside(parent, folder) for folder in {path.parent, *folders})
+                own = _own(parent, roots(top)) if top != PACKAGE.name else ()
+                yield from (file for file in (_file(parent, package), *beside, *own) if file is not None)
 
 
 def _relative(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
@@ -70,9 +90,16 @@ def _with_parents(name: str) -> Iterator[str]:
     yield from (".".join(parts[:length]) for length in range(1, len(parts) + 1))
 
 
-def _file(name: str, package: Path) -> Path | None:
+def _own(name: str, places: list[Path]) -> Iterator[Path | None]:
+    """Yield a module's file below each place of its package."""
+    _, *rest = name.split(".")
+    for place in places:
+        yield place if place.is_file() and not rest else _existing(place.joinpath(*rest))
+
+
+def _file(name: str, package: Path | None) -> Path | None:
     top, *rest = name.split(".")
-    return _existing(package.joinpath(*rest)) if top == package.name else None
+    return _existing(package.joinpath(*rest)) if package and top == package.name else None
 
 
 def _file_beside(name: str, folder: Path) -> Path | None:

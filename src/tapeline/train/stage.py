@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
-from tapeline.runtime import startup
+from tapeline.runtime import closure, own_modules, startup
 from tapeline.runtime.errors import InputError
 from tapeline.train.job import Job
 
@@ -24,6 +24,8 @@ def train(job: Job) -> None:
             f"needs names {job.needs}, which is not there: run the stage that writes it, or `dvc checkout`"
         )
 
+    own_modules.use(job.recipe)
+    own_modules.check(job.recipe, closure.own(job.recipe), job.needs)
     startup.tensorflow(threads=job.settings.operation_threads, portable=job.settings.bits == "portable")
     from tapeline.train.run import run
 

@@ -1,5 +1,6 @@
 """Hash everything that determines a run bit for bit: only a run with the same fingerprint may use a checkpoint."""
 
+import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -46,5 +47,6 @@ def code(recipe: Path) -> dict[str, str]:
     found = {"engine": engine_lock.current("train")}
     for path in closure.of_file(recipe):
         inside = path.is_relative_to(closure.PACKAGE)
-        found[str(path.relative_to(closure.PACKAGE)) if inside else path.name] = digest_of_file(path)
+        beside = os.path.relpath(path, recipe.resolve().parent)
+        found[str(path.relative_to(closure.PACKAGE)) if inside else beside] = digest_of_file(path)
     return found

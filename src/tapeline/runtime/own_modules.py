@@ -1,0 +1,112 @@
+"""Modules of the user's own that a recipe imports: where they are, and that they are those of the recipe's checkout.
+
+A recipe's folder comes last in Python's path. Of an editable install, or of `PYTHONPATH`, the folders may belong to
+another working tree of the same repository: that of which an isolated run is a worktree, or a rebuild a clone. Then
+those of the recipe's own tree take their place. Standard library only.
+"""
+
+import importlib.util
+import os
+import re
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tapeline.runtime.errors import InputError
+
+_ORIGIN = re.compile(r"^\s*url = (/.*)$", re.MULTILINE)
+
+
+def use(recipe: Path) -> None:
+    """Let Python find the modules beside a recipe, and those of its own working tree."""
+    folder = recipe.resolve().parent
+    tree = _tree(folder)
+    others = list(_other_trees(tree)) if tree else []
+    for place, entry in enumerate(sys.path):
+        path = Path(entry).resolve()
+        for other in others:
+            here = tree / path.relative_to(other) if tree and path.is_relative_to(other) else None
+            if here and not is_library(path) and here.is_dir():
+                sys.path[place] = str(here)
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def check(recipe: Path, files: list[Path], needs: Path | None) -> None:
+    """Raise `InputError` for modules whose changes DVC would not see; print a note for those of no repository.
+
+    files: those of the user's own that the recipe imports. needs: the pipeline's file or folder, which DVC compares.
+    """
+    tree = _tree(recipe.resolve().parent)
+    known = set(_files(needs)) if needs else set()
+    unknown = [file for file in files if file not in known]
+    inside = [file for file in unknown if tree is None or file.is_relative_to(tree)]
+    for file in unknown:
+        if file not in inside:
+            said = f"note: {recipe.name} imports {file}, which is outside of this repository: DVC sees no change of it"
+            print(said, file=sys.stderr, flush=True)
+    if inside:
+        folder = os.path.relpath(os.path.commonpath([file.parent for file in inside]))
+        raise InputError(
+            f"{recipe.name} imports {os.path.relpath(inside[0])}, whose changes DVC would not see: let the pipeline's "
+            f"entry say `needs: {folder}`, or name a folder that holds all that it needs"
+        )
+
+
+def roots(name: str) -> list[Path]:
+    """Return the files or folders of a top-level module, unless it is part of Python or an installed library."""
+    if name in sys.builtin_module_names or name in sys.stdlib_module_names:
+        return []
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return []
+    if spec is None:
+        return []
+    found = spec.submodule_search_locations
+    places = [Path(place) for place in found or ([spec.origin] if spec.has_location and spec.origin else [])]
+    return [place.resolve() for place in places if not is_library(place.resolve())]
+
+
+def is_library(path: Path) -> bool:
+    """Return whether a file or folder is part of Python or an installed package."""
+    installed = {"site-packages", "dist-packages"} & set(path.parts)
+    return bool(installed) or any(path.is_relative_to(folder) for folder in _libraries())
+
+
+@cache
+def _libraries() -> tuple[Path, ...]:
+    named = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    folders = [*named, *site.getsitepackages(), site.getusersitepackages()]
+    return tuple(Path(folder).resolve() for folder in folders)
+
+
+def _files(needs: Path) -> Iterator[Path]:
+    """Yield the files of what a pipeline needs, links to files elsewhere as what they lead to."""
+    for path in needs.rglob("*") if needs.is_dir() else [needs]:
+        if path.is_dir():
+            yield from (file.resolve() for file in path.rglob("*.py")) if path.is_symlink() else ()
+        else:
+            yield path.resolve()
+
+
+def _tree(folder: Path) -> Path | None:
+    """Return the Git working tree that a folder is in."""
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+
+
+def _other_trees(tree: Path) -> Iterator[Path]:
+    """Yield the main checkout of a worktree, and the folder on this machine of which a repository is a clone."""
+    git = tree / ".git"
+    if git.is_file():
+        main = Path(git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()).resolve().parents[2]
+        yield main
+        git = main / ".git"
+    config = git / "config"
+    if config.is_file():
+        yield from (
+            Path(url).resolve() for url in _ORIGIN.findall(config.read_text(encoding="utf-8", errors="replace"))
+        )

@@ -1,0 +1,100 @@
+"""Modules of the user's own that a recipe imports: found without being imported, and those of the recipe's own tree."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tapeline.runtime import closure, own_modules
+from tapeline.runtime.errors import InputError
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Return a repository with a recipe that imports a package of `src`, a module beside it, and libraries."""
+    top = tmp_path / "project"
+    recipe = top / "recipes" / "own.py"
+    for path, text in {
+        recipe: "import json, numpy\nimport helper\nfrom mypkg.parts import half\n",
+        top / "recipes" / "helper.py": "from shared import more\n",
+        top / "recipes" / "shared" / "more.py": "",
+        top / "recipes" / "json.py": "raise AssertionError('Python has one, which is found first')\n",
+        top / "src" / "mypkg" / "__init__.py": "from . import other\n",
+        top / "src" / "mypkg" / "other.py": "",
+        top / "src" / "mypkg" / "parts.py": "raise AssertionError('nothing is imported')\n",
+        top / "src" / "mypkg" / "unused.py": "",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(top, "init", "--quiet", "--initial-branch", "main")
+    git(top, "add", ".")
+    git(top, "commit", "--quiet", "--message", "one")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(top / "src")])
+    monkeypatch.chdir(top)
+    return recipe
+
+
+USED = {"recipes/helper.py", "recipes/shared/more.py", *(f"src/mypkg/{n}.py" for n in ("__init__", "other", "parts"))}
+
+
+def test_all_files_of_a_recipe_are_found(project):
+    top = project.parents[1]
+    assert {str(file.relative_to(top)) for file in closure.own(project)} == USED
+    assert closure.of_file(project).keys() == {project, *closure.own(project)}
+
+
+def test_what_dvc_would_not_compare_is_refused_with_the_folder_to_name(project, tmp_path):
+    top = project.parents[1]
+    of_package = [file for file in closure.own(project) if "mypkg" in file.parts]
+    with pytest.raises(
+        InputError, match=r"own.py imports src/mypkg/.*: let the pipeline's entry say `needs: src/mypkg`"
+    ):
+        own_modules.check(project, of_package, top / "recipes")
+    with pytest.raises(InputError, match=r"own.py imports src/mypkg/parts.py, whose"):
+        own_modules.check(project, of_package, None)
+    own_modules.check(project, of_package, top / "src")
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "package").symlink_to(top / "src" / "mypkg")
+    for name in ("helper.py", "shared"):
+        (links / name).symlink_to(top / "recipes" / name)
+    own_modules.check(project, closure.own(project), links)
+
+
+def test_what_is_outside_of_the_repository_is_noted(project, tmp_path, monkeypatch, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "tools.py").write_text("")
+    project.write_text("import tools\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "elsewhere")])
+    own_modules.check(project, closure.own(project), None)
+    assert capsys.readouterr().err.splitlines() == [
+        f"note: own.py imports {tmp_path}/elsewhere/tools.py, which is outside of this repository: DVC sees no change of it"
+    ]
+
+
+@pytest.mark.parametrize("made", ["worktree", "clone"])
+def test_the_modules_are_those_of_the_recipes_own_tree(project, tmp_path, monkeypatch, made):
+    """An editable install and PYTHONPATH name the folder of the checkout in which somebody works."""
+    top, other = project.parents[1], tmp_path / "other"
+    git(top, *(["worktree", "add", "--quiet", other] if made == "worktree" else ["clone", "--quiet", top, other]))
+    (top / "src" / "mypkg" / "parts.py").write_text("an edit")
+    before = list(sys.path)
+    own_modules.use(other / "recipes" / "own.py")
+    assert sys.path == [*before[:-1], str(other / "src"), str(other / "recipes")]
+    assert {str(file.relative_to(other)) for file in closure.own(other / "recipes" / "own.py")} == USED
+    own_modules.use(other / "recipes" / "own.py")
+    assert len(sys.path) == len(before) + 1
+
+
+def test_an_unrelated_repository_stays(project, tmp_path):
+    other = tmp_path / "other"
+    (other / "src").mkdir(parents=True)
+    git(other, "init", "--quiet")
+    before = list(sys.path)
+    own_modules.use(other / "recipe.py")
+    assert sys.path == [*before, str(other)]
