@@ -12,6 +12,7 @@ from tapeline.config.project import Project
 from tapeline.registry.initial_weights import initial_classes, initial_weights
 from tapeline.runtime.errors import InputError
 
+PARAMS = "{datasets: {}, pipelines: {}}\n"
 DVC = """
 stages:
   train:
@@ -27,7 +28,7 @@ stages:
 def project(tmp_path_factory):
     """A repository with weights in DVC's cache, changed after the version was tagged."""
     folder = tmp_path_factory.mktemp("repository")
-    (folder / "params.yaml").write_text("{}")
+    (folder / "params.yaml").write_text(PARAMS)
     (folder / "dvc.yaml").write_text(DVC)
 
     def call(*command):
@@ -78,7 +79,7 @@ def test_weights_that_are_a_single_file(tmp_path):
     for command in ("git init -q -b main", "git config user.email t@example.org", "git config user.name T"):
         subprocess.run(command.split(), cwd=tmp_path, check=True)
     subprocess.run([sys.executable, "-m", "dvc", "init", "-q"], cwd=tmp_path, check=True)
-    (tmp_path / "params.yaml").write_text("{}")
+    (tmp_path / "params.yaml").write_text(PARAMS)
     file = "mkdir -p runs/${key}/train && cp text runs/${key}/train/weights"
     (tmp_path / "dvc.yaml").write_text(
         DVC.replace("mkdir -p runs/${key}/train/weights && cp text runs/${key}/train/weights/weights.index", file)
@@ -146,7 +147,7 @@ def animals(tmp_path):
     for line in ("init -q -b main", "config user.email t@example.org", "config user.name T"):
         call("git", *line.split())
     call(sys.executable, "-m", "dvc", "init", "-q")
-    (tmp_path / "params.yaml").write_text("pipelines: {animals: {dataset: zoo}}\n")
+    (tmp_path / "params.yaml").write_text("{datasets: {}, pipelines: {animals: {dataset: zoo}}}\n")
     (tmp_path / "dvc.yaml").write_text(ANIMALS)
     ingest("bat", "cat")
     call("git", "add", "-A")

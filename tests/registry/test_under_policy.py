@@ -22,14 +22,20 @@ def registry(governed, tmp_path):
     return governed.copy(tmp_path)
 
 
-@pytest.mark.slow
-def test_weights_to_start_from(registry, people):
-    """Of a version that counts; not of one that Eve, or nobody, has signed, nor of one without the SHA-256 of them."""
-    make, project = registry.folder / "make.py", Project.find(registry.folder)
+def with_weights(registry):
+    """Register v1.0.1, whose weights are a folder, and return the project."""
+    make = registry.folder / "make.py"
     file = 'Path("runs", name, "train", "weights")'
     text = make.read_text().replace(f"{file}.write_text", f'{file}.mkdir(exist_ok=True); ({file} / "all").write_text')
     make.write_text(text)
     registry.versions(2)
+    return Project.find(registry.folder)
+
+
+@pytest.mark.slow
+def test_weights_to_start_from(registry, people):
+    """Of a version that counts; not of one that Eve, or nobody, has signed, nor of one without the SHA-256 of them."""
+    project = with_weights(registry)
     assert (initial_weights(project, "one@v1.0.1") / "all").read_text() == "2" * 50
     commit = registry.git("rev-parse", "one@v1.0.1^{commit}").strip()
     text = registry.git("for-each-ref", "--format=%(contents:subject)%0a%0a%(contents:body)", "refs/tags/one@v1.0.1")
@@ -42,13 +48,27 @@ def test_weights_to_start_from(registry, people):
     tag(registry, "one@v1.0.9", commit, f"x\n\n{json.dumps(made)}\n", "--sign")
     registry.git("tag", "one@v1.0.10", commit)
     for version, why in {
-        "v1.0.7": r"does not count by the policy of main: eve@example.org \(SHA256:.* may not register versions",
-        "v1.0.8": "does not count by the policy of main: it is not signed",
+        "v1.0.7": r"one@v1.0.7 is not used: eve@example.org \(SHA256:.* may not register versions",
+        "v1.0.8": "one@v1.0.8 is not used: it is not signed",
         "v1.0.9": "no signed record has the SHA-256 of its weights",
         "v1.0.10": "no signed record has the SHA-256 of its weights",
     }.items():
         with pytest.raises(InputError, match=f"train.init_from is 'one@{version}': .*{why}"):
             initial_weights(project, f"one@{version}")
+
+
+@pytest.mark.slow
+def test_weights_of_a_version_whose_revocation_is_cut_off(registry):
+    """Nobody starts from a revoked version, not even where the tag that says so was deleted, nor vouches for it."""
+    project = with_weights(registry)
+    registry("registry", "revoke", "one@v1.0.1", "--because", "leaks names")
+    with pytest.raises(InputError, match="'one@v1.0.1': one@v1.0.1 is revoked by Ana \\(leaks names\\): use another"):
+        initial_weights(project, "one@v1.0.1")
+    registry.git("tag", "--delete", "tapeline/revoked/one/v1.0.1")
+    gone = "the tag tapeline/revoked/one/v1.0.1, which counted here, is gone"
+    with pytest.raises(InputError, match=f"^train.init_from is 'one@v1.0.1': {gone}"):
+        initial_weights(project, "one@v1.0.1")
+    assert gone in registry("registry", "vouch", "one@v1.0.1", status=2).stderr
 
 
 @pytest.mark.slow

@@ -30,8 +30,7 @@ def vouch(registry: Registry, version: Version) -> str:
     """
     _check_policy(registry, "there is nobody to vouch to")
     registry.own("register")
-    if revoked := registry.state(version.name).revoked.get(version.number):
-        raise InputError(f"{version.tag.name} is {revoked}: use another version, or register a new one")
+    registry.check_not_revoked(version.name, version.number)
     recorded = registry.recorded(version)
     found = contents.of_model(version, recorded)
     measured = contents.of_recorded(registry.store, recorded)

@@ -1,6 +1,6 @@
 """Which tags count by the trust policy. Each is verified once, and only when something depends on it.
 
-authority = Authority(repository, policy)
+authority = Authority.of(repository, "digits")   # None without a policy
 authority.sift(state, ["prod"])          # what is in force is by one who may
 authority.version(state, version)        # the record that counts; raises Untrusted
 """
@@ -17,7 +17,7 @@ from tapeline.registry.tags import seen
 from tapeline.registry.tags.state import Assignment, Attestation, State, Version, recorded
 from tapeline.registry.trust import signed as objects
 from tapeline.registry.trust import signing, verify
-from tapeline.registry.trust.policy import Policy
+from tapeline.registry.trust.policy import Policy, in_force
 from tapeline.registry.trust.signed import Untrusted
 from tapeline.registry.trust.verify import Signer
 from tapeline.runtime.errors import InputError, RunError, plain
@@ -31,6 +31,12 @@ class Authority:
         self._head = repository.head
         self._known: dict[str, Signer | Untrusted] = {}
         self._own: Signer | None = None
+
+    @classmethod
+    def of(cls, repository: Repository, pipeline: str) -> "Authority | None":
+        """Return that of the policy in force; None without one. pipeline, and what is raised: as for `in_force`."""
+        found = in_force(repository, pipeline)
+        return cls(repository, found) if found else None
 
     def signer(self, tag: Tag) -> Signer:
         """Return who signed a tag. Raises `Untrusted` unless it is a key of the signers, for this name and commit."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.dataset.columns import INDEX
 from tapeline.parsing import json_text
@@ -53,36 +54,23 @@ def _registered_sums(
 ) -> Mapping[str, str] | None:
     """Return the SHA-256 of the weights' files, by the tag; None if it has none, or is no annotated tag.
 
-    Raises `InputError` for a revoked version, for a tag that contradicts its commit, and for what does not count by the
-    trust policy.
+    Raises `InputError` for a version that may not be used, for a tag that contradicts its commit, and, by a trust
+    policy, for weights without SHA-256.
     """
     from tapeline.registry import contents
-    from tapeline.registry.authority import Authority
+    from tapeline.registry.registry import Registry
     from tapeline.registry.repository import Repository
-    from tapeline.registry.tags import state
-    from tapeline.registry.tags.names import Artifact
-    from tapeline.registry.trust.policy import in_force
-    from tapeline.registry.trust.signed import Untrusted
 
-    repository, artifact = Repository(project.folder), Artifact(name, folder)
-    found = state.read(repository.tags(*state.patterns(artifact)), artifact)
-    policy = in_force(repository, "")
-    authority = Authority(repository, policy) if policy else None
-    if authority:
-        authority.sift(found, ())
+    here = Registry.open(project, Params.load_for(project.folder))
+    registry = replace(here, repository=Repository(here.repository.top / folder))
     number = tag.rpartition("@")[2]
-    if revoked := found.revoked.get(number):
-        raise InputError(f"it is {revoked}: start from another version")
-    version = found.versions.get(number)
-    if version and authority:
-        try:
-            version = replace(version, record=dict(authority.version(found, version)))
-        except Untrusted as why:
-            raise InputError(f"it does not count by the policy of {authority.policy.name}: {why}") from None
-    if version:
+    registry.check_not_revoked(name, number)
+    sums = None
+    if version := registry.state(name).versions.get(number):
+        version = registry.trusted(version)
         contents.of_model(version, recorded)
-    sums = contents.sums(version, contents.WEIGHTS) if version else None
-    if authority and sums is None:
+        sums = contents.sums(version, contents.WEIGHTS)
+    if registry.authority and sums is None:
         raise InputError("no signed record has the SHA-256 of its weights: `tapeline registry vouch` signs them")
     return sums
 

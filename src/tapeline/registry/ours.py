@@ -5,7 +5,6 @@ from pathlib import Path
 from tapeline.config.project import RUN_BRANCHES
 from tapeline.registry.authority import Authority
 from tapeline.registry.repository import Repository
-from tapeline.registry.trust import policy
 from tapeline.registry.trust.signed import Untrusted
 from tapeline.repository import own_runs
 
@@ -44,7 +43,5 @@ class Ours:
     def _open(self) -> tuple[Repository, Authority | None, frozenset[str]]:
         if self._opened is None:
             repository = Repository(self._folder)
-            found = policy.in_force(repository, self._pipeline)
-            authority = Authority(repository, found) if found else None
-            self._opened = repository, authority, own_runs.noted(repository.git)
+            self._opened = repository, Authority.of(repository, self._pipeline), own_runs.noted(repository.git)
         return self._opened

@@ -26,7 +26,6 @@ from tapeline.registry.store import Store
 from tapeline.registry.tags import names, seen, state, tagging
 from tapeline.registry.tags.names import Artifact, Reference
 from tapeline.registry.tags.state import Assignment, State, Version
-from tapeline.registry.trust import policy
 from tapeline.registry.trust.signed import Untrusted
 from tapeline.registry.trust.verify import Signer
 from tapeline.repository.recorded import Recorded
@@ -67,9 +66,7 @@ class Registry:
         Raises `InputError` outside a Git repository with a commit, and for a trust policy that cannot be read.
         """
         repository = Repository(project.folder)
-        found = policy.in_force(repository, pipeline)
-        authority = Authority(repository, found) if found else None
-        return cls(project, params, repository, Store(project.folder), authority)
+        return cls(project, params, repository, Store(project.folder), Authority.of(repository, pipeline))
 
     @property
     def deciding(self) -> Params:
@@ -207,17 +204,18 @@ class Registry:
 
     def check_usable(self, version: Version) -> None:
         """Raise `InputError` for a version that is revoked, or that nobody signed who may register."""
-        if revoked := self.state(version.name).revoked.get(version.number):
-            raise InputError(f"{version.tag.name} is {revoked}: use another version, or register a new one")
-        if self.authority:
-            self._check_revocation_there(version)
+        self.check_not_revoked(version.name, version.number)
         self.trusted(version)
 
-    def _check_revocation_there(self, version: Version) -> None:
-        """Raise `InputError` if a revocation of a version counted here once and is gone."""
-        artifact, tags = self.artifact(version.name), self._read[version.name][0]
-        for tag, why in self._lost(tags, lambda one: one == artifact.tag).items():
-            if state.revokes(tag, artifact, version.number):
+    def check_not_revoked(self, name: str, number: str) -> None:
+        """Raise `InputError` if a version is revoked, or, by a policy, if a revocation that counted here is gone."""
+        artifact = self.artifact(name)
+        if revoked := self.state(name).revoked.get(number):
+            raise InputError(f"{artifact.tag}@{number} is {revoked}: use another version, or register a new one")
+        if self.authority is None:
+            return
+        for tag, why in self._lost(self._read[name][0], lambda one: one == artifact.tag).items():
+            if state.revokes(tag, artifact, number):
                 raise InputError(seen.told(self.repository.common, tag, why))
 
     def is_usable(self, version: Version) -> bool:
