@@ -283,7 +283,7 @@ def tags(folder: Path) -> Parser:
         "verdict": "yes",
         "checks": [check, paired, change],
     }
-    whole = Tag("one@v1.0.0", "c" * 40, 1_700_000_000, "Ann", "ann@example.org", state.message("one", version))
+    whole = Tag("one@v1.0.0", "c" * 40, 1_700_000_000, "Ann", "ann@example.org", record.message("one", version))
     times = st.sampled_from([0, 1, 1_700_000_000, 284_990_000_000, -1, -(2**40), 2**63 - 1])
 
     def read(given: tuple[bytes, bytes, int, str]) -> None:

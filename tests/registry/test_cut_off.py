@@ -64,7 +64,7 @@ def test_what_never_counted_is_not_missed(registry):
     sync(one, "one")
     assert journal(registry).read_text() == before
     registry.git("tag", "--delete", "one#canary#7", "tapeline/revoked/one/v1.0.0")
-    assert opened(registry).lost("one") == []
+    assert opened(registry).lost("one") == {}
 
 
 def test_a_tag_that_is_replaced(registry):
@@ -88,11 +88,11 @@ def test_without_a_policy_it_is_said_and_nothing_is_refused(released, tmp_path, 
 
 def test_a_journal_that_others_may_write_and_one_of_nonsense(registry, capsys):
     journal(registry).chmod(0o666)
-    assert opened(registry).lost("one") == []
+    assert opened(registry).lost("one") == {}
     assert "tags is not read, for others may write it: `chmod 600` it" in capsys.readouterr().err
     journal(registry).chmod(0o600)
     journal(registry).write_bytes(b"\xff\xfe\n\n \nx\nx one@\n0 other#prod#1\n0 ../one#prod#1")
-    assert opened(registry).lost("one") == []
+    assert opened(registry).lost("one") == {}
     assert seen.artifacts(registry.folder / ".git") == {"other", "../one"}
     assert "one: serving/one/1 is v1.0.0" in sync(opened(registry), "one")
     assert journal(registry).read_bytes().endswith(b" one#prod#1\n")

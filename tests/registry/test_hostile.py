@@ -148,9 +148,9 @@ def test_tags_of_a_lost_key_are_deleted_and_not_missed(registry, people):
     signers.write_text(ben.line() + eve.line().replace("eve@", "ana@"))
     registry.git("commit", "--quiet", "--all", "--message", "Ana has lost her key, and has another")
     registry.git("tag", "--delete", "one#prod#1", "one@v1.0.0")
-    assert opened(registry).lost("one") == []
+    assert opened(registry).lost("one") == {}
     registry.git("tag", "--delete", *registry.git("tag", "--list", "tapeline/*").split())
-    (said,) = opened(registry).lost("one")
+    (said,) = opened(registry).lost("one").values()
     assert said.startswith("the tag tapeline/approved/one/v1.0.0/prod/")  # of Ben, whose key is good
 
 

@@ -6,9 +6,10 @@ import time
 import pytest
 from keys import opened, tag
 
+from tapeline.registry import making
 from tapeline.registry.attest import approve
 from tapeline.registry.revoke import revoke
-from tapeline.registry.tags import state, tagging
+from tapeline.registry.tags import names, state, tagging
 from tapeline.registry.tags.names import Artifact
 from tapeline.runtime.errors import InputError
 
@@ -49,7 +50,7 @@ def test_a_revocation_whose_name_is_taken(registry, people, squat):
     assert one.state("one").revoked == {} and one.state("one").live("prod").version == "v1.0.0"
     revoked, was = revoke(one, one.version_numbered("one", "v1.0.0"), "leaks names")
     assert str(revoked) == "revoked by Ana (leaks names)" and was == ["prod"]
-    assert state.revokes(revoked.tag.name, Artifact("one", ""), "v1.0.0") and revoked.tag.name != PLAIN
+    assert names.revokes(revoked.tag.name, Artifact("one", ""), "v1.0.0") and revoked.tag.name != PLAIN
     again = opened(registry)
     assert str(again.state("one").revoked["v1.0.0"]) == str(revoked)
     assert again.states()["one"].live("prod") is None
@@ -174,7 +175,7 @@ def test_a_tag_of_the_future(registry):
     assert revoked.tag.time < later and "v1.0.0" in opened(registry).state("one").revoked
     tag(registry, "of-ana", "HEAD", "x\n", "--sign", time=later)
     with pytest.raises(InputError, match="^the newest tag, of-ana, is 3153"):
-        tagging.make(one.repository, "x", "HEAD", "x\n", counts=one.counts)
+        tagging.make(one.repository, "x", "HEAD", "x\n", counts=making.counts(one))
 
 
 @pytest.mark.slow

@@ -218,7 +218,9 @@ def _numbered(registry: "Registry", model: str, why: str) -> "Version":
 
 def _tell_unserved(registry: "Registry", name: str) -> None:
     """Say on stderr if the serving folder is not what the tags say; a command that shows changes nothing."""
-    if said := registry.served_otherwise(name):
+    from tapeline.registry.alignment import served_otherwise
+
+    if said := served_otherwise(registry, name):
         print(f"tapeline: {plain(said)}: `tapeline registry sync {name}`", file=sys.stderr, flush=True)
 
 

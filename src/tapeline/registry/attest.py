@@ -6,9 +6,9 @@ policy, or whose signer's key counts no more.
 
 from typing import Any
 
-from tapeline.registry import contents
+from tapeline.registry import contents, making
 from tapeline.registry.registry import Registry
-from tapeline.registry.tags import state, tagging
+from tapeline.registry.tags import names
 from tapeline.registry.tags.state import Version
 from tapeline.runtime.errors import InputError
 
@@ -17,7 +17,7 @@ def approve(registry: Registry, version: Version, stage: str) -> str:
     """Approve a version for a stage, and return the tag. Raises `InputError` for one who may not and without policy."""
     registry.stage(stage)
     _check_policy(registry, "an approval that nobody verifies says nothing: `tapeline registry promote --approved-by`")
-    registry.own("approve", stage)
+    making.own(registry, "approve", stage)
     registry.check_usable(version)
     return _attest(registry, version, stage, {"action": "approve", "stage": stage})
 
@@ -29,7 +29,7 @@ def vouch(registry: Registry, version: Version) -> str:
     the tag's own record has.
     """
     _check_policy(registry, "there is nobody to vouch to")
-    registry.own("register")
+    making.own(registry, "register")
     registry.check_not_revoked(version.name, version.number)
     recorded = registry.recorded(version)
     found = contents.of_model(version, recorded)
@@ -47,9 +47,7 @@ def _check_policy(registry: Registry, why: str) -> None:
 def _attest(registry: Registry, version: Version, stage: str | None, said: dict[str, Any]) -> str:
     about = {"version": version.number, "commit": version.commit, "version_tag": version.tag.object}
     with registry.alone():
-        record = {**said, **about, "before": registry.latest(version.name)}
-        tag = registry.free_name(state.attestation(registry.artifact(version.name), version.number, stage, record))
+        record = {**said, **about, "before": making.latest(registry, version.name)}
+        tag = names.attestation(registry.artifact(version.name), version.number, stage, record)
         subject = f"{said['action']} {version.tag.name}{f' for {stage}' if stage else ''}"
-        tagging.make(registry.repository, tag, version.commit, state.message(subject, record), counts=registry.counts)
-        registry.made(version.name, tag)
-    return tag
+        return making.tag_about(registry, version, tag, subject, record)

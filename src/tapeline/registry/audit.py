@@ -11,12 +11,13 @@ from functools import partial
 
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, RUN_BRANCHES
-from tapeline.registry import contents, judged, rules
+from tapeline.registry import alignment, contents, judged, rules
 from tapeline.registry.contents import Contents
 from tapeline.registry.ours import Ours
 from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Tag
-from tapeline.registry.tags import state
+from tapeline.registry.tags import names, state
+from tapeline.registry.tags.record import recorded
 from tapeline.registry.tags.state import Assignment, Attestation, State, Version
 from tapeline.registry.trust import policy, signed
 from tapeline.registry.trust.signed import Untrusted
@@ -56,8 +57,8 @@ def audit(registry: Registry, *, fetch: bool = False) -> Report:
     report.unchecked.extend(
         f"{tag.name} is about {artifact}, which is no model's name, and says nothing"
         for tag in tags
-        if (artifact := state.artifact_of(tag.name))
-        and not state.is_model(artifact)
+        if (artifact := names.artifact_of(tag.name))
+        and not names.is_model(artifact)
         and artifact.rpartition("=")[0] == registry.repository.inside
     )
     _check_seen(registry, tags, report)
@@ -120,9 +121,8 @@ class _Model:
 
     def _check_lightweight(self) -> None:
         annotated = {tag.name for tag in self._tags} | {one.tag.name for one in self._found.quarantined}
-        names = self._registry.repository.tag_names(*state.patterns(self._found.artifact))
-        for name in names:
-            if name not in annotated and (state.EVENT.fullmatch(name) or name.startswith("tapeline")):
+        for name in self._registry.repository.tag_names(*names.patterns(self._found.artifact)):
+            if name not in annotated and (names.EVENT.fullmatch(name) or name.startswith("tapeline")):
                 self._report.unchecked.append(f"{name} is no annotated tag on a commit, and says nothing")
 
     def _check_object(self, tag: Tag) -> None:
@@ -138,7 +138,7 @@ class _Model:
             self._report.count("tag objects")
 
     def _check_chain(self, tag: Tag) -> None:
-        before = state.recorded(tag).get("before")
+        before = recorded(tag).get("before")
         if before is None:
             return
         by_object = {one.object: one for one in self._tags}
@@ -153,8 +153,8 @@ class _Model:
             self._report.count("links of the chain")
 
     def _check_counters(self) -> None:
-        names = self._registry.repository.tag_names(state.patterns(self._found.artifact)[1])
-        matches = [match for name in names if (match := state.EVENT.fullmatch(name)) and match["counter"]]
+        there = self._registry.repository.tag_names(names.patterns(self._found.artifact)[1])
+        matches = [match for name in there if (match := names.EVENT.fullmatch(name)) and match["counter"]]
         numbers = sorted({int(match["counter"]) for match in matches})
         for one, after in zip([0, *numbers], numbers, strict=False):
             if after > one + 1:
@@ -244,11 +244,11 @@ class _Model:
 
     def _check_serving(self) -> None:
         name, registry = self._found.artifact.name, self._registry
-        serving = registry.serving(name)
+        serving = alignment.serving(registry, name)
         if not serving.exists:
             return
         try:
-            if otherwise := registry.served_otherwise(name):
+            if otherwise := alignment.served_otherwise(registry, name):
                 self._report.wrong.append(otherwise)
                 return
             live = registry.state(name).live(registry.settings.served)
@@ -268,7 +268,7 @@ class _Model:
 def _check_seen(registry: Registry, tags: list[Tag], report: Report) -> None:
     """Check that what counted in this clone once is there: of the latest tags no other says so."""
     inside = registry.repository.inside
-    report.wrong.extend(registry.lost_of(tags, lambda artifact: artifact.rpartition("=")[0] == inside))
+    report.wrong.extend(registry.lost_of(tags, lambda artifact: artifact.rpartition("=")[0] == inside).values())
 
 
 def _check_branches(registry: Registry, report: Report) -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from tapeline.registry import judged
 from tapeline.registry.repository import Repository, Tag
 from tapeline.registry.tags import seen
-from tapeline.registry.tags.state import Assignment, Attestation, State, Version, recorded
+from tapeline.registry.tags.record import recorded
+from tapeline.registry.tags.state import Assignment, Attestation, State, Version
 from tapeline.registry.trust import signed as objects
 from tapeline.registry.trust import signing, verify
 from tapeline.registry.trust.policy import Policy, in_force
@@ -211,11 +212,10 @@ class Authority:
         if self._git.raw("tag", object_id) is None:
             return True
         try:
-            return bool(
-                self._once(object_id, lambda: verify.verified(self.policy.signers, objects.tag(self._git, object_id)))
-            )
+            self._once(object_id, lambda: verify.verified(self.policy.signers, objects.tag(self._git, object_id)))
         except Untrusted:
             return False
+        return True
 
     def revocation(self, found: State, number: str, tag: Tag) -> Signer:
         """Return who revoked a version. Raises `Untrusted` for one who may not, and for another commit's version.

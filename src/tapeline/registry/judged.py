@@ -26,7 +26,7 @@ def check_assignment(event: Assignment) -> None:
 
 def check_promoted(found: State, version: Version, stage: str) -> None:
     """Raise `InputError` unless a version was put into a stage by an assignment that may be followed."""
-    events = [e for e in found.assignments if (e.version, e.stage, e.back) == (version.number, stage, False)]
+    events = found.put(version.number, stage)
     if not events:
         raise InputError(f"{version.tag.name} was never in {stage}: promote it")
     if all(map(fault, events)):

@@ -6,7 +6,7 @@ between left either the old or the new version in each, and running again makes 
 
 from typing import Any
 
-from tapeline.registry import rules
+from tapeline.registry import alignment, making, rules
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Tag
@@ -25,7 +25,7 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
     live = found.live(stage)
     if live and live.version == version.number:
         return live
-    promoter = registry.own("promote", stage)
+    promoter = making.own(registry, "promote", stage)
     _check_order(registry, found, version, stage)
     if approval(registry, found, version, stage, promoter) is None and asked.approval and not approved_by:
         raise InputError(f"{stage} asks for a person's approval: give --approved-by NAME, or use `tapeline promote`")
@@ -45,7 +45,7 @@ def approval(registry: Registry, found: State, version: Version, stage: str, pro
 def settle(registry: Registry, version: Version, stage: str) -> None:
     """Restore the serving folder of a version that is already live; hold the registry's lock (`alone`)."""
     if stage == registry.settings.served:
-        registry.align(version.name, make=True)
+        alignment.align(registry, version.name, make=True)
 
 
 def promote(
@@ -75,11 +75,11 @@ def promote(
         decided = rules.record(registry, version.name, stage)
         record = {"action": "promote", **verdict.record(), "rules": decided}
         record |= {"approved_by": approved_by, "flow_run": flow_run}
-        signed = approval(registry, found, version, stage, registry.own("promote", stage))
+        signed = approval(registry, found, version, stage, making.own(registry, "promote", stage))
         if signed and registry.authority:
             who = registry.authority.signer(signed)
             record["approval"] = {"by": sorted(who.people), "tag": signed.name, "object": signed.object}
-        return registry.assign(version, stage, record)
+        return alignment.assign(registry, version, stage, record)
 
 
 def _check_order(registry: Registry, found: State, version: Version, stage: str) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 from tapeline.config import engine_lock
 from tapeline.config.project import PARAMS
 from tapeline.parsing import json_text, yaml_text
-from tapeline.registry import contents
+from tapeline.registry import contents, making
 from tapeline.registry.model import Model
 from tapeline.registry.ours import Ours
 from tapeline.registry.registry import Registry
-from tapeline.registry.tags import names, state, tagging
-from tapeline.registry.tags.state import Version
+from tapeline.registry.tags import names, tagging
+from tapeline.registry.tags.record import message
+from tapeline.registry.tags.state import State, Version
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime.errors import InputError
@@ -40,7 +41,7 @@ def register(
     registry.params.pipeline(name)
     repository = registry.repository
     repository.identity()
-    registry.own("register")
+    making.own(registry, "register")
     commit = repository.git.commit_of(revision) if revision else repository.head
     if revision:
         _check_one_meaning(registry, revision)
@@ -61,7 +62,7 @@ def register(
     return _tagged(registry, wanted, commit, _record(registry, commit, recorded, model, environment, flow_run))
 
 
-def _next(registry: Registry, found: state.State, bump: str) -> str:
+def _next(registry: Registry, found: State, bump: str) -> str:
     """Return the next number; by a policy the next that no tag keeps from being one."""
     numbers = found.numbers
     while True:
@@ -77,10 +78,10 @@ def _tagged(registry: Registry, wanted: str, commit: str, record: dict[str, Any]
     with registry.alone():
         found = registry.state(name)
         _check_version(registry, found, wanted, commit)
-        text = state.message(f"{name} {wanted}", {**record, "before": registry.latest(name)})
+        text = message(f"{name} {wanted}", {**record, "before": making.latest(registry, name)})
         others = {one: v for one, v in found.versions.items() if v.commit != commit or registry.is_usable(v)}
         used = replace(found, versions=others)
-        tagging.register(registry.repository, used, wanted, commit, text, counts=registry.counts)
+        tagging.register(registry.repository, used, wanted, commit, text, counts=making.counts(registry))
         registry.tell_unverified()
         return registry.made(name, f"{found.artifact.tag}@{wanted}").versions[wanted]
 
@@ -132,14 +133,7 @@ def _check_branch(registry: Registry) -> None:
 def _check_tree(registry: Registry, recorded: Recorded) -> None:
     """Check that the model's dependencies, and the files that record them, are committed; nothing else need be."""
     repository, folder = registry.repository, registry.project.folder
-    said = (
-        PARAMS,
-        "dvc.yaml",
-        LOCK,
-        engine_lock.LOCK,
-        ".dvcignore",
-        f"runs/{recorded.pipeline}/environment.json",
-    )
+    said = (PARAMS, "dvc.yaml", LOCK, engine_lock.LOCK, ".dvcignore", f"runs/{recorded.pipeline}/environment.json")
     concerned = [(folder / path).resolve() for path in (*said, *recorded.code())]
     concerned += [path.with_name(f"{path.name}.dvc") for path in concerned]
     changed = [
@@ -152,7 +146,7 @@ def _check_tree(registry: Registry, recorded: Recorded) -> None:
         raise InputError(f"{changed[0]} is not committed{more}: a version is a commit; commit or restore it")
 
 
-def _check_version(registry: Registry, found: state.State, wanted: str, head: str) -> None:
+def _check_version(registry: Registry, found: State, wanted: str, head: str) -> None:
     """Raise `InputError` for a number or a commit that is a version already; by a policy, one that counts."""
     if wanted in found.versions:
         raise InputError(f"{found.artifact.tag}@{wanted} exists: a version is never changed; give another number")
@@ -284,12 +278,7 @@ def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
 
 
 def _record(
-    registry: Registry,
-    commit: str,
-    recorded: Recorded,
-    model: Model,
-    environment: dict[str, Any],
-    flow_run: str | None,
+    registry: Registry, commit: str, recorded: Recorded, model: Model, environment: dict[str, Any], flow_run: str | None
 ) -> dict[str, Any]:
     """Return the tag's record: enough to trace the version with Git alone."""
     return {

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from tapeline.registry import alignment, making
 from tapeline.registry.registry import Registry
-from tapeline.registry.tags import state, tagging
+from tapeline.registry.tags import names
 from tapeline.registry.tags.state import Revocation, Version
 from tapeline.runtime.errors import InputError
 
@@ -16,7 +17,7 @@ def revoke(registry: Registry, version: Version, because: str) -> tuple[Revocati
     if not because.strip():
         raise InputError("--because is empty: say why nobody may use this version again")
     registry.repository.identity()
-    registry.own("revoke")
+    making.own(registry, "revoke")
     with registry.alone():
         found = registry.state(version.name)
         stages = registry.settings.stages
@@ -29,10 +30,8 @@ def revoke(registry: Registry, version: Version, because: str) -> tuple[Revocati
                 "because": because.strip(),
                 "was_live_in": was,
             }
-            record["before"] = registry.latest(version.name)
-            tag = registry.free_name(state.revocation(found.artifact, version.number))
-            text = f"revoke {version.tag.name}"
-            tagging.make(registry.repository, tag, version.commit, state.message(text, record), counts=registry.counts)
-            registry.made(version.name, tag)
-        registry.withdraw(version.name)
+            record["before"] = making.latest(registry, version.name)
+            tag = names.revocation(found.artifact, version.number)
+            making.tag_about(registry, version, tag, f"revoke {version.tag.name}", record)
+        alignment.withdraw(registry, version.name)
         return registry.state(version.name).revoked[version.number], was

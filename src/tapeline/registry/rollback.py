@@ -4,17 +4,16 @@ Going back one step is not safe to repeat, so a rollback first writes a note wit
 was killed after making the tag is finished by the next rollback, which then does not go back another step.
 """
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 from tapeline.parsing import json_text
-from tapeline.registry import judged
-from tapeline.registry.registry import Registry
+from tapeline.registry import alignment, judged, making
+from tapeline.registry.registry import Registry, say
 from tapeline.registry.tags.names import Reference
 from tapeline.registry.tags.state import Assignment, State, Version
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError, plain
+from tapeline.runtime.errors import InputError
 
 
 def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None) -> tuple[str, Assignment]:
@@ -26,7 +25,7 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     registry.stage(stage)
     registry.repository.identity()
     registry.version(Reference(name))
-    registry.own("promote", stage)
+    making.own(registry, "promote", stage)
     note = registry.work / "rollbacks" / f"{name}-{stage}.json"
     with registry.alone():
         found = registry.state(name)
@@ -42,16 +41,16 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
         registry.check_usable(version)
         _check_promoted(registry, found, version, stage)
         if number != live.version:
-            files.write_json(note, {"from": before, "to": number, "tag": registry.next_tag(name, stage)})
+            files.write_json(note, {"from": before, "to": number, "tag": making.next_tag(registry, name, stage)})
             about = {"version": number, "stage": stage}
             try:
-                live = registry.assign(version, stage, {"action": "rollback", "from": before, **about})
+                live = alignment.assign(registry, version, stage, {"action": "rollback", "from": before, **about})
             except Exception:
                 if registry.state(name).standing(stage) == live:
                     note.unlink(missing_ok=True)
                 raise
         elif stage == registry.settings.served:
-            registry.align(name)
+            alignment.align(registry, name)
         note.unlink(missing_ok=True)
         return before, live
 
@@ -61,7 +60,7 @@ def _say_passed(found: State, stage: str, number: str) -> None:
     passed = [one.tag.name for one in found.quarantined if one.version or f"#{stage}" in one.tag.name]
     passed += [f"{found.artifact.name}@{one} ({found.revoked[one]})" for one in found.revoked_since(number, stage)]
     if passed:
-        print(f"tapeline: skipping {', '.join(passed)}, to {number}", file=sys.stderr, flush=True)
+        say(f"skipping {', '.join(passed)}, to {number}")
 
 
 def _check_promoted(registry: Registry, found: State, version: Version, stage: str) -> None:
@@ -81,7 +80,7 @@ def _before(registry: Registry, found: State, live: Assignment) -> str:
         if not bad:
             break
         for tag, why in bad.items():
-            print(f"tapeline: skipping {plain(tag.name)}: {why}", file=sys.stderr, flush=True)
+            say(f"skipping {tag.name}: {why}")
         found = replace(found, assignments=[e for e in found.assignments if e.tag not in bad])
     if number is None:
         name = found.artifact.name

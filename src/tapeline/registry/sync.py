@@ -1,9 +1,8 @@
 """Make the serving folder what the tags say: the one command that follows tags of others, after checking them."""
 
-import sys
-
-from tapeline.registry.registry import Registry
-from tapeline.runtime.errors import InputError, plain
+from tapeline.registry import alignment
+from tapeline.registry.registry import Registry, say
+from tapeline.runtime.errors import InputError
 
 
 def sync(registry: Registry, name: str) -> str:
@@ -18,12 +17,12 @@ def sync(registry: Registry, name: str) -> str:
         if unread := [one.tag.name for one in found.quarantined]:
             raise InputError(f"serving/{name} is left as it is, since {unread[0]} cannot be read: delete that tag")
         registry.check_undisputed(found, registry.settings.served)
-        for line in registry.lost(name):
-            print(f"tapeline: {plain(line)}", file=sys.stderr, flush=True)
-        stage, serving = registry.settings.served, registry.serving(name)
+        for line in registry.lost(name).values():
+            say(line)
+        stage, serving = registry.settings.served, alignment.serving(registry, name)
         before = serving.integers()
         live, standing = found.live(stage), found.standing(stage)
-        registry.align(name, make=live is not None)
+        alignment.align(registry, name, make=live is not None)
         registry.note(name)
         if live is None:
             why = f"{name}@{standing.version} is {found.revoked[standing.version]}" if standing else "nothing is live"

@@ -5,8 +5,12 @@ parse("digits#prod")       Reference("digits", stage="prod")
 Artifact("digits", "gallery").tag     "gallery=digits"
 """
 
+import hashlib
+import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from tapeline.config.params import NAME
 from tapeline.config.registry import STAGE
@@ -15,6 +19,16 @@ from tapeline.runtime.errors import InputError
 NUMBER = r"(?:0|[1-9]\d{0,8})"
 VERSION = re.compile(rf"v({NUMBER})\.({NUMBER})\.({NUMBER})")
 BUMPS = ("patch", "minor", "major")
+EVENT = re.compile(
+    rf"(?P<artifact>[^@#]+)(?:@(?P<version>{VERSION.pattern})|#(?P<stage>[A-Za-z0-9][\w/-]*?))(?P<back>!?)(?:#(?P<counter>\d+))?"
+)
+"""A tag of GTO's."""
+OWN = r"tapeline(?:-[0-9a-f]{12})?"
+"""The folder of Tapeline's own tags; with digits, unknown to anybody before, where a name is taken."""
+ATTESTED = re.compile(
+    rf"{OWN}/(?P<kind>approved|vouched)/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})/(?:(?P<stage>{STAGE.pattern})/)?\w+"
+)
+REVOKED = re.compile(rf"{OWN}/revoked/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})")
 
 
 @dataclass(frozen=True)
@@ -103,3 +117,48 @@ def bumped(versions: list[str], bump: str) -> str:
         highest = max(versions, key=order)
         raise InputError(f"{highest} is there, and no {bump} version is after it: give a number, or delete that tag")
     return found
+
+
+def patterns(artifact: Artifact) -> tuple[str, ...]:
+    """Return the patterns of `git for-each-ref` that select a model's tags."""
+    return (f"refs/tags/{artifact.tag}@*", f"refs/tags/{artifact.tag}#*", f"refs/tags/tapeline*/*/{artifact.tag}/**")
+
+
+def counter(names: Iterable[str], artifact: Artifact) -> int:
+    """Return the highest counter of a model's tags. GTO counts across all stages, and lightweight tags too."""
+    matches = [EVENT.fullmatch(name) for name in names]
+    return max((int(m["counter"] or 0) for m in matches if m and m["artifact"] == artifact.tag), default=0)
+
+
+def artifact_of(name: str) -> str | None:
+    """Return the prefix of the model that a tag is about; None for any other tag."""
+    found = EVENT.fullmatch(name) or REVOKED.fullmatch(name) or ATTESTED.fullmatch(name)
+    return found["artifact"] if found else None
+
+
+def is_model(artifact: str) -> bool:
+    """Return whether a tag's prefix ends in what may be a model's name: it becomes a folder's, and anybody may tag."""
+    return bool(NAME.fullmatch(artifact.rpartition("=")[2]))
+
+
+def revokes(name: str, artifact: Artifact, version: str) -> bool:
+    """Return whether a tag of this name is about a version's revocation."""
+    found = REVOKED.fullmatch(name)
+    return found is not None and (found["artifact"], found["version"]) == (artifact.tag, version)
+
+
+def attestation(artifact: Artifact, version: str, stage: str | None, record: dict[str, Any]) -> str:
+    """Return the name of the tag with an attestation, which GTO ignores; two persons' have two names."""
+    kind = "approved" if stage else "vouched"
+    unique = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
+    return "/".join(filter(None, ("tapeline", kind, artifact.tag, version, stage, unique)))
+
+
+def revocation(artifact: Artifact, version: str) -> str:
+    """Return the name of the tag that revokes a version; it has no `@` or `#`, so GTO ignores it."""
+    return f"tapeline/revoked/{artifact.tag}/{version}"
+
+
+def elsewhere(name: str, unique: str) -> str:
+    """Return another name for a revocation or an attestation. unique: 12 hexadecimal digits."""
+    return f"tapeline-{unique}{name.removeprefix('tapeline')}"

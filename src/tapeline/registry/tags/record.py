@@ -1,6 +1,7 @@
 """The record in a tag's message, checked when it is read: anybody can make a tag, and nobody can change one."""
 
 import functools
+import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -87,6 +88,19 @@ def of(tag: Tag) -> dict[str, Any]:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"checks.{number} in its record cannot be told: {plain(repr(error))}") from None
     return content
+
+
+def recorded(tag: Tag) -> dict[str, Any]:
+    """Return a tag's record; empty if it cannot be read."""
+    try:
+        return of(tag)
+    except ValueError:
+        return {}
+
+
+def message(subject: str, record: dict[str, Any]) -> str:
+    """Return a tag's message: a line for people and the record as JSON."""
+    return f"{subject}\n\n{json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)}\n"
 
 
 def datable(tag: Tag) -> bool:

@@ -1,7 +1,7 @@
 """The tags that counted in this clone once, noted in Git's own folder, where no fetch writes.
 
 seen.note(common, tags)
-seen.lost(common, tags, lambda artifact: artifact == "digits")     # name → what became of it
+seen.lost(common, tags, lambda artifact: artifact == "digits")     # name → what to say of it
 
 Each tag names the one before it, so one that is gone from the middle is found; the latest tags could be cut off unseen.
 """
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tapeline.registry.repository import Tag
-from tapeline.registry.tags.state import State, artifact_of
+from tapeline.registry.tags.names import artifact_of
+from tapeline.registry.tags.state import State
 from tapeline.repository import notes
 
 NAME = "tags"
@@ -36,7 +37,7 @@ def lost(
     wanted: Callable[[str], bool],
     counts: Callable[[str, str], bool] = lambda *_: True,
 ) -> dict[str, str]:
-    """Return the noted tags that are not among `tags`, and what became of each.
+    """Return the noted tags that are not among `tags`, and what to say of each.
 
     wanted: of which models, by the prefix of their tags. counts: whether a name and an object count still.
     """
@@ -45,7 +46,7 @@ def lost(
     for name, made in _noted(common):
         artifact = artifact_of(name)
         if artifact and wanted(artifact) and there.get(name) != made and counts(name, made):
-            found[name] = "is another tag now" if name in there else "is gone"
+            found[name] = _told(common, name, "is another tag now" if name in there else "is gone")
     return found
 
 
@@ -59,8 +60,7 @@ def artifacts(common: Path) -> set[str]:
     return {artifact for name, _ in _noted(common) if (artifact := artifact_of(name))}
 
 
-def told(common: Path, name: str, why: str) -> str:
-    """Return what to say of a lost tag."""
+def _told(common: Path, name: str, why: str) -> str:
     return (
         f"the tag {name}, which counted here, {why}: `git fetch --tags --force` brings it back if the remote has it; "
         f"if it was to go, take its line out of {notes.path(common, NAME)}"

@@ -2,35 +2,20 @@
 
 A version's tag is `digits@v1.0.0`, an assignment's `digits#prod#3`; `!` revokes either. Live in a stage is the
 version that was assigned last, of those that were not taken back, unless Tapeline's own tag
-`tapeline/revoked/digits/v1.0.0`, which GTO ignores, says that it may never be live again. By a trust policy such a name
-begins with `tapeline-0123456789ab/` where it is taken: nobody can take that before.
+`tapeline/revoked/digits/v1.0.0`, which GTO ignores, says that it may never be live again.
 """
 
 import gc
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tapeline.config.params import NAME
-from tapeline.config.registry import STAGE
 from tapeline.registry.repository import Tag
 from tapeline.registry.tags import record as records
-from tapeline.registry.tags.names import VERSION, Artifact, order
+from tapeline.registry.tags.names import ATTESTED, EVENT, REVOKED, Artifact, is_model, order
 from tapeline.runtime.errors import plain
-
-EVENT = re.compile(
-    rf"(?P<artifact>[^@#]+)(?:@(?P<version>{VERSION.pattern})|#(?P<stage>[A-Za-z0-9][\w/-]*?))(?P<back>!?)(?:#(?P<counter>\d+))?"
-)
-
-OWN = r"tapeline(?:-[0-9a-f]{12})?"
-ATTESTED = re.compile(
-    rf"{OWN}/(?P<kind>approved|vouched)/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})/(?:(?P<stage>{STAGE.pattern})/)?\w+"
-)
-REVOKED = re.compile(rf"{OWN}/revoked/(?P<artifact>[^@#]+)/(?P<version>{VERSION.pattern})")
 
 
 @dataclass(frozen=True)
@@ -197,17 +182,6 @@ def read(tags: Iterable[Tag], artifact: Artifact) -> State:
     return read_all(tags).get(artifact.tag, State(artifact))
 
 
-def patterns(artifact: Artifact) -> tuple[str, ...]:
-    """Return the patterns of `git for-each-ref` that select a model's tags."""
-    return (f"refs/tags/{artifact.tag}@*", f"refs/tags/{artifact.tag}#*", f"refs/tags/tapeline*/*/{artifact.tag}/**")
-
-
-def counter(names: Iterable[str], artifact: Artifact) -> int:
-    """Return the highest counter of a model's tags. GTO counts across all stages, and lightweight tags too."""
-    matches = [EVENT.fullmatch(name) for name in names]
-    return max((int(m["counter"] or 0) for m in matches if m and m["artifact"] == artifact.tag), default=0)
-
-
 def read_all(tags: Iterable[Tag]) -> dict[str, State]:
     """Return the state of every model of the repository by its tag prefix; `tags` are oldest first."""
     with _without_gc():
@@ -260,7 +234,7 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
             of(match["artifact"]).claimed.setdefault(match["version"], []).append(about)
         elif (match := ATTESTED.fullmatch(tag.name)) and is_model(match["artifact"]):
             of(match["artifact"]).attested.append(
-                Attestation(match["kind"], match["version"], match["stage"], tag, recorded(tag))
+                Attestation(match["kind"], match["version"], match["stage"], tag, records.recorded(tag))
             )
     for state in states.values():
         for version in state.gone:
@@ -271,49 +245,7 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
 
 def _because(tag: Tag) -> str:
     """Return the reason of a revocation, which holds whatever its record is."""
-    return plain(str(recorded(tag).get("because", "")))
-
-
-def recorded(tag: Tag) -> dict[str, Any]:
-    """Return a tag's record; empty if it cannot be read."""
-    try:
-        return records.of(tag)
-    except ValueError:
-        return {}
-
-
-def artifact_of(name: str) -> str | None:
-    """Return the prefix of the model that a tag is about; None for any other tag."""
-    found = EVENT.fullmatch(name) or REVOKED.fullmatch(name) or ATTESTED.fullmatch(name)
-    return found["artifact"] if found else None
-
-
-def is_model(artifact: str) -> bool:
-    """Return whether a tag's prefix ends in what may be a model's name: it becomes a folder's, and anybody may tag."""
-    return bool(NAME.fullmatch(artifact.rpartition("=")[2]))
-
-
-def revokes(name: str, artifact: Artifact, version: str) -> bool:
-    """Return whether a tag of this name is about a version's revocation."""
-    found = REVOKED.fullmatch(name)
-    return found is not None and (found["artifact"], found["version"]) == (artifact.tag, version)
-
-
-def attestation(artifact: Artifact, version: str, stage: str | None, record: dict[str, Any]) -> str:
-    """Return the name of the tag with an attestation, which GTO ignores; two persons' have two names."""
-    kind = "approved" if stage else "vouched"
-    unique = hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:12]
-    return "/".join(filter(None, ("tapeline", kind, artifact.tag, version, stage, unique)))
-
-
-def revocation(artifact: Artifact, version: str) -> str:
-    """Return the name of the tag that revokes a version; it has no `@` or `#`, so GTO ignores it."""
-    return f"tapeline/revoked/{artifact.tag}/{version}"
-
-
-def elsewhere(name: str, unique: str) -> str:
-    """Return another name for a revocation or an attestation. unique: 12 hexadecimal digits."""
-    return f"tapeline-{unique}{name.removeprefix('tapeline')}"
+    return plain(str(records.recorded(tag).get("because", "")))
 
 
 def _events(tags: Iterable[Tag]) -> Iterator[tuple[Tag, dict[str, str | Any]]]:
@@ -323,8 +255,3 @@ def _events(tags: Iterable[Tag]) -> Iterator[tuple[Tag, dict[str, str | Any]]]:
         for tag, match in matches:
             if match and bool(match["version"]) == registering and is_model(match["artifact"]):
                 yield tag, match.groupdict()
-
-
-def message(subject: str, record: dict[str, Any]) -> str:
-    """Return a tag's message: a line for people and the record as JSON."""
-    return f"{subject}\n\n{json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)}\n"

@@ -1,0 +1,102 @@
+"""The serving folder in line with the tags, and a version that becomes live: first in the folder, then by its tag.
+
+with registry.alone():
+    align(registry, "digits")
+"""
+
+from typing import Any
+
+from tapeline.registry import judged, making
+from tapeline.registry.registry import Registry, say
+from tapeline.registry.serving import Serving
+from tapeline.registry.tags import tagging
+from tapeline.registry.tags.record import message
+from tapeline.registry.tags.state import Assignment, Version
+from tapeline.runtime.errors import TapelineError
+
+
+def serving(registry: Registry, name: str) -> Serving:
+    """Return a model's serving folder, which is in the main checkout even for a worktree."""
+    repository = registry.repository
+    main = repository.common.parent if repository.common.name == ".git" else repository.top
+    return Serving(main / repository.inside / "serving" / name)
+
+
+def align(registry: Registry, name: str, *, make: bool = False) -> None:
+    """Align the serving folder with the tags: the live version becomes its highest integer.
+
+    Does nothing without a folder, because not every machine serves, unless `make` is set. Empties the folder only
+    if a tag has unassigned or revoked what was live, and keeps no revoked version. Raises `InputError`, and leaves
+    the folder as it is, for an assignment whose verdict is not yes and for bytes that are not the registered ones.
+    """
+    folder = serving(registry, name)
+    if not (folder.exists or make):
+        return
+    found, stage = registry.state(name), registry.settings.served
+    live = found.live(stage)
+    if live is None:
+        # A stage that never had a version may be new in params.yaml; the folder is still the former stage's.
+        if any(event.stage == stage for event in found.assignments):
+            folder.clear()
+    else:
+        judged.check_assignment(live)
+        _put(registry, found.versions[live.version])
+    folder.drop(found.revoked)
+    folder.tidy()
+
+
+def _put(registry: Registry, version: Version) -> None:
+    found = registry.contents(version)
+    serving(registry, version.name).put(version.number, found.md5, registry.store, sums=found.sums)
+
+
+def withdraw(registry: Registry, name: str) -> None:
+    """Remove what is revoked from the serving folder, and everything if that was live; hold the lock (`alone`)."""
+    folder, found = serving(registry, name), registry.state(name)
+    standing = found.standing(registry.settings.served)
+    if standing and standing.version in found.revoked:
+        folder.clear()
+    folder.drop(found.revoked)
+
+
+def served_otherwise(registry: Registry, name: str) -> str:
+    """Return in what a serving folder is not as the tags say; empty if there is none or it is. Changes nothing."""
+    folder = serving(registry, name)
+    if not folder.exists:
+        return ""
+    found, stage = registry.state(name), registry.settings.served
+    if not any(event.stage == stage for event in found.assignments):
+        return ""  # a new stage, and the folder is still the former one's
+    live, index = found.live(stage), folder.live()
+    wanted, served = live.version if live else None, str(index["version"]) if index else None
+    if wanted == served and (index or not folder.integers()):
+        return ""
+    return f"{folder.folder} has {served or 'nothing whole'}, and by the tags {wanted or 'nothing'} is in {stage}"
+
+
+def assign(registry: Registry, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
+    """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; hold the lock.
+
+    Needs only this version's bytes, so that a rollback works even if the current version's bytes are lost.
+    """
+    # First, so that folder and tag change close together.
+    tagging.wait_for_next_second(registry.repository, making.counts(registry))
+    tagging.check_free(registry.repository, tag := making.next_tag(registry, version.name, stage))
+    if stage == registry.settings.served:
+        _put(registry, version)
+    record = {**record, "version_tag": version.tag.object, "before": making.latest(registry, version.name)}
+    text = message(f"{record['action']} {version.tag.name} to {stage}", record)
+    tagging.assign(registry.repository, version, stage, text, tag, signed=registry.authority is not None)
+    live = registry.made(version.name, tag).live(stage)
+    registry.tell_unverified()
+    if stage == registry.settings.served:
+        _align_or_say(registry, version.name)
+    assert live is not None, "the tag was just made"
+    return live
+
+
+def _align_or_say(registry: Registry, name: str) -> None:
+    try:
+        align(registry, name)
+    except (TapelineError, OSError) as error:
+        say(f"the serving folder of {name} is not in line with the tags: {error}")
