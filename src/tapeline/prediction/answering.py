@@ -8,16 +8,17 @@ The memory for answers grows when this program asks for it by `{"need": bytes}`.
 answer. Run in `runtime/sandbox.py`: no Tapeline code runs here but programs that are such themselves.
 """
 
-import importlib.util
 import json
 import math
 import mmap
 import os
+import runpy
 import struct
 import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -174,18 +175,15 @@ def _texts(memory: Any, at: int, count: int, size: int) -> Any:
 
 def main() -> None:
     """Answer until nobody asks."""
-    source = Path(__file__).parents[1] / "registry" / "gate" / "opening.py"
-    spec = importlib.util.spec_from_file_location(source.stem, source)
-    assert spec and spec.loader, "a Python file"
-    opening = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(opening)
+    runtime = Path(__file__).parents[1] / "runtime"
+    standalone = SimpleNamespace(**runpy.run_path(str(runtime / "saved_models" / "standalone.py")))
     channels = [Channel(*map(int, text.split(","))) for text in sys.argv[2:]]
-    tf = opening.tensorflow()
+    tf = standalone.tensorflow()
     held = {"sandbox": os.environ["TAPELINE_SANDBOX"]}
     try:
-        model = opening.opened(tf, sys.argv[1])
+        model = standalone.opened(tf, sys.argv[1])
         function = model.signatures[DEFAULT]
-    except opening.Refused as refused:
+    except standalone.Refused as refused:
         channels[0].say({"refused": str(refused), **held})
         return
     except Exception as error:

@@ -4,8 +4,8 @@ Reads one JSON object from stdin: `model` (the SavedModel's folder), `signatures
 `inputs` (name → `.npy` of the inputs; empty for the warm-up requests), `predictions` (the `.npz` to expect, or null),
 `tolerance`, `answers` (the `.npz` to write), `log` (base64 of the Protobuf definition of the warm-up messages) and
 `log_name` (the name of the outermost one). The last line of stdout is a JSON object: `failures` (sentences) and
-figures. No Tapeline code runs in here but `export/check.py` and the files beside this one that are such programs
-themselves; `runtime/sandbox.py` holds the process.
+figures. No Tapeline code runs in here but `export/check.py` and `runtime/saved_models/standalone.py`, with what that
+loads; `runtime/sandbox.py` holds the process.
 """
 
 import base64
@@ -36,14 +36,15 @@ APART = 100
 
 def main() -> dict[str, Any]:
     """Return the failures and the figures."""
-    opening = SimpleNamespace(**runpy.run_path(str(Path(__file__).with_name("opening.py"))))
-    check = opening.loaded(Path(__file__).parents[2] / "export" / "check.py")
-    tf = opening.tensorflow()
+    package = Path(__file__).parents[2]
+    standalone = SimpleNamespace(**runpy.run_path(str(package / "runtime" / "saved_models" / "standalone.py")))
+    check = standalone.loaded(package / "export" / "check.py")
+    tf = standalone.tensorflow()
     asked = json.load(sys.stdin)
     started = time.perf_counter()
     try:
-        model = opening.opened(tf, asked["model"])
-    except opening.Refused as refused:
+        model = standalone.opened(tf, asked["model"])
+    except standalone.Refused as refused:
         return {"failures": [str(refused)], "sandbox": os.environ["TAPELINE_SANDBOX"]}
     figures: dict[str, Any] = {"load_seconds": time.perf_counter() - started}
     figures["sandbox"] = os.environ["TAPELINE_SANDBOX"]

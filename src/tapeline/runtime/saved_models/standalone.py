@@ -1,11 +1,15 @@
-"""Open a SavedModel that may be anybody's, in a program without Tapeline code: its graph is judged first."""
+"""Open a SavedModel that may be anybody's, in a program without Tapeline code: its graph is judged first.
+
+standalone = SimpleNamespace(**runpy.run_path(path))     # of this file
+model = standalone.opened(standalone.tensorflow(), folder)
+"""
 
 import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
 
-PACKAGE = Path(__file__).parents[2]
+HERE = Path(__file__).parent
 UNNEEDED = ("matplotlib", "sklearn")
 """Keras imports them where they are installed, and does without; they read and write files at home."""
 
@@ -18,16 +22,16 @@ def tensorflow() -> Any:
     """Import TensorFlow alone, which computes as in a stage."""
     for name in UNNEEDED:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # this makes an import fail
-    tf = loaded(PACKAGE / "export" / "check.py").tensorflow()
-    runtime = PACKAGE / "runtime"
+    runtime = HERE.parent
+    with loaded(runtime / "imports.py").lasting():
+        import tensorflow as tf
     loaded(runtime / "arithmetic.py").fix(tf, loaded(runtime / "tensorflow_private.py").make_devices)
     return tf
 
 
 def opened(tf: Any, folder: str) -> Any:
     """Return the loaded model. Raises `Refused` before anything of it has run."""
-    judging = PACKAGE / "runtime" / "saved_models"
-    graph, operations = loaded(judging / "graph.py"), loaded(judging / "operations.py")
+    graph, operations = loaded(HERE / "graph.py"), loaded(HERE / "operations.py")
     if said := graph.refused(Path(folder), operations.ALLOWED):
         raise Refused(said)
     return tf.saved_model.load(folder)
