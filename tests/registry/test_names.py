@@ -12,8 +12,7 @@ def test_references():
     assert names.parse("one@1.2.3") == names.parse("one@v1.2.3") == Reference("one", version="v1.2.3")
     assert names.parse("one#prod") == Reference("one", stage="prod")
     assert [str(names.parse(text)) for text in ("one", "one@1.2.3", "one#prod")] == ["one", "one@v1.2.3", "one#prod"]
-    assert (Artifact("one", "").tag, Artifact("one", "").gto) == ("one", "one")
-    assert (Artifact("one", "in").tag, Artifact("one", "in").gto) == ("in=one", "in:one")
+    assert (Artifact("one", "").tag, Artifact("one", "in").tag) == ("one", "in=one")
     for text in ("one@", "one#", "one@v1.0.0#prod", "#prod", "@v1.0.0", "one#Prod", "one@v1.0.0000000001"):
         with pytest.raises(InputError):
             names.parse(text)

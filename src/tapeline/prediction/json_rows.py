@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
 from tapeline.parsing import json_text
-from tapeline.prediction.signature import Inputs, Signature, exact
+from tapeline.prediction.signature import LARGEST_EXACT, Inputs, Signature, exact
 from tapeline.prediction.text_blocks import ARROW_BLOCK, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 DIGITS = 2**11
 """A number without a part of so many digits is none that Python refuses as too long."""
-EXACT = 2.0**53
-"""float64 represents every integer up to this one."""
 
 
 def json_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
@@ -115,6 +113,6 @@ def _values(column: Any, kind: Any) -> NDArray[Any] | None:
     if column.null_count:
         return None
     values: NDArray[Any] = column.to_numpy()
-    if values.dtype.kind == "f" and not (np.abs(values) < EXACT).all():
+    if values.dtype.kind == "f" and not (np.abs(values) < LARGEST_EXACT).all():
         return None  # Python has large integers of its own
     return values.reshape(shape)

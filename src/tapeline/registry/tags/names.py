@@ -55,11 +55,6 @@ class Artifact:
         """The prefix of its tags."""
         return f"{self.folder}={self.name}" if self.folder else self.name
 
-    @property
-    def gto(self) -> str:
-        """Its name in GTO and DVC."""
-        return f"{self.folder}:{self.name}" if self.folder else self.name
-
 
 def parse(text: str) -> Reference:
     """Return what `NAME`, `NAME@v1.0.0` or `NAME#stage` refers to. Raises `InputError` for anything else."""
