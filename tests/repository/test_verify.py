@@ -94,16 +94,81 @@ def test_an_old_record_that_does_not_repeat_says_what_it_does_not_say(tmp_path):
     assert lines[-1].startswith("the record does not record its ")
 
 
+def reading(repository, path, *, inside=""):
+    """Have the dataset be a copy of raw data, and commit; `inside` is the project's folder in the repository."""
+    file = repository.folder / inside / "dvc.yaml"
+    text = file.read_text().replace("&& echo ${key} > data/${key}", f"&& cp {path} data/${{key}}")
+    file.write_text(text.replace('outs: ["data/${key}"]', f'deps: ["{path}"], outs: ["data/${{key}}"]'))
+    repository.dvc("repro", "--quiet", f"{file}:export@one")
+    repository.commit()
+
+
 @pytest.mark.slow
-def test_raw_data_comes_from_the_checkouts_cache(tmp_path):
-    repository = Repository(tmp_path)
-    raw = tmp_path / "data" / "raw" / "own.csv"
-    raw.parent.mkdir(parents=True)
-    raw.write_text("1,2\n")
-    repository.dvc("add", "--quiet", "data/raw/own.csv")
-    text = (tmp_path / "dvc.yaml").read_text().replace("echo ${key} > data/${key}", "cp data/raw/own.csv data/${key}")
-    (tmp_path / "dvc.yaml").write_text(text)
-    repository.dvc("repro", "--quiet", "export@one")
+@pytest.mark.parametrize(("path", "committed"), [("houses.csv", False), ("data/raw/own.csv", True)])
+def test_raw_data_comes_from_the_cache_that_dvc_uses(tmp_path, path, committed):
+    repository = Repository(tmp_path / "it")
+    cache = tmp_path / "a cache"
+    repository.dvc("cache", "dir", *([] if committed else ["--local"]), str(cache))
+    (repository.folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (repository.folder / path).write_text("1,2\n")
+    repository.dvc("add", "--quiet", path)
+    reading(repository, path)
+    before = {file: file.stat().st_mtime_ns for file in cache.rglob("*")}
+    assert verified(repository)[0]
+    assert {file: file.stat().st_mtime_ns for file in cache.rglob("*")} == before, "the rebuild has a cache of its own"
+    for file in (cache / "files").rglob("*"):
+        file.is_file() and file.unlink()
+    with pytest.raises(RunError) as said:
+        verified(repository)
+    assert re.fullmatch(
+        f"DVC's cache has not all raw data: dvc checkout in .*: Checkout failed for following targets: {path}; "
+        "`dvc fetch` brings them",
+        str(said.value),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [False, True], ids=["one DVC", "a DVC of its own"])
+def test_a_project_in_a_folder_of_the_repository(tmp_path, own):
+    repository = Repository(tmp_path / "it")
+    inside = tmp_path / "it" / "project"
+    inside.mkdir()
+    for name in ("recipe.py", "other.py", "dvc.yaml", "params.yaml"):
+        (tmp_path / "it" / name).rename(inside / name)
+    (tmp_path / "it" / "dvc.lock").unlink()
+    path = "raw.csv" if own else "../elsewhere/raw.csv"
+    (inside / path).parent.mkdir(exist_ok=True)
+    (inside / path).write_text("1,2\n")
+    if own:
+        repository.folder = inside
+        repository.dvc("init", "--quiet", "--subdir")
+        repository.dvc("add", "--quiet", path)
+        reading(repository, path)
+    else:
+        repository.dvc("add", "--quiet", str(inside / path))
+        reading(repository, path, inside="project")
+    assert verify(Project.find(inside), ["export@one"], say=print)
+
+
+@pytest.mark.slow
+def test_imported_raw_data_need_no_source(tmp_path):
+    source = Repository(tmp_path / "source")
+    repository = Repository(tmp_path / "it")
+    repository.dvc("import", "--quiet", "--out", "graph", str(source.folder), "models/one/graph")
+    reading(repository, "graph")
+    shutil.rmtree(source.folder)
+    assert verified(repository)[0]
+
+
+@pytest.mark.slow
+def test_what_is_imported_without_a_download_comes_from_its_source(tmp_path):
+    source = Repository(tmp_path / "source")
+    repository = Repository(tmp_path / "it")
+    repository.dvc("import", "--quiet", "--no-download", "--out", "graph", str(source.folder), "models/one/graph")
+    repository.commit()
+    unread = (repository.folder / "graph.dvc").read_text()
+    reading(repository, "graph")
+    (repository.folder / "graph.dvc").write_text(unread)
     repository.commit()
     assert verified(repository)[0]
 

@@ -426,6 +426,7 @@ class Settings:
     """What `dvc config` has for the `.dvc` folder `folder`, unvalidated."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._config = _Utf8(str(folder), validate=False)
 
     @classmethod

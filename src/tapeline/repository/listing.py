@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tapeline.config.ingest import TfdsSource
 from tapeline.config.params import Params
 from tapeline.config.project import Project
-from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
-from tapeline.repository.unseen import check_all
+from tapeline.repository import raw_data
+from tapeline.repository.dvc_errors import check_files, in_one_line
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, plain
 
@@ -74,8 +74,7 @@ def _states(project: Project, params: Params) -> dict[str, str]:
             for name, pipeline in params.pipelines.items()
         }
         everything = list(dict.fromkeys(stage for needed in stages.values() for stage in needed))
-        check_dependencies(everything)
-        check_all(dvc, dict.fromkeys(path for stage in everything for path in stage.dependencies))
+        raw_data.check(dvc, everything)
         with dvc.examined(everything):
             changed = {stage for stage in everything if stage.is_stale()}
             stale = {stage for stage in changed if stage.is_stale(missing_ok=True)}

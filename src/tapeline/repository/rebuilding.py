@@ -2,16 +2,19 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from tapeline.config.project import Project
 from tapeline.parsing import json_text
-from tapeline.repository.dvc_errors import in_one_line
+from tapeline.repository.dvc_errors import ERROR, error_line, in_one_line
 from tapeline.repository.dvc_lock import LOCK, MD5, Lock
+from tapeline.repository.git import Git
+from tapeline.repository.shared_cache import share_cache
 from tapeline.runtime import files, leash
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import with_this_code
@@ -23,6 +26,21 @@ class Out:
 
     path: str
     md5: str
+
+
+def clone(project: Project, into: Path) -> Path:
+    """Clone HEAD, have DVC there use the project's cache and remotes, and return the project's folder in the clone.
+
+    Raises `InputError` where there is no DVC.
+    """
+    git = Git(project.folder)
+    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
+    own = next((f for f in (project.folder, *project.folder.parents) if (f / ".dvc").is_dir()), None)
+    if own is None:
+        raise InputError(f"{project.folder} is in no DVC repository: `tapeline init` makes one")
+    git("clone", "--quiet", "--no-hardlinks", str(top), str(into))
+    share_cache(own / ".dvc", into / own.resolve().relative_to(top) / ".dvc")
+    return into / project.folder.resolve().relative_to(top)
 
 
 def locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
@@ -98,17 +116,14 @@ def byte_range(one: bytes, other: bytes) -> str:
 def dvc(folder: Path, *arguments: str) -> str:
     """Run DVC with this interpreter's folder first in PATH, so that the stages use its `tapeline`, with this code.
 
-    Returns what it prints. Raises `RunError` with its last line. No command of a stage outlives this process, not even
+    Returns what it prints. Raises `RunError` with its last error. No command of a stage outlives this process, not even
     one of another program, which knows nothing of a parent's death.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | with_this_code()
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
     answer = leash.text([sys.executable, "-P", "-m", "dvc", *arguments], cwd=folder, env=environment)
     if answer.returncode:
-        raise RunError(f"dvc {arguments[0]} in {folder}: {_last(answer.stderr, answer.stdout)}")
+        said = answer.stderr.strip() or answer.stdout.strip()
+        last = said[max(said.rfind(f"\n{ERROR}"), 0) :]
+        raise RunError(f"dvc {arguments[0]} in {folder}: {error_line(last)}")
     return answer.stdout
-
-
-def _last(*texts: str) -> str:
-    lines: Iterator[str] = (line for text in texts for line in reversed(text.strip().splitlines()) if line.strip())
-    return next(lines, "it failed and printed nothing")

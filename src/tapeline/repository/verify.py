@@ -6,22 +6,28 @@ with each other instead.
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tapeline.config.project import PARAMS, Project
 from tapeline.parsing import yaml_text
+from tapeline.repository import raw_data
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
+from tapeline.repository.ignored import STAGES
 from tapeline.repository.machines import compare, recorded_machine
-from tapeline.repository.rebuilding import Cached, Out, dvc, first_difference, locked
+from tapeline.repository.rebuilding import Cached, Out, clone, dvc, first_difference, locked
 from tapeline.runtime import scratch
 from tapeline.runtime.environment import machine
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.files import canonical_json, sha256_of_tree
+
+if TYPE_CHECKING:
+    from tapeline.repository.dvc_internals import Settings, Stage
 
 Say = Callable[[str], None]
 
@@ -42,8 +48,7 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     if wrong := stale(Lock.read(lock or "", of=head), _parameters_of(parameters), targets):
         raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
     with scratch.folder("verify") as made:
-        first = _rebuild(top, made / "first", inside, targets, say)
-        stages = _stages(first, targets)
+        first, stages = _rebuild(project, made / "first", targets, say)
         recorded = locked(project.folder, git("show", f"HEAD:{inside.as_posix()}/{LOCK}"), stages)
         other, unsaid = _other_machines(project.folder, stages)
         if not other:
@@ -58,7 +63,7 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
                 )
             return same
         say(f"recorded on {other}: two rebuilds are compared with each other")
-        second = _rebuild(top, made / "second", inside, targets, say)
+        second, _ = _rebuild(project, made / "second", targets, say)
         one, two = (locked(folder, None, stages) for folder in (first, second))
         return _compared(one, two, lambda out: first / out.path, second, ("first rebuild", "second"), say)
 
@@ -93,27 +98,44 @@ def _parameters_of(text: str | None) -> dict[str, Any]:
     return dict(found)
 
 
-def _rebuild(top: Path, clone: Path, inside: Path, targets: list[str], say: Say) -> Path:
-    """Clone HEAD and run the targets there with an empty cache; return the project's folder in the clone."""
-    Git(top)("clone", "--quiet", "--no-hardlinks", str(top), str(clone))
-    folder = clone / inside
+def _rebuild(project: Project, into: Path, targets: list[str], say: Say) -> tuple[Path, set[str]]:
+    """Clone HEAD and run there what the targets go through, with an empty cache.
+
+    Returns the project's folder in the clone, and the names of the stages of its `dvc.yaml` that were run.
+    """
+    from tapeline.repository.dvc_internals import Dvc, Settings
+
+    folder = clone(project, into)
+    own = folder / STAGES
     say(f"rebuilding {', '.join(targets)} in {folder}")
-    bring = [path.relative_to(clone).as_posix() for path in clone.glob("**/data/raw/**/*.dvc")]
-    if bring:  # raw data added with `dvc add`: pulled from this checkout's cache as a remote
-        dvc(clone, "remote", "add", "--quiet", "--local", "--default", "checkout", str(top / ".dvc" / "cache"))
-        dvc(clone, "pull", "--quiet", *bring)
-    dvc(folder, "repro", "--force", *targets)
-    return folder
+    with in_one_line(), closing(Dvc(folder)) as opened, opened.locked():
+        plan = [stage for target in targets for stage in opened.upstream(opened.stage(own, target))]
+        raw = raw_data.needed(opened, plan)
+        settings = Settings(opened.top / ".dvc")
+    _copy(folder, settings, [stage for stage in raw if all(stage.recorded)])
+    steps = [stage for stage in raw if not all(stage.recorded)]  # of `dvc import --no-download`
+    steps += [stage for stage in plan if not stage.is_raw_data]
+    dvc(folder, "repro", "--force", "--single-item", *dict.fromkeys(_target(stage, folder) for stage in steps))
+    return folder, {stage.name for stage in plan if stage.file.resolve() == own.resolve()}
 
 
-def _stages(folder: Path, targets: list[str]) -> set[str]:
-    """Return the stages of this project's `dvc.yaml` that the targets go through."""
-    from tapeline.repository.dvc_internals import Dvc
+def _copy(folder: Path, settings: "Settings", raw: "list[Stage]") -> None:
+    """Copy raw data from the project's cache, and have DVC use a new one, of the clone's own, from then on."""
+    with settings.edit_local() as local:
+        local["cache"]["type"] = "reflink,copy"
+    if raw:
+        try:
+            dvc(folder, "checkout", *(_target(stage, folder) for stage in raw))
+        except RunError as error:
+            raise RunError(f"DVC's cache has not all raw data: {error}; `dvc fetch` brings them") from None
+    with settings.edit_local() as local:
+        local["cache"]["dir"] = str(settings.folder / "cache")
 
-    own = folder / "dvc.yaml"
-    with in_one_line(), closing(Dvc(folder)) as opened:
-        plans = [opened.upstream(opened.stage(own, target)) for target in targets]
-    return {stage.name for plan in plans for stage in plan if stage.file.resolve() == own.resolve()}
+
+def _target(stage: "Stage", folder: Path) -> str:
+    """Return how DVC's commands call a stage in a folder."""
+    file = os.path.relpath(stage.file, folder)
+    return file if stage.is_raw_data else f"{file}:{stage.name}"
 
 
 def _compared(

@@ -7,11 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tapeline.config.project import Project
-from tapeline.repository.git import Git
-from tapeline.repository.rebuilding import dvc
-from tapeline.repository.shared_cache import share_cache
+from tapeline.repository.rebuilding import clone, dvc
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.errors import RunError
 
 NAME = "place-"
 
@@ -23,18 +21,11 @@ def cloned(project: Project, work: Path, *, texts: Mapping[str, str], removed: I
     The recorded outputs that the cache has are checked out; then `texts` (by path in the project) are written and
     `removed` deleted there. What stages make is in the project's cache, and nothing else of the project is touched.
     """
-    git = Git(project.folder)
-    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
-    own = next((f for f in (project.folder, *project.folder.parents) if (f / ".dvc").is_dir()), None)
-    if own is None:
-        raise InputError(f"{project.folder} is in no DVC repository: `tapeline init` makes one")
     for left in work.glob(f"{NAME}*"):
         shutil.rmtree(left, ignore_errors=True)
-    clone = Path(tempfile.mkdtemp(prefix=NAME, dir=work))
+    place = Path(tempfile.mkdtemp(prefix=NAME, dir=work))
     try:
-        git("clone", "--quiet", "--no-hardlinks", str(top), str(clone))
-        folder = clone / project.folder.resolve().relative_to(top)
-        share_cache(own / ".dvc", clone / own.resolve().relative_to(top) / ".dvc")
+        folder = clone(project, place)
         with suppress(RunError):  # what is missing then is named with the stage that needs it
             dvc(folder, "checkout", "--quiet", "--allow-missing")
         for path, text in texts.items():
@@ -43,4 +34,4 @@ def cloned(project: Project, work: Path, *, texts: Mapping[str, str], removed: I
             (folder / path).unlink(missing_ok=True)
         yield folder
     finally:
-        shutil.rmtree(clone, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)

@@ -9,13 +9,12 @@ Nothing is changed here: `tapeline.orchestration.stages.execution` does that in 
 
 import os
 import weakref
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tapeline.repository import raw_data
 from tapeline.repository.dvc_errors import check_dependencies, check_files, first_lines, in_one_line
 from tapeline.repository.dvc_internals import Dvc, Stage
-from tapeline.repository.unseen import check_all
 from tapeline.runtime.errors import RunError
 
 
@@ -53,7 +52,7 @@ class DvcProject:
         """
         with in_one_line(busy=Busy), self._dvc.locked():
             plan = self._plan(name)
-            self._check_seen(plan)
+            raw_data.check(self._dvc, plan)
             stages = [stage for stage in plan if not stage.is_raw_data or stage.is_stale()]
         return [DvcStage(stage.file, stage.name) for stage in stages]
 
@@ -89,20 +88,11 @@ class DvcProject:
     def raw_data(self, name: str) -> list[Path]:
         """Return the `.dvc` files of the raw data that `name` depends on, also through a symlink in a folder."""
         with in_one_line(busy=Busy), self._dvc.locked():
-            plan = self._plan(name)
-            self._check_seen(plan)
-            linked = {target for stage in plan for path in stage.dependencies for target in _linked(path)}
-            found = [stage for stage in plan if stage.is_raw_data]
-            found += [stage for stage in self._dvc.stages() if stage.is_raw_data and _makes(stage, linked)]
-            return list(dict.fromkeys(stage.file for stage in found))
+            return [stage.file for stage in raw_data.needed(self._dvc, self._plan(name))]
 
     def _plan(self, name: str) -> list[Stage]:
         """Return the stages that `dvc repro NAME` goes through."""
         return self._dvc.upstream(self._dvc.stage(self._folder / "dvc.yaml", name))
-
-    def _check_seen(self, plan: list[Stage]) -> None:
-        check_dependencies(plan)
-        check_all(self._dvc, [path for stage in plan for path in stage.dependencies])
 
     @property
     def cache(self) -> Path:
@@ -123,15 +113,3 @@ class DvcProject:
             loaded = self._dvc.stage(stage.file, stage.name)
             check_dependencies([loaded])
             return loaded.is_stale()
-
-
-def _linked(folder: Path) -> Iterator[Path]:
-    """Yield the targets of a folder's symlinks, existing or not. DVC sees a link's content, not whose output it is."""
-    for place, _, names in os.walk(folder):
-        for path in (Path(place, name) for name in names):
-            if path.is_symlink():
-                yield Path(os.path.normpath(path.parent / path.readlink()))
-
-
-def _makes(stage: Stage, paths: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(out) for path in paths for out in stage.outputs)
