@@ -11,7 +11,7 @@ import pytest
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation.byte_code import share_byte_code
 from tapeline.orchestration.isolation.worktree import worktree
-from tapeline.repository.dvc_internals import Settings
+from tapeline.repository.dvc.settings import Settings
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 
 

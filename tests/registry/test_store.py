@@ -11,7 +11,7 @@ import pytest
 
 from tapeline.registry import store
 from tapeline.registry.store import Store
-from tapeline.repository.dvc_internals import Remote
+from tapeline.repository.dvc.repository import Remote
 from tapeline.runtime.errors import InputError, RunError
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from raw_data import RawData
 
-from tapeline.repository.dvc_internals import Dvc
+from tapeline.repository.dvc.repository import Dvc
 from tapeline.repository.unseen import check_all, check_source
 from tapeline.runtime.errors import InputError
 

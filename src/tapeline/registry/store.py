@@ -15,7 +15,7 @@ from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError, RunError
 
 if TYPE_CHECKING:
-    from tapeline.repository.dvc_internals import Dvc, Remote
+    from tapeline.repository.dvc.repository import Dvc, Remote
 
 
 class Store:
@@ -148,7 +148,7 @@ class Store:
 
     def _remote(self) -> "Remote | None":
         """Return the default remote; None if none is set. Raises `InputError` for an invalid setting."""
-        from tapeline.repository.dvc_internals import DvcException
+        from tapeline.repository.dvc.exceptions import DvcException
 
         try:
             return self._dvc.remote()
@@ -158,7 +158,7 @@ class Store:
     @property
     def _dvc(self) -> "Dvc":
         if self._opened is None:
-            from tapeline.repository.dvc_internals import Dvc
+            from tapeline.repository.dvc.repository import Dvc
 
             with in_one_line(InputError):
                 self._opened = Dvc(self._folder)

@@ -201,7 +201,8 @@ def _asked(project: Project, command: tuple[str, ...]) -> str | None:
     """Return the remotes; None if Git cannot say."""
     if command[0] == "git":
         return Git(project.folder).ask(*command[1:])
-    from tapeline.repository.dvc_internals import DvcException, Settings
+    from tapeline.repository.dvc.exceptions import DvcException
+    from tapeline.repository.dvc.settings import Settings
 
     try:
         return " ".join(Settings.around(project.folder).remotes)

@@ -14,7 +14,7 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 if TYPE_CHECKING:
-    from tapeline.repository.dvc_internals import Stage
+    from tapeline.repository.dvc.stage import Stage
 
 READ = ("dvc.yaml", LOCK, PARAMS)
 ERROR = "ERROR: "
@@ -43,7 +43,7 @@ def in_one_line(kind: type[TapelineError] = RunError, *, busy: type[Exception] |
 
     busy: the exception to raise instead if another process holds DVC's lock.
     """
-    from tapeline.repository.dvc_internals import DvcException, LockError
+    from tapeline.repository.dvc.exceptions import DvcException, LockError
 
     try:
         yield

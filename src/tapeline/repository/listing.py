@@ -20,7 +20,7 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, plain
 
 if TYPE_CHECKING:
-    from tapeline.repository.dvc_internals import Stage
+    from tapeline.repository.dvc.stage import Stage
 
 STAGES = ("train", "validate", "export")
 
@@ -56,7 +56,8 @@ def entries(project: Project, params: Params) -> Iterator[Entry]:
 
 def _states(project: Project, params: Params) -> dict[str, str]:
     """Return each pipeline's state; nothing where there is no DVC project."""
-    from tapeline.repository.dvc_internals import Dvc, NotDvcRepoError
+    from tapeline.repository.dvc.exceptions import NotDvcRepoError
+    from tapeline.repository.dvc.repository import Dvc
 
     file = project.folder / "dvc.yaml"
     if not file.exists():

@@ -13,7 +13,8 @@ from tapeline.repository.dvc_errors import check_dependencies
 from tapeline.repository.unseen import check_all
 
 if TYPE_CHECKING:
-    from tapeline.repository.dvc_internals import Dvc, Stage
+    from tapeline.repository.dvc.repository import Dvc
+    from tapeline.repository.dvc.stage import Stage
 
 
 def needed(dvc: "Dvc", stages: "Collection[Stage]") -> "list[Stage]":

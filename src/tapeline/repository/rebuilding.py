@@ -54,7 +54,7 @@ class Cached:
     """The recorded content of an output, in DVC's cache."""
 
     def __init__(self, folder: Path) -> None:
-        from tapeline.repository.dvc_internals import Dvc
+        from tapeline.repository.dvc.repository import Dvc
 
         with in_one_line(), closing(Dvc(folder)) as opened:
             self._cache = opened.cache

@@ -74,7 +74,8 @@ def _mend_rwlock(path: Path) -> Iterator[str]:
 @contextmanager
 def _guarded(path: Path) -> Iterator[None]:
     """Hold DVC's own lock at `path`."""
-    from tapeline.repository.dvc_internals import LockError, file_lock
+    from tapeline.repository.dvc.exceptions import LockError
+    from tapeline.repository.dvc.locking import file_lock
 
     with ExitStack() as stack:
         try:
@@ -122,7 +123,7 @@ def _mend_lock(path: Path) -> Iterator[str]:
 
 def is_whole(content: bytes) -> bool:
     """Return whether a `dvc.lock` has DVC's schema and is complete: it ends with a newline, and no size is missing."""
-    from tapeline.repository.dvc_internals import is_lock
+    from tapeline.repository.dvc.lock_file import is_lock
 
     try:
         tree = yaml_text.parsed(content)

@@ -49,7 +49,8 @@ def reproduce(stage: str, waiting: Spare | None = None) -> Reproduction:
 
     waiting: runs the stage's command, which otherwise gets a new process.
     """
-    from tapeline.repository.dvc_internals import Dvc, FailedStage
+    from tapeline.repository.dvc.exceptions import FailedStage
+    from tapeline.repository.dvc.repository import Dvc
 
     try:
         with in_one_line(busy=_Busy):

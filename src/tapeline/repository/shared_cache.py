@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tapeline.repository.dvc_internals import Settings, merged
+from tapeline.repository.dvc.settings import Settings, merged
 
 LINKS = "reflink,hardlink,symlink,copy"
 """A worktree's outputs take no extra space where the file system can share it."""

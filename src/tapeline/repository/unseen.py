@@ -16,7 +16,7 @@ from tapeline.runtime.errors import InputError
 if TYPE_CHECKING:
     from dulwich.ignore import IgnoreFilterManager
 
-    from tapeline.repository.dvc_internals import Dvc
+    from tapeline.repository.dvc.repository import Dvc
 
 DVC_FILES = (":(glob)**/*.dvc", ":(glob)**/dvc.yaml")
 

@@ -27,7 +27,8 @@ from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.files import canonical_json, sha256_of_tree
 
 if TYPE_CHECKING:
-    from tapeline.repository.dvc_internals import Settings, Stage
+    from tapeline.repository.dvc.settings import Settings
+    from tapeline.repository.dvc.stage import Stage
 
 Say = Callable[[str], None]
 
@@ -103,7 +104,8 @@ def _rebuild(project: Project, into: Path, targets: list[str], say: Say) -> tupl
 
     Returns the project's folder in the clone, and the names of the stages of its `dvc.yaml` that were run.
     """
-    from tapeline.repository.dvc_internals import Dvc, Settings
+    from tapeline.repository.dvc.repository import Dvc
+    from tapeline.repository.dvc.settings import Settings
 
     folder = clone(project, into)
     own = folder / STAGES

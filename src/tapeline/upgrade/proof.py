@@ -19,7 +19,7 @@ from tapeline.runtime.errors import RunError
 from tapeline.upgrade import results
 
 if TYPE_CHECKING:
-    from tapeline.repository.dvc_internals import Input, Stage
+    from tapeline.repository.dvc.stage import Input, Stage
 
 Say = Callable[[str], None]
 SAME, DIFFERS, FAILS, LEFT = "same", "differs", "fails", "left"
@@ -74,7 +74,7 @@ class Prover:
 
     def _chains(self, names: list[str]) -> dict[str, tuple[tuple[str, ...], str]]:
         """Return the stages of this project that each pipeline is made by, and why it is left alone, if it is."""
-        from tapeline.repository.dvc_internals import Dvc
+        from tapeline.repository.dvc.repository import Dvc
 
         own, cache = self.folder / "dvc.yaml", Cached(self.folder)
         found: dict[str, tuple[tuple[str, ...], str]] = {}

@@ -205,7 +205,7 @@ def _written(
     taken: Iterable[Proved],
 ) -> tuple[dict[str, str], list[str]]:
     """Return the texts to write by path, and the outputs of which DVC has to check out other bytes."""
-    from tapeline.repository.dvc_internals import lock_text
+    from tapeline.repository.dvc.lock_file import lock_text
 
     texts = {path: text for path, text in change.texts.items() if text != change.before.get(path)}
     stages = {stage for one in taken for stage in one.stages}

@@ -9,8 +9,8 @@ from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.child import environment
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import when_free
+from tapeline.repository.dvc.settings import Settings
 from tapeline.repository.dvc_errors import error_line
-from tapeline.repository.dvc_internals import Settings
 from tapeline.repository.git import Git
 from tapeline.runtime import leash
 from tapeline.runtime.errors import RunError

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tapeline.repository import raw_data
+from tapeline.repository.dvc.repository import Dvc
+from tapeline.repository.dvc.stage import Stage
 from tapeline.repository.dvc_errors import check_dependencies, check_files, first_lines, in_one_line
-from tapeline.repository.dvc_internals import Dvc, Stage
 from tapeline.runtime.errors import RunError
 
 

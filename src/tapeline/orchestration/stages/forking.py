@@ -25,7 +25,7 @@ from tapeline.runtime.processes import GUARDIAN
 
 PROGRAM = "tapeline.runtime.nursery"
 IMPORTED = [
-    "tapeline.repository.dvc_internals",
+    "tapeline.repository.dvc.repository",
     "tapeline.config.params",
     # What DVC and Tapeline import when they read their files. One that is gone is imported then.
     *("dvc.cachemgr", "dvc.data_cloud", "dvc.repo.plots", "dvc.scm", "dvc_data.hashfile.status", "networkx"),

@@ -33,7 +33,8 @@ class Cache:
     @classmethod
     def of(cls, git: Git) -> "Cache":
         """Return the cache of a repository. Raises `InputError` if other repositories may use it too."""
-        from tapeline.repository.dvc_internals import Dvc, NotDvcRepoError
+        from tapeline.repository.dvc.exceptions import NotDvcRepoError
+        from tapeline.repository.dvc.repository import Dvc
 
         top = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir")).parent
         with in_one_line():
@@ -49,7 +50,8 @@ class Cache:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold DVC's lock, so that no DVC of the main checkout writes to the cache. Raises `RunError` if it is held."""
-        from tapeline.repository.dvc_internals import Dvc, LockError
+        from tapeline.repository.dvc.exceptions import LockError
+        from tapeline.repository.dvc.repository import Dvc
 
         try:
             with closing(Dvc(self.git.folder)) as dvc, dvc.locked():
