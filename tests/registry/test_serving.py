@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tapeline.registry import serving, store
+from tapeline.registry import serving
 from tapeline.registry.serving import Serving
 from tapeline.registry.store import Store
 from tapeline.runtime import files
@@ -214,14 +214,3 @@ def test_a_copy_to_load_from_is_made_whatever_lies_there(cache, tmp_path, name, 
     assert sorted(p.name for p in copy.rglob("*") if p.is_file()) == ["model.json", "saved_model.pb", "v"]
     assert (copy / "model.json").read_bytes() == b"{}" and not copy.is_symlink()
     assert [path.name for path in victim.iterdir()] == ["mine"] and (victim / "mine").read_text() == "as it was"
-
-
-@pytest.mark.parametrize("path", ["", "/x", "..", "a/../b", "../a", "a\\b", "a\0b"])
-def test_a_path_that_leaves_its_folder(path):
-    with pytest.raises(InputError, match="would leave its folder: the record was altered"):
-        store.safe(path)
-
-
-@pytest.mark.parametrize("path", ["a", "a/b.c", "a..b", "...", ".hidden"])
-def test_a_path_that_stays(path):
-    assert store.safe(path) == path

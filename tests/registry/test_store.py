@@ -181,7 +181,7 @@ def test_what_is_no_listing(cache, tmp_path, content):
 def test_a_file_is_its_own_listing_and_a_name_that_is_no_md5_is_refused(tmp_path):
     assert Store(tmp_path).listing("0" * 32) == {"": "0" * 32}
     for name in ("", "0" * 31, "g" * 32, "../" + "0" * 29):
-        with pytest.raises(InputError, match="is not an MD5: dvc.lock was altered"):
+        with pytest.raises(InputError, match="is not an MD5: dvc.lock, or a folder's list in the cache, was altered"):
             Store(tmp_path).path(name)
 
 

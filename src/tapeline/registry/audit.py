@@ -19,8 +19,9 @@ from tapeline.registry.repository import Tag
 from tapeline.registry.tags import names, state
 from tapeline.registry.tags.record import recorded
 from tapeline.registry.tags.state import Assignment, Attestation, State, Version
-from tapeline.registry.trust import policy, signed
+from tapeline.registry.trust import signed
 from tapeline.registry.trust.signed import Untrusted
+from tapeline.repository.git import ID
 from tapeline.runtime.errors import InputError, TapelineError
 
 
@@ -218,7 +219,7 @@ class _Model:
                 self._report.unchecked.append(f"{event.tag.name}: {', '.join(notes)}")
             return
         git, commit = self._registry.repository.git, str(said.get("commit"))
-        is_id = policy.COMMIT.fullmatch(commit)  # a record may have an option of Git's there
+        is_id = ID.fullmatch(commit)  # a record may have an option of Git's there
         if not is_id or git.ask("merge-base", "--is-ancestor", commit, authority.policy.commit) is None:
             self._report.wrong.append(f"{event.tag.name} was decided by rules of {commit[:10]}, not on {said['ref']}")
             return

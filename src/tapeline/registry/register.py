@@ -8,7 +8,7 @@ from typing import Any
 
 from tapeline.config import engine_lock
 from tapeline.config.project import PARAMS
-from tapeline.parsing import json_text, yaml_text
+from tapeline.parsing import dotted_key, json_text, yaml_text
 from tapeline.registry import contents, making
 from tapeline.registry.model import Model
 from tapeline.registry.ours import Ours
@@ -214,10 +214,7 @@ def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> No
     except yaml_text.NotYaml:
         raise InputError(f"{PARAMS} of {commit[:10]} cannot be read: fix it and run `dvc repro`") from None
     for key, made_with in recorded.parameters().items():
-        value = params
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        if value != made_with:
+        if next(dotted_key.at(params, key), None) != made_with:
             raise InputError(f"{key} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
     if made_with := recorded.engine():
         try:

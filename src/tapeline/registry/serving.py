@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import json_text
-from tapeline.registry.store import Store, has_sums, md5_of, safe
+from tapeline.registry.store import Store, has_sums, md5_of
+from tapeline.repository import objects
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -140,7 +141,7 @@ def intact(folder: Path) -> dict[str, Any] | None:
         return None
     if not isinstance(index.get("files"), dict):
         return None
-    recorded = {safe(name): md5 for name, md5 in index["files"].items()}
+    recorded = {objects.safe(name): md5 for name, md5 in index["files"].items()}
     found = {p.relative_to(folder).as_posix(): md5_of(p) for p in folder.rglob("*") if p.is_file()}
     found.pop(INDEX)
     return index if found == recorded and {"name", "version", "model"} <= index.keys() else None

@@ -5,12 +5,12 @@ import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tapeline.parsing import json_text
+from tapeline.repository import objects
 from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
-from tapeline.repository.dvc_lock import LOCK, MD5
+from tapeline.repository.dvc_lock import LOCK
 from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError, RunError
 
@@ -34,14 +34,9 @@ class Store:
         if not md5.endswith(".dir"):
             return {"": md5}
         try:
-            entries = json_text.parsed(self.bring(md5).read_bytes())
-            found = {safe(str(entry["relpath"])): str(entry["md5"]) for entry in entries}
-        except (ValueError, KeyError, TypeError):
+            return objects.listing(self.bring(md5).read_bytes(), md5)
+        except ValueError:
             raise InputError(f"{md5} is not a list of a folder's files: {LOCK} was altered") from None
-        for name in found:
-            if above := [one for one in map(str, PurePosixPath(name).parents) if one in found]:
-                raise InputError(f"{md5} has {above[0]!r} as a file and as a folder: the list was altered")
-        return found
 
     def bring(self, md5: str) -> Path:
         """Return the cached file of one object, fetched from the remote if the cache lacks it. Its bytes are checked.
@@ -57,9 +52,8 @@ class Store:
 
     def path(self, md5: str) -> Path:
         """Return an object's path in the cache, whether it exists or not."""
-        if not MD5.fullmatch(md5):
-            raise InputError(f"{md5!r} is not an MD5: dvc.lock was altered")
-        return self._dvc.cache / md5[:2] / md5[2:]
+        place = objects.place(md5)
+        return self._dvc.cache / place
 
     def missing(self, md5: str) -> list[str]:
         """Return the objects of an output that the cache lacks."""
@@ -194,24 +188,11 @@ def _nothing(_line: str) -> None:
     """Report nothing: a copy takes only moments."""
 
 
-def safe(path: str) -> str:
-    """Return a relative path that stays in its folder, as DVC writes it. Raises `InputError` for any other."""
-    parts = PurePosixPath(path)
-    if (
-        parts.is_absolute()
-        or not parts.parts
-        or parts.as_posix() != path
-        or ".." in parts.parts
-        or "\\" in path
-        or "\0" in path
-    ):
-        raise InputError(f"{path!r} would leave its folder: the record was altered")
-    return path
-
-
 def has_sums(folder: Path, sums: Mapping[str, str]) -> bool:
     """Return whether each of these files is in a folder with its SHA-256."""
-    return all((folder / safe(name)).is_file() and files.sha256(folder / name) == said for name, said in sums.items())
+    return all(
+        (folder / objects.safe(name)).is_file() and files.sha256(folder / name) == said for name, said in sums.items()
+    )
 
 
 def _check_sum(name: str, found: str, said: str) -> None:

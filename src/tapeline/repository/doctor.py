@@ -14,6 +14,7 @@ from tapeline.config.project import PARAMS, Project
 from tapeline.repository import artifacts
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import STAGES, left_out, outputs, tracked
+from tapeline.repository.places import dvc_top
 from tapeline.repository.repair import is_whole
 from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
@@ -123,7 +124,7 @@ def _engine(project: Project) -> Iterator[Finding]:
 
 
 def _dvc(project: Project) -> Iterator[Finding]:
-    top = next((folder for folder in (project.folder, *project.folder.parents) if (folder / ".dvc").is_dir()), None)
+    top = dvc_top(project.folder)
     if top is None:
         yield Finding(MISSING, "no DVC repository", "`dvc init`")
         return

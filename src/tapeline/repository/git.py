@@ -79,6 +79,14 @@ class Git:
         """Raise `InputError` outside a repository, `RunError` if Git refuses to use it or cannot: it says no to all."""
         self("rev-parse", "--git-dir")
 
+    def top(self) -> Path:
+        """Return the folder of the checkout, links resolved. Raises as a call does."""
+        return Path(self("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
+
+    def common(self) -> Path:
+        """Return Git's own folder, one for all worktrees. Raises as a call does."""
+        return Path(self("rev-parse", "--path-format=absolute", "--git-common-dir"))
+
     def raw(self, kind: str, name: str) -> bytes | None:
         """Return the bytes of an object of this kind (`tag`, `commit`), without following it; None if it is not one."""
         answer = self._start(("cat-file", kind, name))

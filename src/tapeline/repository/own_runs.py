@@ -6,8 +6,6 @@ commit in own_runs.noted(git)
 A branch says nothing about where it was built: anybody may push one. The id of a commit covers all that is in it.
 """
 
-from pathlib import Path
-
 from tapeline.repository import notes
 from tapeline.repository.git import Git
 
@@ -16,13 +14,9 @@ NAME = "runs"
 
 def note(git: Git, commit: str) -> None:
     """Remember a commit as built here."""
-    notes.append(_common(git), NAME, commit)
+    notes.append(git.common(), NAME, commit)
 
 
 def noted(git: Git) -> frozenset[str]:
     """Return the commits that were built here; none, and a line that says so, if others could have written the list."""
-    return frozenset(word for line in notes.lines(_common(git), NAME) for word in line.split())
-
-
-def _common(git: Git) -> Path:
-    return Path(git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    return frozenset(word for line in notes.lines(git.common(), NAME) for word in line.split())

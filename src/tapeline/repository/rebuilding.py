@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from tapeline.config.project import Project
-from tapeline.parsing import json_text
+from tapeline.repository import objects
 from tapeline.repository.dvc_errors import ERROR, error_line, in_one_line
-from tapeline.repository.dvc_lock import LOCK, MD5, Lock
+from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
+from tapeline.repository.places import dvc_top
 from tapeline.repository.shared_cache import share_cache
 from tapeline.runtime import files, leash
 from tapeline.runtime.errors import InputError, RunError
@@ -34,8 +35,7 @@ def clone(project: Project, into: Path) -> Path:
     Raises `InputError` where there is no DVC.
     """
     git = Git(project.folder)
-    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
-    own = next((f for f in (project.folder, *project.folder.parents) if (f / ".dvc").is_dir()), None)
+    top, own = git.top(), dvc_top(project.folder)
     if own is None:
         raise InputError(f"{project.folder} is in no DVC repository: `tapeline init` makes one")
     git("clone", "--quiet", "--no-hardlinks", str(top), str(into))
@@ -66,18 +66,16 @@ class Cached:
 
     def place(self, md5: str) -> Path:
         """Return where the cache has, or would have, a file. Raises `InputError` for what would lead elsewhere."""
-        if not MD5.fullmatch(md5):
-            raise InputError(f"{md5!r} is not an MD5: {LOCK}, or a folder's list in the cache, was altered")
-        return self._cache / md5[:2] / md5[2:]
+        return self._cache / objects.place(md5)
 
     def listed(self, out: Out) -> dict[str, Path]:
         """Return a folder's cached files by relative path."""
         listing = self(out)
         try:
-            entries = json_text.parsed(files.read_bytes(listing)) if listing else []
-            return {str(entry["relpath"]): self.place(str(entry["md5"])) for entry in entries}
-        except (ValueError, KeyError, TypeError):
+            found = objects.listing(files.read_bytes(listing), out.md5) if listing else {}
+        except ValueError:
             raise InputError(f"{listing} is not a list of a folder's files: delete it and run `dvc fetch`") from None
+        return {name: self.place(md5) for name, md5 in found.items()}
 
 
 def first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder: Path) -> str:

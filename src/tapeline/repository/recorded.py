@@ -15,6 +15,7 @@ from typing import Any
 from tapeline.config import engine_lock
 from tapeline.config.project import PARAMS
 from tapeline.parsing import json_text
+from tapeline.repository import objects
 from tapeline.repository.dvc_lock import LOCK, Entry, Lock, Stage
 from tapeline.repository.git import Git
 from tapeline.runtime import files
@@ -129,7 +130,7 @@ class Recorded:
     def json(self, path: str) -> dict[str, Any]:
         """Return the content of a JSON output; empty when there is none, or the cache has lost it."""
         md5 = next((self.lock.md5(out) for out in self.lock.outs() if out.path == path), None)
-        file = self.cache / md5[:2] / md5[2:] if md5 and self.cache else None
+        file = self.cache / objects.place(md5) if md5 and self.cache else None
         if file is None or not file.exists():
             return {}
         try:

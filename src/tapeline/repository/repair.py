@@ -16,6 +16,7 @@ from tapeline.config.project import Project
 from tapeline.parsing import json_text, yaml_text
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
+from tapeline.repository.places import dvc_top
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError, TapelineError
 
@@ -30,7 +31,7 @@ def repair(project: Project) -> Iterator[str]:
 
     Raises `InputError` outside a DVC repository, `RunError` if Git cannot say what to restore.
     """
-    top = next((folder for folder in (project.folder, *project.folder.parents) if (folder / ".dvc").is_dir()), None)
+    top = dvc_top(project.folder)
     if top is None:
         raise InputError(f"{project.folder} is in no DVC repository: nothing to repair")
     yield from _mend_rwlock(top / RWLOCK)
@@ -41,7 +42,7 @@ def repair(project: Project) -> Iterator[str]:
 
 def holder(project: Project) -> str:
     """Return the running process that reads or writes outputs by DVC's `rwlock`, as `PID COMMAND`; empty if none."""
-    top = next((folder for folder in (project.folder, *project.folder.parents) if (folder / ".dvc").is_dir()), None)
+    top = dvc_top(project.folder)
     if top is None or not (top / RWLOCK).exists():
         return ""
     try:

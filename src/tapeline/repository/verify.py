@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tapeline.config.project import PARAMS, Project
-from tapeline.parsing import yaml_text
+from tapeline.parsing import dotted_key, yaml_text
 from tapeline.repository import raw_data
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, Lock
@@ -39,18 +39,16 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     The project is not touched. Raises `RunError` without a commit or if a stage fails.
     """
     git = Git(project.folder)
-    top = Path(git("rev-parse", "--show-toplevel"))
-    inside = project.folder.relative_to(top.resolve())
     head = git("rev-parse", "--short", "HEAD")
     if git("status", "--porcelain", "--untracked-files=no"):
         say(f"verifying {head}; what is not committed is not in it")
     targets = list(targets)
-    lock, parameters = (git.ask("show", f"HEAD:{(inside / name).as_posix()}") for name in (LOCK, PARAMS))
+    lock, parameters = (git.ask("show", f"HEAD:./{name}") for name in (LOCK, PARAMS))
     if wrong := stale(Lock.read(lock or "", of=head), _parameters_of(parameters), targets):
         raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
     with scratch.folder("verify") as made:
         first, stages = _rebuild(project, made / "first", targets, say)
-        recorded = locked(project.folder, git("show", f"HEAD:{inside.as_posix()}/{LOCK}"), stages)
+        recorded = locked(project.folder, lock or "", stages)
         other, unsaid = _other_machines(project.folder, stages)
         if not other:
             files = Cached(project.folder)
@@ -79,9 +77,7 @@ def stale(lock: Lock, parameters: Mapping[str, Any], targets: Iterable[str]) -> 
         if name not in (datasets if kind == "ingest" else pipelines):
             continue
         for key, value in recorded.read_from(PARAMS).items():
-            found: Any = parameters
-            for part in key.split("."):
-                found = found.get(part) if isinstance(found, Mapping) else None
+            found = next(dotted_key.at(parameters, key), None)
             if found != value:
                 return f"{stage} was recorded with {key} {json.dumps(value)}, and {PARAMS} has {json.dumps(found)}"
     return ""

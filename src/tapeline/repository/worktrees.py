@@ -60,8 +60,7 @@ def remove(git: Git, worktree: Path) -> None:
     `git worktree prune` forgets all whose disk or network is away, and `remove` refuses one that was half made.
     """
     files.discard(worktree)
-    common = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir"))
-    for place in common.glob("worktrees/*/gitdir"):
+    for place in git.common().glob("worktrees/*/gitdir"):
         if (place.parent / place.read_text(encoding="utf-8").strip()).resolve() == (worktree / ".git").resolve():
             files.discard(place.parent)
     for suffix in (FAILED, LOCK):

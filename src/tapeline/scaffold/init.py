@@ -20,6 +20,7 @@ from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.repository import catalogue as catalogue_file
 from tapeline.repository.git import Git
+from tapeline.repository.places import dvc_top
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold import catalogue, images, raw_data, table
@@ -189,7 +190,7 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
         Git(folder)("init", "--quiet")
         repository = folder
         say(f"made {folder} a Git repository")
-    root = next((path for path in (folder, *folder.parents) if (path / ".dvc").is_dir()), None)
+    root = dvc_top(folder)
     if root is None:
         root = repository
         _run([*DVC, "init", "--quiet"], root)

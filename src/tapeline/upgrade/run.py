@@ -125,7 +125,7 @@ def _older_library(project: Project) -> list[str]:
     Recipes, builders, and what a `params.yaml` of the repository names stay.
     """
     git = Git(project.folder)
-    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
+    top = git.top()
     library = top / "src" / "tapeline"
     if not (library / "__main__.py").is_file() or (library / "upgrade").is_dir() or top / "src" == SOURCE:
         return []

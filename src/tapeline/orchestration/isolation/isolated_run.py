@@ -146,7 +146,7 @@ def check(project: Project, pipeline: str) -> None:
 
 def code_of(project: Project) -> Path | None:
     """Return the folder with the worktree's own `tapeline` package; None where the installed one runs."""
-    top = Path(Git(project.folder)("rev-parse", "--path-format=absolute", "--show-toplevel"))
+    top = Git(project.folder).top()
     return next((f / "src" for f in (project.folder, top) if (f / "src" / "tapeline").is_dir()), None)
 
 

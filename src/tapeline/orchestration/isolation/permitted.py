@@ -26,7 +26,7 @@ REGULAR = ("100644", "100755")
 def check(tree: Worktree, overrides: Mapping[str, Any]) -> None:
     """Raise `InputError` for an override that names code or data from elsewhere, before anything has run."""
     git = Git(tree.project.folder)
-    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel"))
+    top = git.top()
     for key in ("recipe", *READ):
         if (value := overrides.get(key)) is None:
             continue
@@ -39,7 +39,7 @@ def check(tree: Worktree, overrides: Mapping[str, Any]) -> None:
 
 
 def _check_committed(git: Git, top: Path, tree: Worktree, recipe: str) -> None:
-    project = tree.project.folder.resolve().relative_to(top.resolve())
+    project = tree.project.folder.resolve().relative_to(top)
     path = posixpath.normpath(posixpath.join(project.as_posix(), recipe))
     listed = git.ask("--literal-pathspecs", "ls-tree", "-z", "--full-tree", tree.commit, "--", path) or ""
     about, _, name = listed.removesuffix("\0").partition("\t")

@@ -18,6 +18,7 @@ from pathlib import Path
 from tapeline.config.project import PARAMS, RUN_BRANCHES, Project
 from tapeline.orchestration.isolation.byte_code import share_byte_code
 from tapeline.repository.git import Git
+from tapeline.repository.places import dvc_top
 from tapeline.repository.shared_cache import share_cache
 from tapeline.repository.worktrees import FAILED, LOCK, beside, leftovers, one_at_a_time, remove
 from tapeline.runtime import files
@@ -117,8 +118,8 @@ def _made(git: Git, path: Path, commit: str, project: Project, say: Say) -> Path
 
     A worktree is inside the checkout, so files that it lacks would be found there: none may be missing.
     """
-    top = Path(git("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
-    dvc = next((f for f in (project.folder, *project.folder.parents) if (f / ".dvc").is_dir()), top) / ".dvc"
+    top = git.top()
+    dvc = (dvc_top(project.folder) or top) / ".dvc"
     inside, own_dvc = path / project.folder.relative_to(top), path / dvc.relative_to(top)
     try:
         git("worktree", "add", "--quiet", "--detach", str(path), commit)
@@ -135,7 +136,7 @@ def _made(git: Git, path: Path, commit: str, project: Project, say: Say) -> Path
 
 def _main(git: Git, top: Path) -> Path:
     """Return the top of the main checkout, if the one at `top` is a worktree of its; else `top`."""
-    common = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    common = git.common()
     return common.parent.resolve() if common.name == ".git" else top
 
 

@@ -11,6 +11,7 @@ from tapeline.config.mistakes import mistakes_in
 from tapeline.parsing import json_text
 from tapeline.registry.repository import Tag
 from tapeline.registry.sentences import sentence
+from tapeline.repository.git import ID
 from tapeline.runtime.errors import plain
 
 _Sum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -40,7 +41,7 @@ class _Before(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
     tag: str
-    object: Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]
+    object: Annotated[str, Field(pattern=rf"^{ID.pattern}$")]
 
 
 class _Record(BaseModel):

@@ -5,7 +5,6 @@ working tree nor a fetch changes any of these; a merge into that branch does.
 """
 
 import hashlib
-import re
 from dataclasses import dataclass
 
 from tapeline.config.params import Params
@@ -15,11 +14,11 @@ from tapeline.parsing import yaml_text
 from tapeline.registry.repository import Repository
 from tapeline.registry.trust import signers as signers_file
 from tapeline.registry.trust.signers import Signers
+from tapeline.repository.git import ID
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 SETTING = "tapeline.policyRef"
-COMMIT = re.compile(r"[0-9a-f]{40,64}")
 DEFAULTS = ("refs/heads/main", "refs/heads/master")
 ELSEWHERE = ("HEAD", "refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 """Where a policy may be that is not in force, if there is no policy's ref."""
@@ -78,7 +77,7 @@ def _ref(repository: Repository) -> str | None:
     asked = git.ask("config", SETTING)
     if asked is not None:
         # No short name of a tag: Git prefers it to a branch of that name, and anybody may push one.
-        whole = asked.startswith("refs/") or COMMIT.fullmatch(asked)
+        whole = asked.startswith("refs/") or ID.fullmatch(asked)
         for ref in (f"refs/heads/{asked}", *([asked] if whole else [])):
             if git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}") is not None:
                 return ref

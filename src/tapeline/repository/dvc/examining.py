@@ -1,12 +1,13 @@
 """Many stages examined at once: DVC's locks are taken once for all, and each file of parameters is read once."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dvc import rwlock
 from dvc.dependency import param
 
+from tapeline.parsing import dotted_key
 from tapeline.repository.dvc.stage import Stage
 
 
@@ -40,18 +41,6 @@ def _remembering(read: Callable[..., Any]) -> Callable[..., Any]:
             return read(fs, path, key_paths, flatten)
         if path not in known:
             known[path] = read(fs, path)
-        return {key: value for key in key_paths for value in _found(known[path], key)}
+        return {key: value for key in key_paths for value in dotted_key.at(known[path], key)}
 
     return remembered
-
-
-def _found(content: Any, key: str) -> Iterator[Any]:
-    """Yield the value at a path such as `pipelines.digits.train`; nothing if there is none."""
-    for part in key.split("."):
-        if isinstance(content, Mapping) and part in content:
-            content = content[part]
-        elif isinstance(content, list) and part.isdecimal() and int(part) < len(content):
-            content = content[int(part)]
-        else:
-            return
-    yield content

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from tapeline.config.project import RUN_BRANCHES
+from tapeline.repository import objects
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.git import Git
 from tapeline.repository.retention.item import DAY, Item, Limits
@@ -36,7 +37,7 @@ class Cache:
         from tapeline.repository.dvc.exceptions import NotDvcRepoError
         from tapeline.repository.dvc.repository import Dvc
 
-        top = Path(git("rev-parse", "--path-format=absolute", "--git-common-dir")).parent
+        top = git.common().parent
         with in_one_line():
             try:
                 with closing(Dvc(top)) as dvc:
@@ -109,7 +110,7 @@ class Cache:
 
     def _expanded(self, used: set[str]) -> set[str]:
         """Return those hashes, plus the files of the folders among them."""
-        listings = (self.folder / name[:2] / name[2:] for name in used if name.endswith(".dir"))
+        listings = (self.folder / objects.place(name) for name in used if name.endswith(".dir"))
         return used | set(_hashes(path.read_bytes() for path in listings if path.is_file()))
 
 
