@@ -3,11 +3,12 @@
 import subprocess
 
 import pytest
+from damaged import lose
 from ruamel.yaml import YAML
 
 from tapeline.orchestration.data_changes import versions
 from tapeline.repository.git import Git
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 
 @pytest.fixture
@@ -69,3 +70,10 @@ def test_a_dataset_s_settings_are_its_data_too(repository):
 def test_a_commit_without_datasets_is_said(repository):
     with pytest.raises(InputError, match=r"has no params\.yaml with datasets: name a ref that has"):
         commit(repository, {}, {})
+
+
+def test_a_file_that_git_cannot_read_is_no_missing_one(repository):
+    commit(repository, {}, {"a": {"needs": "a.csv"}})
+    lose(repository, "HEAD:params.yaml")
+    with pytest.raises(RunError, match="git cat-file: .*"):
+        versions(Git(repository), "HEAD")

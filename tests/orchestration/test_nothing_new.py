@@ -4,6 +4,7 @@ import shutil
 
 import keys
 import pytest
+from damaged import lose
 from keys import Person, govern
 from registries import Registry
 
@@ -159,6 +160,13 @@ def found(project, value):
         override(tree.project.folder, "one", {"params.value": value})
         run = finished_run(tree, "one", ref="main", say=said.append)
         return run and run.name, said
+
+
+def test_a_record_that_git_cannot_read_is_left_out_and_said(project):
+    lose(project.folder, "runs/first:dvc.lock")
+    name, [said] = found(project, 2)
+    assert name is None
+    assert said.startswith("runs/first is left out, for Git cannot read its dvc.lock: git cat-file: ")
 
 
 def test_a_fetched_branch_is_not_taken_for_ours(project, tmp_path):

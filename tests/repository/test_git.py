@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import pytest
+from damaged import lose
 
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError, RunError
@@ -70,8 +71,7 @@ def test_a_file_of_a_commit_is_there_or_not_or_cannot_be_read(git):
         ("HEAD:b", "Could not read"),
         ("HEAD", "not a tree object"),
     ):
-        known = git("rev-parse", name)
-        (git.folder / ".git/objects" / known[:2] / known[2:]).unlink()
+        lose(git.folder, name)
         for one, path in ((git, "b/a"), (inside, "./a")):
             with pytest.raises(RunError, match=said):
                 one.blob("HEAD", path)

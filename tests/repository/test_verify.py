@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+from damaged import lose
 from repositories import Repository
 
 from tapeline.config.project import Project
@@ -171,6 +172,17 @@ def test_what_is_imported_without_a_download_comes_from_its_source(tmp_path):
     (repository.folder / "graph.dvc").write_text(unread)
     repository.commit()
     assert verified(repository)[0]
+
+
+def test_a_lock_that_is_not_committed_or_that_git_cannot_read(tmp_path):
+    repository = Repository(tmp_path)
+    lose(tmp_path, "HEAD:dvc.lock")
+    with pytest.raises(RunError, match="git cat-file: "):
+        verified(repository)
+    repository.git("rm", "--quiet", "--cached", "dvc.lock")
+    repository.git("commit", "--quiet", "--message", "no lock")
+    with pytest.raises(InputError, match="[0-9a-f]+ has no dvc.lock: run `dvc repro export@one` and commit it"):
+        verified(repository)
 
 
 def test_what_is_not_committed_is_said(tmp_path):

@@ -34,7 +34,8 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
     """Send an event for each dataset that has changed since the last check, and yield a line for each.
 
     The first check only records the state. An event that the server did not accept is sent at the next check. Raises
-    `InputError` for a ref that does not exist or has no readable `params.yaml`, and httpx's errors.
+    `InputError` for a ref that does not exist or has no readable `params.yaml`, `RunError` for what Git cannot read,
+    and httpx's errors.
     """
     from tapeline.orchestration.reports.events import DATA_CHANGED, send
 
@@ -53,8 +54,11 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
 
 
 def versions(git: Git, commit: str) -> dict[str, str]:
-    """Return a version hash for each dataset of a commit: equal as long as ingest would produce the same output."""
-    text = git.ask("show", f"{commit}:./{PARAMS}")
+    """Return a version hash for each dataset of a commit: equal as long as ingest would produce the same output.
+
+    Raises `InputError` without readable datasets, `RunError` if Git cannot read the commit's files.
+    """
+    text = git.blob(commit, f"./{PARAMS}")
     try:
         datasets = dict((yaml_text.parsed(text or "") or {}).get("datasets", {}))
     except (AttributeError, TypeError, ValueError):

@@ -210,7 +210,7 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
                     say(line)
         except httpx.HTTPError as error:
             mistake = f"the server does not answer: {type(error).__name__}"
-        except InputError as error:
+        except (InputError, RunError) as error:
             mistake = f"changed data are not noticed: {error}"
         if mistake and mistake != told:
             say(mistake)

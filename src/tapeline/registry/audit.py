@@ -22,7 +22,7 @@ from tapeline.registry.tags.state import Assignment, Attestation, State, Version
 from tapeline.registry.trust import signed
 from tapeline.registry.trust.signed import Untrusted
 from tapeline.repository.git import ID
-from tapeline.runtime.errors import InputError, TapelineError
+from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 
 @dataclass
@@ -223,11 +223,11 @@ class _Model:
         if not is_id or git.ask("merge-base", "--is-ancestor", commit, authority.policy.commit) is None:
             self._report.wrong.append(f"{event.tag.name} was decided by rules of {commit[:10]}, not on {said['ref']}")
             return
-        text = self._registry.repository.read(commit, PARAMS) or ""
         try:
+            text = self._registry.repository.read(commit, PARAMS) or ""
             params = Params.load_for(git.folder, pipeline=self._found.artifact.name, text=text)
             same = said.get("sha256") == rules.digest(params, self._found.artifact.name, event.stage)
-        except (InputError, KeyError) as error:
+        except (InputError, RunError, KeyError) as error:
             self._report.unchecked.append(f"{event.tag.name}: its rules cannot be read any more: {error}")
             return
         if same:

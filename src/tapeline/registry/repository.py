@@ -81,9 +81,12 @@ class Repository:
         return set(self.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).split("\0"))
 
     def read(self, commit: str, path: str) -> str | None:
-        """Return the content of a file of the project's folder in a commit; None if it does not exist there."""
-        inner = f"{self.inside}/{path}" if self.inside else path
-        return self.git.ask("show", f"{commit}:{inner}")
+        """Return the content of a file of the project's folder in a commit, without its last newline.
+
+        None if it does not exist there. Raises `RunError` if Git cannot read it.
+        """
+        content = self.git.blob(commit, f"{self.inside}/{path}" if self.inside else path)
+        return None if content is None else content.decode(errors="surrogateescape").removesuffix("\n")
 
     def recorded(self, commit: str, model: str) -> Recorded:
         """Return what a commit's `dvc.lock` records about a model. Raises `InputError` if it is missing or cut."""

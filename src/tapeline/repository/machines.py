@@ -66,7 +66,10 @@ def compare(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> Comparison:
 
 
 def recorded_machine(folder: Path, pipeline: str) -> dict[str, Any] | None:
-    """Return the machine that HEAD records for a pipeline of the project in `folder`; None if it records none."""
+    """Return the machine that HEAD records for a pipeline of the project in `folder`.
+
+    None if it records none, or if Git refuses to say: a stage runs without Git too, and only says what differs.
+    """
     try:
         text = Git(folder).ask("show", f"HEAD:./runs/{pipeline}/environment.json")
     except TapelineError:  # no Git here, so nothing is committed

@@ -43,7 +43,7 @@ def clone(project: Project, into: Path) -> Path:
     return into / project.folder.resolve().relative_to(top)
 
 
-def locked(folder: Path, text: str | None, stages: set[str]) -> dict[str, Out]:
+def locked(folder: Path, text: bytes | None, stages: set[str]) -> dict[str, Out]:
     """Return the stages' recorded outputs by path, from a lock's `text`, or from `folder/dvc.lock` if it is None."""
     lock = Lock.read(text if text is not None else files.read_bytes(folder / LOCK))
     outs = (out for name, stage in lock.stages.items() if name in stages for out in stage.outs)

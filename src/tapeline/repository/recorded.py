@@ -38,8 +38,11 @@ class Recorded:
 
     @classmethod
     def at(cls, git: Git, commit: str, pipeline: str, *, name: str, cache: Path | None = None) -> "Recorded | None":
-        """Return what a commit records in the folder that `git` works in; None if it records nothing."""
-        content = git.ask("show", f"{commit}:./{LOCK}")
+        """Return what a commit records in the folder that `git` works in; None if it records nothing.
+
+        Raises `InputError` for an altered file, `RunError` if Git cannot read it.
+        """
+        content = git.blob(commit, f"./{LOCK}")
         return cls.read(content, pipeline, name=name, cache=cache) if content else None
 
     @property

@@ -36,19 +36,22 @@ Say = Callable[[str], None]
 def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     """Return whether a rebuild of `targets` at HEAD has the recorded bytes; `say` gets the table.
 
-    The project is not touched. Raises `RunError` without a commit or if a stage fails.
+    The project is not touched. Raises `InputError` if HEAD has no `dvc.lock` or a stale one, `RunError` without a
+    commit, if Git cannot read what it has, and if a stage fails.
     """
     git = Git(project.folder)
     head = git("rev-parse", "--short", "HEAD")
     if git("status", "--porcelain", "--untracked-files=no"):
         say(f"verifying {head}; what is not committed is not in it")
     targets = list(targets)
-    lock, parameters = (git.ask("show", f"HEAD:./{name}") for name in (LOCK, PARAMS))
-    if wrong := stale(Lock.read(lock or "", of=head), _parameters_of(parameters), targets):
+    lock, parameters = (git.blob("HEAD", f"./{name}") for name in (LOCK, PARAMS))
+    if lock is None:
+        raise InputError(f"{head} has no {LOCK}: run `dvc repro {' '.join(targets)}` and commit it")
+    if wrong := stale(Lock.read(lock, of=head), _parameters_of(parameters), targets):
         raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
     with scratch.folder("verify") as made:
         first, stages = _rebuild(project, made / "first", targets, say)
-        recorded = locked(project.folder, lock or "", stages)
+        recorded = locked(project.folder, lock, stages)
         other, unsaid = _other_machines(project.folder, stages)
         if not other:
             files = Cached(project.folder)
@@ -83,7 +86,7 @@ def stale(lock: Lock, parameters: Mapping[str, Any], targets: Iterable[str]) -> 
     return ""
 
 
-def _parameters_of(text: str | None) -> dict[str, Any]:
+def _parameters_of(text: bytes | None) -> dict[str, Any]:
     """Return the content of a commit's `params.yaml`. Raises `InputError` if it is invalid."""
     try:
         found = yaml_text.parsed(text or "{}")

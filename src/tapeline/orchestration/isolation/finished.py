@@ -48,9 +48,8 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str, say: Callable[[str]
     git = Git(tree.project.folder)
     try:
         for branch, commit in ours(tree, pipeline, git, say):
-            content = git.ask("show", f"{commit}:./{LOCK}")
-            if content:
-                lock.write_text(content + "\n", encoding="utf-8")
+            if content := _lock_of(git, branch, commit, say):
+                lock.write_bytes(content)
                 if cache := _recorded(tree, pipeline, name=branch, say=say):
                     return Recorded.read(content, pipeline, name=branch, cache=cache)
     finally:
@@ -59,6 +58,15 @@ def finished_run(tree: Worktree, pipeline: str, *, ref: str, say: Callable[[str]
         else:
             lock.write_bytes(own)
     return None
+
+
+def _lock_of(git: Git, branch: str, commit: str, say: Callable[[str], None]) -> bytes | None:
+    """Return the `dvc.lock` of a branch's commit; None, and a line that says so, if Git cannot read it."""
+    try:
+        return git.blob(commit, f"./{LOCK}")
+    except RunError as error:
+        say(f"{branch} is left out, for Git cannot read its {LOCK}: {error}")
+        return None
 
 
 def ours(tree: Worktree, pipeline: str, git: Git, say: Callable[[str], None]) -> Iterator[tuple[str, str]]:

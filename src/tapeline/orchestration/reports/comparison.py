@@ -12,7 +12,7 @@ from tapeline.registry.tags.names import Artifact
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import streams
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 MOST = 5
 """How many branches are searched for the last run of a pipeline."""
@@ -35,7 +35,7 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
             try:
                 record = Recorded.at(git, commit, pipeline, name=commit, cache=cache)
                 metrics = record.metrics() if record else {}
-            except InputError as error:  # another run's branch is damaged: not a fault of the reported run
+            except (InputError, RunError) as error:  # another run's branch is damaged: not a fault of the reported run
                 streams.say(f"tapeline: left out of the comparison: {error}", sys.stderr)
                 continue
             if metrics:
