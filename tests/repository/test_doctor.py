@@ -7,6 +7,7 @@ import pytest
 
 from tapeline.repository import doctor
 from tapeline.repository.doctor import MISSING, NOTE, OK, examine
+from tapeline.repository.git import Git
 from tapeline.scaffold.init import init
 
 
@@ -36,6 +37,13 @@ def test_an_input_that_git_ignores(project):
     ]
     (project / "data/raw/iris.csv.dvc").write_text("outs: []\n")
     assert list(wanting(project)) == ["Git ignores engine.lock, so no clone has it"]
+
+
+def test_remotes_are_named(project):
+    (project / ".dvc/config.local").write_text("['remote \"store\"']\nurl = /nowhere\n")
+    Git(project)("remote", "add", "origin", "/nowhere")
+    assert {"dvc remote store", "git remote origin"} <= wanting(project, OK).keys()
+    assert not any("remote" in what for what in wanting(project, NOTE))
 
 
 def test_a_project_that_git_does_not_have(project):
@@ -76,6 +84,7 @@ def test_a_repository_that_git_refuses_to_read(project, monkeypatch):
             "write `path: models/iris`",
         ),
         ("dvc.yaml", "{path:", "[{path:", "dvc.yaml, line", "correct it"),
+        (".dvc/config", "[plots]", "[plots", "DVC: ", "correct .dvc/config, or .dvc/config.local"),
         (".dvcignore", ".tapeline", "other", ".dvcignore does not name .tapeline", "add the line"),
     ],
 )

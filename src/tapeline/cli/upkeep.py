@@ -10,6 +10,7 @@ from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.runtime.errors import InputError, Interrupted, plain
+from tapeline.runtime.text_table import aligned
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -59,19 +60,16 @@ def _list(options: argparse.Namespace) -> int:
     params, mistakes = Params.sound(project.folder)
     chosen = [entry for entry in entries(project, params) if not (options.offline and entry.network)]
     if options.targets:
-        for entry in chosen:
-            print(f"export@{entry.name}")
-        for mistake in dict.fromkeys(mistakes.values()):
-            print(f"tapeline: left out: {mistake}", file=sys.stderr)
-        return InputError.status if mistakes else 0
-    rows = [("pipeline", "data", "network", "state", "teaches")]
-    rows += [(e.name, e.dataset, "needed" if e.network else "no", e.state, plain(e.idea)) for e in chosen]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        lines = [f"export@{entry.name}" for entry in chosen]
+    else:
+        rows = [("pipeline", "data", "network", "state", "teaches")]
+        rows += [(e.name, e.dataset, "needed" if e.network else "no", e.state, plain(e.idea)) for e in chosen]
+        lines = aligned(rows)
+    for line in lines:
+        print(line)
     for mistake in dict.fromkeys(mistakes.values()):
-        print(f"wrong: {mistake}")
-    return 2 if mistakes else 0
+        print(f"tapeline: left out: {mistake}", file=sys.stderr)
+    return InputError.status if mistakes else 0
 
 
 def _lock(options: argparse.Namespace) -> int:

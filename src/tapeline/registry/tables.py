@@ -9,6 +9,7 @@ from tapeline.registry.repository import Tag
 from tapeline.registry.tags.record import datable
 from tapeline.registry.tags.state import Assignment, State
 from tapeline.runtime.errors import plain
+from tapeline.runtime.text_table import aligned
 
 
 def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, str]]:
@@ -73,5 +74,4 @@ def table(rows: Sequence[dict[str, str]]) -> str:
     if not any(row.get("notes") for row in rows):
         rows = [{name: cell for name, cell in row.items() if name != "notes"} for row in rows]
     cells = [list(rows[0]), *([plain(cell) for cell in row.values()] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells)
+    return "\n".join(aligned(cells))

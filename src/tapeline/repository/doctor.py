@@ -12,13 +12,14 @@ from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.repository import artifacts
+from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import STAGES, left_out, outputs, tracked
 from tapeline.repository.places import dvc_top
 from tapeline.repository.repair import is_whole
 from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 OK, NOTE, MISSING = "ok", "note", "MISSING"
 PYTHONS = ((3, 11), (3, 13))
@@ -184,31 +185,28 @@ def _artifacts(project: Project, pipelines: list[str], made: list[str]) -> Itera
 
 
 def _remotes(project: Project) -> Iterator[Finding]:
-    for command, what, remedy in (
-        (
-            ("dvc", "remote", "list"),
-            "DVC remote: others cannot have the data and models",
-            "`dvc remote add -d NAME URL`",
-        ),
-        (("git", "remote"), "Git remote: others cannot have the tags", "`git remote add origin URL`"),
-    ):
-        said = _asked(project, command)
-        if said is None:  # named above
-            continue
-        yield Finding(OK, f"{command[0]} remote {said.split()[0]}") if said else Finding(NOTE, f"no {what}", remedy)
+    try:
+        yield from _remote("DVC", _dvc_remotes(project), "the data and models", "`dvc remote add -d NAME URL`")
+    except TapelineError as error:
+        yield Finding(MISSING, str(error), "correct .dvc/config, or .dvc/config.local")
+    said = Git(project.folder).ask("remote")
+    yield from _remote("Git", None if said is None else said.split(), "the tags", "`git remote add origin URL`")
 
 
-def _asked(project: Project, command: tuple[str, ...]) -> str | None:
-    """Return the remotes; None if Git cannot say."""
-    if command[0] == "git":
-        return Git(project.folder).ask(*command[1:])
-    from tapeline.repository.dvc.exceptions import DvcException
+def _remote(of: str, names: list[str] | None, what: str, remedy: str) -> Iterator[Finding]:
+    if names:
+        yield Finding(OK, f"{of.lower()} remote {names[0]}")
+    elif names is not None:  # else there is no repository, which is named above
+        yield Finding(NOTE, f"no {of} remote: others cannot have {what}", remedy)
+
+
+def _dvc_remotes(project: Project) -> list[str] | None:
+    """Return the names of DVC's remotes; None without a repository. Raises `RunError` for an unreadable setting."""
     from tapeline.repository.dvc.settings import Settings
 
-    try:
-        return " ".join(Settings.around(project.folder).remotes)
-    except (DvcException, OSError):
-        return ""
+    top = dvc_top(project.folder)
+    with in_one_line():
+        return None if top is None else Settings(top / ".dvc").remotes
 
 
 def _schema(project: Project) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from tapeline.orchestration.reports.page import table as page_table
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.sweeps.request import Range, SweepRequest, Value
 from tapeline.orchestration.sweeps.study import Tried
+from tapeline.runtime.text_table import aligned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,9 +55,7 @@ def summary(request: SweepRequest, ranked: Sequence[Tried]) -> str:
     """Return the ranked table and the winner's command for a terminal."""
     rows = [[str(row["rank"]), *map(_short, list(row.values())[1:])] for row in table(request, ranked)]
     head = ["rank", request.metric, *request.over, "gate", "branch"]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in [head, *rows]]
-    return "\n".join([*map(str.rstrip, lines), "", command(request, ranked)])
+    return "\n".join([*aligned([head, *rows]), "", command(request, ranked)])
 
 
 def page(request: SweepRequest, ranked: Sequence[Tried]) -> str:

@@ -17,6 +17,7 @@ from tapeline.repository.retention.copies import model_copies
 from tapeline.repository.retention.item import Item, Limits
 from tapeline.repository.retention.worktrees import worktree_folders
 from tapeline.repository.worktrees import leftovers, one_at_a_time
+from tapeline.runtime.text_table import aligned
 
 BUSY = "isolated runs are in progress: try again when they are done"
 UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -72,12 +73,10 @@ def _items(
     return [*branches, *worktrees, *checkpoints, *copies, *stored]
 
 
-def _table(items: list[Item]) -> Iterator[str]:
+def _table(items: list[Item]) -> list[str]:
     rows = [("what", "which", "holds", "kept by")]
     rows += [(item.kind, item.name, readable(item.size) if item.size else "", item.kept or "-") for item in items]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    return aligned(rows)
 
 
 def readable(size: float) -> str:
