@@ -181,8 +181,18 @@ def test_a_lock_that_is_not_committed_or_that_git_cannot_read(tmp_path):
         verified(repository)
     repository.git("rm", "--quiet", "--cached", "dvc.lock")
     repository.git("commit", "--quiet", "--message", "no lock")
-    with pytest.raises(InputError, match="[0-9a-f]+ has no dvc.lock: run `dvc repro export@one` and commit it"):
+    with pytest.raises(
+        InputError, match="dvc.lock at [0-9a-f]+ does not record export@one: run `dvc repro export@one`"
+    ):
         verified(repository)
+
+
+def test_there_is_nothing_to_compare_with(tmp_path):
+    repository = Repository(tmp_path)
+    with pytest.raises(InputError, match="does not record export@two: run `dvc repro export@two` and commit dvc.lock"):
+        verified(repository, "export@one", "export@two")
+    with pytest.raises(InputError, match="no pipeline to verify but those that need a network"):
+        verify(Project.find(tmp_path), [], say=print)
 
 
 def test_what_is_not_committed_is_said(tmp_path):

@@ -36,22 +36,25 @@ Say = Callable[[str], None]
 def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     """Return whether a rebuild of `targets` at HEAD has the recorded bytes; `say` gets the table.
 
-    The project is not touched. Raises `InputError` if HEAD has no `dvc.lock` or a stale one, `RunError` without a
-    commit, if Git cannot read what it has, and if a stage fails.
+    The project is not touched. Raises `InputError` without a target, and for one that HEAD does not record, or records
+    with other parameters; `RunError` without a commit, if Git cannot read what it has, and if a stage fails.
     """
     git = Git(project.folder)
     head = git("rev-parse", "--short", "HEAD")
     if git("status", "--porcelain", "--untracked-files=no"):
         say(f"verifying {head}; what is not committed is not in it")
-    targets = list(targets)
-    lock, parameters = (git.blob("HEAD", f"./{name}") for name in (LOCK, PARAMS))
-    if lock is None:
-        raise InputError(f"{head} has no {LOCK}: run `dvc repro {' '.join(targets)}` and commit it")
-    if wrong := stale(Lock.read(lock, of=head), _parameters_of(parameters), targets):
+    if not (targets := list(targets)):
+        raise InputError("there is no pipeline to verify but those that need a network: name them")
+    content, parameters = (git.blob("HEAD", f"./{name}") for name in (LOCK, PARAMS))
+    lock = Lock.read(content or b"", of=head)
+    if missing := [target for target in targets if target not in lock.stages]:
+        missed = " ".join(missing)
+        raise InputError(f"{LOCK} at {head} does not record {missed}: run `dvc repro {missed}` and commit {LOCK}")
+    if wrong := stale(lock, _parameters_of(parameters), targets):
         raise InputError(f"{LOCK} at {head} is stale: {wrong}; run `dvc repro {' '.join(targets)}` and commit {LOCK}")
     with scratch.folder("verify") as made:
         first, stages = _rebuild(project, made / "first", targets, say)
-        recorded = locked(project.folder, lock, stages)
+        recorded = locked(project.folder, content, stages)
         other, unsaid = _other_machines(project.folder, stages)
         if not other:
             files = Cached(project.folder)
