@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import datasets
 import numpy as np
 import pytest
 import recipes
+import waiting
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,6 +221,27 @@ def test_the_four_stages_and_what_they_leave(project):
 LOGGED = re.compile(
     r"^(\d{4}-\d\d-\d\d .*|[IWEF]\d{4} .*|(INFO|WARNING).*|.*(absl|oneDNN|XLA|TfLite|tflite).*)$", re.MULTILINE
 )
+
+
+def test_ctrl_c_is_one_line(project):
+    """While the command waits for Git."""
+    git, begun = project.folder / "bin" / "git", project.folder / "begun"
+    git.parent.mkdir()
+    git.write_text(f"#!/bin/sh\n: > {begun}\nexec sleep 60\n")
+    git.chmod(0o755)
+    environment = {"PYTHONPATH": str(ROOT / "src"), "PATH": f"{git.parent}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "tapeline", "list"],
+        cwd=project.folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        waiting.until(begun.exists, limit=60)
+        process.send_signal(signal.SIGINT)
+        answer = process.communicate(timeout=60)
+    assert (process.returncode, *answer) == (130, "", "tapeline: stopped by SIGINT\n")
 
 
 @pytest.mark.slow

@@ -1,10 +1,16 @@
-"""What the flow's command line answers before Prefect is imported."""
+"""What the flow's command line answers before Prefect is imported; how commands end that talk to a server."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import serving
+
+MODULES = {"deploy": "flows.deploy", "data_changes": "tapeline.orchestration.data_changes"}
 
 # Runs the module as `python -m` does, and tells at the end what was imported.
 CALL = """
@@ -125,3 +131,50 @@ def test_git_s_answers_count_where_whoever_started_it_ignores_the_end_of_childre
     )
     assert done.returncode == 2
     assert done.stderr.startswith("training: ref is 'nothing': no such branch")
+
+
+@pytest.fixture
+def changed(project):
+    """A project with nothing to deploy, whose data have changed since the last look."""
+    folder = project()
+    serving.prepare(folder)
+    serving.write(folder)
+    assert told("data_changes", folder, "http://127.0.0.1:9/api").communicate(timeout=60) == (
+        "no data have changed\n",
+        "",
+    )
+    params = (folder / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(params.replace("needs: points.csv", "needs: other.csv"))
+    serving.commit(folder, "other data")
+    return folder
+
+
+def told(name, folder, url, out=subprocess.PIPE):
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", MODULES[name]],
+        cwd=folder,
+        env={**serving.environment(url), "PYTHONPATH": f"{serving.ROOT}:{serving.ROOT / 'src'}"},
+        stdout=out,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_ctrl_c_while_a_server_does_not_answer_is_one_line(changed, name):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        with told(name, changed, f"http://127.0.0.1:{silent.getsockname()[1]}/api") as process:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(4) == b"GET "
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (128 + signal.SIGINT, f"{name}: stopped by SIGINT\n")
+
+
+def test_a_result_that_finds_no_room_is_one_line(project):
+    folder = project()
+    with Path("/dev/full").open("w") as full, told("data_changes", folder, "http://127.0.0.1:9/api", full) as process:
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (1, "data_changes: no space left on the disk: make room and run again\n")

@@ -4,8 +4,6 @@ Nothing here imports TensorFlow, so that `--help` and errors in `params.yaml` ap
 """
 
 import argparse
-import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module, metadata
@@ -13,16 +11,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from tapeline.cli import flows
-from tapeline.cli.terminal import Terminal, fail, open_missing, print_any_name
-from tapeline.runtime import caps, forks, processes
-from tapeline.runtime.disk_errors import disk_error
-from tapeline.runtime.errors import InputError, Interrupted, TapelineError
+from tapeline.cli.terminal import Terminal, open_missing, print_any_name
+from tapeline.runtime import caps, exit_status, forks, streams
+from tapeline.runtime.errors import InputError
 from tapeline.runtime.interpreter import use_tree_code
 
 
 def run() -> NoReturn:
     """Run one command, and end this process with its exit status."""
-    processes.wait_for_children()
     forks.finish(lambda: sys.exit(main()))
 
 
@@ -30,11 +26,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     open_missing()
     caps.apply()
+    return exit_status.of("tapeline", lambda: _call(argv))
+
+
+def _call(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         here = Path.cwd()
     except FileNotFoundError:
-        return fail(InputError("the working directory is gone: `cd` into a folder that exists"))
+        raise InputError("the working directory is gone: `cd` into a folder that exists") from None
     if argv is None:
         print_any_name()
         Terminal.where_there_is_one()
@@ -45,15 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status: int = options.command(options)
         sys.stdout.flush()  # here, where a full disk can still be reported
-    except (TapelineError, Interrupted) as error:
-        return fail(error)
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            _drop_output()
-            return 1
-        failure = disk_error(error)
-        _drop_output()
-        return fail(failure)
+    except BrokenPipeError:
+        streams.drop(sys.stdout)
+        return 1
     return status
 
 
@@ -61,12 +55,6 @@ def import_for(stage: str) -> None:
     """Import what a stage's command will import in any case."""
     _parser()
     import_module(f"tapeline.{stage}.stage")
-
-
-def _drop_output() -> None:
-    """Redirect stdout to /dev/null so that the interpreter's final flush succeeds: the error is already handled."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:

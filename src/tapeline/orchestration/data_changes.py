@@ -21,7 +21,7 @@ from tapeline.config.project import PARAMS, Project
 from tapeline.orchestration.connection import command, discovery
 from tapeline.parsing import yaml_text
 from tapeline.repository.git import Git
-from tapeline.runtime import files
+from tapeline.runtime import files, streams
 from tapeline.runtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _tell_all(ref: str) -> None:
     if not get_current_settings().api.url:
         raise InputError("no server is configured: set PREFECT_API_URL")
     with get_client(sync_client=True) as client:
-        print("\n".join(tell_changes(client, project, ref=ref)) or "no data have changed")
+        streams.say("\n".join(tell_changes(client, project, ref=ref)) or "no data have changed", sys.stdout)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import command, discovery
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
-from tapeline.runtime import leash
+from tapeline.runtime import leash, streams
 from tapeline.runtime.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def deploy(checkout: Path) -> None:
         if wanted:
             _prefect_deploy(checkout)
         lines = [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
-    print("\n".join(lines) or "nothing changed")
+    streams.say("\n".join(lines) or "nothing changed", sys.stdout)
 
 
 def _make_pools(client: "SyncPrefectClient", names: Iterable[str]) -> None:
@@ -67,7 +67,7 @@ def _make_pools(client: "SyncPrefectClient", names: Iterable[str]) -> None:
             client.read_work_pool(name)
         except ObjectNotFound:
             client.create_work_pool(WorkPoolCreate(name=name, type="process"))
-            print(f"created work pool {name}")
+            streams.say(f"created work pool {name}", sys.stdout)
 
 
 def _prefect_deploy(checkout: Path) -> None:

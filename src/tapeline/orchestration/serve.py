@@ -24,15 +24,14 @@ from types import FrameType
 import httpx
 
 from tapeline.config.project import Project
-from tapeline.orchestration.connection import credentials, discovery
+from tapeline.orchestration.connection import command, credentials, discovery
 from tapeline.orchestration.connection.discovery import API, LOOPBACK
 from tapeline.orchestration.connection.kept_server import KeptServer
 from tapeline.orchestration.connection.server import BACKLOG
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.orchestration.stages.child import Child
-from tapeline.runtime import streams
-from tapeline.runtime.disk_errors import disk_error
-from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.runtime.errors import InputError, Interrupted, RunError
+from tapeline.runtime.exit_status import teller
 from tapeline.runtime.interpreter import with_this_code
 
 PORT = 4200
@@ -48,6 +47,8 @@ TRIES = 3
 """How often a runner may end within `SETTLED` seconds of its start, one after another, until that is given up."""
 
 SETTLED = 30.0
+
+say = teller("serve")
 
 
 class Supervisor:
@@ -164,6 +165,10 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") 
     parser.add_argument("--port", type=int, default=PORT, help="of a server of its own (%(default)d)")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
+    return command.status("serve", lambda: _serve(options))
+
+
+def _serve(options: argparse.Namespace) -> None:
     try:
         if options.port not in PORTS:
             raise InputError(f"--port is {options.port}: it must be from {PORTS[0]} to {PORTS[-1]}")
@@ -178,16 +183,8 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") 
                 _watch(supervisor, project)
             finally:  # before the stack ends the server: what runs tells it how it ended
                 supervisor.end()
-    except TapelineError as error:
-        say(str(error))
-        return error.status
-    except OSError as error:
-        failure = disk_error(error)
-        say(str(failure))
-        return failure.status
     except (KeyboardInterrupt, Interrupted):
         say("stopped; the schedules stay")
-    return 0
 
 
 def _watch(supervisor: Supervisor, project: Project) -> None:
@@ -263,11 +260,6 @@ def answers(port: int) -> bool:
     if answer.status != http.client.OK:
         raise RunError(f"port {port} is taken by something that is not a Prefect server: give --port")
     return True
-
-
-def say(message: str) -> None:
-    """Tell the terminal."""
-    streams.say(f"serve: {message}", sys.stderr)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

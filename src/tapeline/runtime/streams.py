@@ -17,7 +17,7 @@ def say(text: str, to: TextIO) -> None:
     except OSError as error:
         if not _is_gone(to, error):
             raise
-        _drop(to)
+        drop(to)
 
 
 def _is_gone(stream: TextIO, error: OSError) -> bool:
@@ -27,7 +27,7 @@ def _is_gone(stream: TextIO, error: OSError) -> bool:
     return error.errno == errno.EPIPE
 
 
-def _drop(stream: TextIO) -> None:
+def drop(stream: TextIO) -> None:
     """Let a stream lead to /dev/null, so that what it still holds does not fail again at the end."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

@@ -3,12 +3,13 @@
 import argparse
 from collections.abc import Sequence
 
-from tapeline.cli.flows.terminal import show, status, teller
+from tapeline.cli.flows.terminal import show, status
 from tapeline.config.project import Project
 from tapeline.orchestration.connection.api import prefect_api
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names
 from tapeline.runtime.disk_errors import blamed
+from tapeline.runtime.exit_status import teller
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline promote") -> int:

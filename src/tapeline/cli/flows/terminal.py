@@ -1,4 +1,4 @@
-"""Terminal output of the flow commands: readable log lines, one line for any error, and an exit status."""
+"""Terminal output of the flow commands: readable log lines, and how the command ends."""
 
 import os
 import signal
@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from tapeline.runtime import processes, streams
-from tapeline.runtime.disk_errors import disk_error
-from tapeline.runtime.errors import Interrupted, TapelineError
+from tapeline.runtime import exit_status, streams
+from tapeline.runtime.errors import Interrupted
 from tapeline.runtime.interruption import is_echo
+
+AGAIN = "; run again to resume"
 
 READABLE = {
     "PREFECT_LOGGING_FORMATTERS_STANDARD_FLOW_RUN_FMT": "%(asctime)s  %(message)s",
@@ -19,29 +20,11 @@ READABLE = {
 
 
 def status(program: str, action: Callable[[], int]) -> int:
-    """Run `action` and return its exit status; for an error, print one line and return the matching status."""
-    say = teller(program)
-    processes.wait_for_children()  # also of `python -m flows.…`
+    """Run `action` as `exit_status.of` does, and let SIGTERM end it in order."""
     signal.signal(signal.SIGTERM, _interrupt)
     for name, value in READABLE.items():
         os.environ.setdefault(name, value)
-    try:
-        return action()
-    except (TapelineError, Interrupted) as error:
-        say(str(error))
-        return error.status
-    except OSError as error:
-        failure = disk_error(error)
-        say(str(failure))
-        return failure.status
-    except KeyboardInterrupt:
-        say("stopped by SIGINT; run again to resume")
-        return 128 + signal.SIGINT
-
-
-def teller(program: str) -> Callable[[str], None]:
-    """Return a function that prints a line to stderr, prefixed with the program's name."""
-    return lambda message: streams.say(f"{program}: {message}", sys.stderr)
+    return exit_status.of(program, action, advice=AGAIN)
 
 
 def show(result: str) -> None:
@@ -53,4 +36,4 @@ def _interrupt(signum: int, frame: FrameType | None) -> None:
     """Raise `Interrupted`, unless the kernel repeats the signal: it tells a parent's death once for each thread."""
     if is_echo(signum):
         return
-    raise Interrupted(f"stopped by {signal.Signals(signum).name}; run again to resume", signum=signum)
+    raise Interrupted(f"stopped by {signal.Signals(signum).name}{AGAIN}", signum=signum)

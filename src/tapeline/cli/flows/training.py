@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tapeline.cli.flows.terminal import show, status, teller
+from tapeline.cli.flows.terminal import show, status
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
 from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
 from tapeline.runtime import files, imports
 from tapeline.runtime.disk_errors import blamed
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.exit_status import teller
 
 if TYPE_CHECKING:
     from tapeline.orchestration.reports.summary import Report

@@ -1,23 +1,22 @@
-"""What a command that talks to a Prefect server prints and returns when it fails."""
+"""How a command ends that talks to a Prefect server."""
 
-import sys
 from collections.abc import Callable
 
 import httpx
 
-from tapeline.runtime import processes
-from tapeline.runtime.errors import TapelineError
+from tapeline.runtime import exit_status
+from tapeline.runtime.errors import RunError
 
 
 def status(program: str, act: Callable[[], object]) -> int:
-    """Call `act` and return the exit status. An error of Tapeline or of the server becomes one line."""
-    processes.wait_for_children()  # also of `python -m flows.…`
-    try:
-        act()
-    except TapelineError as error:
-        print(f"{program}: {error}", file=sys.stderr)
-        return error.status
-    except httpx.HTTPError as error:
-        print(f"{program}: the server does not answer as expected: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    return 0
+    """Call `act` and return the exit status. An expected error, or one of the server, becomes one line."""
+
+    def called() -> int:
+        try:
+            act()
+        except httpx.HTTPError as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise RunError(f"the server does not answer as expected: {reason}") from None
+        return 0
+
+    return exit_status.of(program, called)
