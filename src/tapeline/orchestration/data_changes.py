@@ -104,15 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _tell_all(ref: str) -> None:
     project = Project.find()
-    if url := discovery.configured():
-        discovery.use(url, discovery.auth_for(project, url))
-
-    from prefect.client.orchestration import get_client
-    from prefect.settings import get_current_settings
-
-    if not get_current_settings().api.url:
-        raise InputError("no server is configured: set PREFECT_API_URL")
-    with get_client(sync_client=True) as client:
+    discovery.use_configured(project)
+    with command.client() as client:
         streams.say("\n".join(tell_changes(client, project, ref=ref)) or "no data have changed", sys.stdout)
 
 

@@ -30,8 +30,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy")
 
 
 def _deploy(project: Project) -> None:
-    if url := discovery.configured():
-        discovery.use(url, discovery.auth_for(project, url))
+    discovery.use_configured(project)
     deploy(project.folder)
 
 
@@ -42,19 +41,15 @@ def deploy(checkout: Path) -> None:
     if "" in pools:
         raise InputError(f"{FILE}: deployment {pools['']} has no work_pool.name: a worker finds its runs by it")
 
-    from prefect.client.orchestration import get_client
-    from prefect.settings import get_current_settings
+    with command.client(", or call `tapeline serve`, which has its own") as client:
+        from tapeline.orchestration.schedules.reconciliation import reconciled
 
-    from tapeline.orchestration.schedules.reconciliation import described, differences, remove_what_is_gone
+        def create() -> None:
+            _make_pools(client, pools)
+            if wanted:
+                _prefect_deploy(checkout)
 
-    if not get_current_settings().api.url:
-        raise InputError("no server is configured: set PREFECT_API_URL, or call `tapeline serve`, which has its own")
-    with get_client(sync_client=True) as client:
-        before = described(client, checkout)
-        _make_pools(client, pools)
-        if wanted:
-            _prefect_deploy(checkout)
-        lines = [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+        lines = reconciled(client, wanted, checkout, create)
     streams.say("\n".join(lines) or "nothing changed", sys.stdout)
 
 

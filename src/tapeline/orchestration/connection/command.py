@@ -1,11 +1,16 @@
-"""How a command ends that talks to a Prefect server."""
+"""What a command that talks to a Prefect server has in common with others: the client, and how it ends."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import httpx
 
+from tapeline.orchestration.connection.discovery import API
 from tapeline.runtime import exit_status
-from tapeline.runtime.errors import RunError
+from tapeline.runtime.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
 
 
 def status(program: str, act: Callable[[], object]) -> int:
@@ -20,3 +25,13 @@ def status(program: str, act: Callable[[], object]) -> int:
         return 0
 
     return exit_status.of(program, called)
+
+
+def client(advice: str = "") -> "SyncPrefectClient":
+    """Return a client of the configured server. Raises `InputError`, with the advice, if none is."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import get_current_settings
+
+    if not get_current_settings().api.url:
+        raise InputError(f"no server is configured: set {API}{advice}")
+    return get_client(sync_client=True)

@@ -41,11 +41,6 @@ def server(project: Project) -> str:
     return os.environ.get(API) or served(project) or _configured()
 
 
-def configured() -> str:
-    """Return the address that the user has set: in the environment or in Prefect's own files; else ""."""
-    return os.environ.get(API) or _configured()
-
-
 def served(project: Project) -> str:
     """Return the address of the server that a running `tapeline serve` of this project uses; else ""."""
     return _served(project)[0]
@@ -86,6 +81,12 @@ def use(url: str, auth: str = "") -> None:
     for name in ("NO_PROXY", "no_proxy"):
         known = os.environ.get(name, "").split(",")
         os.environ[name] = ",".join(filter(None, known if LOOPBACK in known else [*known, LOOPBACK]))
+
+
+def use_configured(project: Project) -> None:
+    """Let Prefect use, as `use` does, the server that the user has set in the environment or in Prefect's own files."""
+    if url := os.environ.get(API) or _configured():
+        use(url, auth_for(project, url))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Only this checkout's deployments are considered: those whose flows are loaded fr
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -44,6 +44,15 @@ def deployed(client: SyncPrefectClient, checkout: Path) -> dict[str, DeploymentR
                     flows[deployment.flow_id] = client.read_flow(deployment.flow_id).name
                 found[f"{flows[deployment.flow_id]}/{deployment.name}"] = deployment
     return found
+
+
+def reconciled(
+    client: SyncPrefectClient, wanted: Sequence[Deployment], checkout: Path, create: Callable[[], object]
+) -> list[str]:
+    """Create by `create` what is wanted, remove what the file no longer has, and return a line for each change."""
+    before = described(client, checkout)
+    create()
+    return [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
 
 
 def remove_what_is_gone(client: SyncPrefectClient, wanted: Sequence[Deployment], checkout: Path) -> Iterator[str]:

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tapeline.config.project import Project
 from tapeline.orchestration.schedules.deployments import FILE, Deployment, Limit, Schedule, read
-from tapeline.orchestration.schedules.reconciliation import described, differences, remove_what_is_gone
+from tapeline.orchestration.schedules.reconciliation import reconciled
 from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
@@ -33,10 +33,8 @@ def main() -> int:
         checkout = Project.find().folder
         wanted = read(checkout / FILE)
         with get_client(sync_client=True) as client:
-            before = described(client, checkout)
-            for deployment in [served(deployment, checkout) for deployment in wanted]:
-                runner.add_deployment(deployment)
-            lines = [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+            found = [served(deployment, checkout) for deployment in wanted]
+            lines = reconciled(client, wanted, checkout, lambda: [runner.add_deployment(each) for each in found])
     except TapelineError as error:
         print(f"runner: {error}", flush=True)
         return error.status
