@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tapeline.export import check
-from tapeline.runtime import forks, processes
+from tapeline.runtime import forks, leash, processes
 from tapeline.runtime.errors import RunError
 
 
@@ -95,9 +95,8 @@ def checker() -> Iterator[Checker]:
         finally:
             process.kill()
         return
-    leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
     with subprocess.Popen(
-        [*leash, sys.executable, "-I", str(Path(check.__file__))],
+        [*leash.launcher(signal.SIGKILL), sys.executable, "-I", str(Path(check.__file__))],
         env={"TF_CPP_MIN_LOG_LEVEL": "1", **os.environ},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -22,7 +22,7 @@ from typing import IO, Any
 from tapeline.prediction import answering
 from tapeline.prediction.answering import Channel, Closed, Memory
 from tapeline.prediction.outputs import Answers
-from tapeline.runtime import processes, sandbox, scratch
+from tapeline.runtime import leash, sandbox, scratch
 from tapeline.runtime.errors import InputError, RunError, graph_reason
 
 PROGRAM = Path(answering.__file__)
@@ -182,10 +182,14 @@ def _memory() -> int:
 def _started(folder: Path, home: Path, ends: list[tuple[int, int, int, int]]) -> "subprocess.Popen[bytes]":
     read = (str(PROGRAM.parents[1]), str(folder))
     rules = sandbox.Rules(read=read, folder=str(home), file_bytes=FILE_BYTES)
-    leash = [sys.executable, "-I", processes.__file__, str(int(signal.SIGKILL)), str(os.getpid())]
     program = [sys.executable, "-I", str(PROGRAM), str(folder)]
     return subprocess.Popen(
-        [*leash, *sandbox.command(rules), *program, *(",".join(map(str, four)) for four in ends)],
+        [
+            *leash.launcher(signal.SIGKILL),
+            *sandbox.command(rules),
+            *program,
+            *(",".join(map(str, four)) for four in ends),
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,11 +2,11 @@
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tapeline.runtime import processes, streams
 from tapeline.runtime.disk_errors import disk_error
-from tapeline.runtime.errors import Interrupted, TapelineError
+from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 
 
 def of(program: str, action: Callable[[], int], *, advice: str = "") -> int:
@@ -34,3 +34,9 @@ def of(program: str, action: Callable[[], int], *, advice: str = "") -> int:
 def teller(program: str) -> Callable[[str], None]:
     """Return a function that prints a line to stderr, prefixed with the program's name."""
     return lambda message: streams.say(f"{program}: {message}", sys.stderr)
+
+
+def error(status: int, lines: Sequence[str]) -> InputError | RunError:
+    """Return the error with which a `tapeline` command ended: the last line that it printed, by its exit status."""
+    last = next((line.strip() for line in reversed(lines) if line.strip()), f"exit status {status}")
+    return (InputError if status == InputError.status else RunError)(last.removeprefix("tapeline: "))

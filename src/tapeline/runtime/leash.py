@@ -3,7 +3,7 @@
     done = leash.run([sys.executable, "-m", "dvc", "push"], cwd=folder, env=environment())
 
 As `subprocess.run`, which leaves the program alone when this process is killed, and what the program has started (the
-`ssh` of `git push`) when it is interrupted or has no more time. An interpreter that waits with it takes 15 ms.
+`ssh` of `git push`) when it is interrupted or has no more time.
 """
 
 import errno
@@ -18,6 +18,14 @@ from pathlib import Path
 from tapeline.runtime import processes
 
 
+def launcher(signum: int) -> list[str]:
+    """Return the start of a command line; the program behind it gets `signum` when the calling thread ends.
+
+    A negative `signum` is also for what the program has started. The bare interpreter takes 15 ms until it starts it.
+    """
+    return [sys.executable, "-I", "-S", processes.__file__, str(int(signum)), str(os.getpid())]
+
+
 def run(
     command: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None = None, given: bytes = b""
 ) -> "subprocess.CompletedProcess[bytes]":
@@ -27,9 +35,13 @@ def run(
     """
     if not shutil.which(command[0], path=env.get("PATH")):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
-    guard = [sys.executable, "-I", "-S", processes.__file__, str(-signal.SIGTERM), str(os.getpid())]
     with subprocess.Popen(
-        [*guard, *command], cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*launcher(-signal.SIGTERM), *command],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         try:
             out, said = process.communicate(given, timeout)

@@ -10,6 +10,7 @@ from tapeline.orchestration.isolation.isolated_run import Say, bring_raw_data, c
 from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
+from tapeline.runtime import exit_status
 from tapeline.runtime.errors import InputError, RunError
 
 TOOL = "tapeline/tuning/metric_names.py"
@@ -39,14 +40,15 @@ def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
             pass_fds=[names.fileno()],
             code=code,
         ) as answer:
-            lines = [line for line in answer.lines() if line and line.strip()]
+            lines = list(filter(None, answer.lines()))
         if answer.returncode == 0:
             names.seek(0)
             return names.read().decode().splitlines()
-    said = (lines or [f"exit status {answer.returncode}"])[-1].removeprefix("tapeline: ")
-    if answer.returncode == InputError.status:
-        raise InputError(said)
-    say(f"what {pipeline} measures in validation is not known yet: {said}")
+    assert answer.returncode is not None, "it has ended"
+    error = exit_status.error(answer.returncode, lines)
+    if isinstance(error, InputError):
+        raise error
+    say(f"what {pipeline} measures in validation is not known yet: {error}")
     return None
 
 

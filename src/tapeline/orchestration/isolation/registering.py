@@ -6,8 +6,7 @@ from collections.abc import Callable
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.child import environment
 from tapeline.registry.registry import Registry
-from tapeline.runtime import leash
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime import exit_status, leash
 
 
 def register_run(
@@ -46,7 +45,6 @@ def _registered(tree: Worktree, pipeline: str, name: str, revision: str, flow_ru
         env={**environment(), "PREFECT__FLOW_RUN_ID": flow_run},
     )
     if answer.returncode:
-        kind = InputError if answer.returncode == InputError.status else RunError
-        last = (answer.stderr.strip().splitlines() or [f"status {answer.returncode}"])[-1]
-        raise kind(f"{name} is committed and not registered: {last.removeprefix('tapeline: ')}")
+        error = exit_status.error(answer.returncode, answer.stderr.splitlines())
+        raise type(error)(f"{name} is committed and not registered: {error}")
     return answer.stdout.split()[1]

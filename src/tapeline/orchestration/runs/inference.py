@@ -1,13 +1,12 @@
 """Answer files with a model of the registry, in a child that has TensorFlow; the caller has it not."""
 
 import os
+import signal
 import subprocess
 import sys
-from pathlib import Path
 
 from tapeline.orchestration.monitors.monitor import Monitor
-from tapeline.runtime import processes
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime import exit_status, leash
 from tapeline.runtime.interpreter import with_this_code
 
 
@@ -20,19 +19,16 @@ def answer(
     Raises `InputError` for what does not fit the model, `RunError` for what fails on the way; `out` is then left as it
     was.
     """
-    leash = [sys.executable, "-I", str(Path(processes.__file__)), "9", str(os.getpid())]
     command = [sys.executable, "-P", "-m", "tapeline", "predict", f"--out={out}"]
     if batch_size is not None:
         command.append(f"--batch-size={batch_size}")
     if outputs is not None:
         command.append(f"--outputs={outputs}")
     environment = {**os.environ, **with_this_code()}
-    done = subprocess.run(
-        [*leash, *command, "--", model, *files], capture_output=True, text=True, env=environment, check=False
-    )
+    leashed = [*leash.launcher(signal.SIGKILL), *command, "--", model, *files]
+    done = subprocess.run(leashed, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        line = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1].removeprefix("tapeline: ")
-        raise (InputError if done.returncode == InputError.status else RunError)(line)
+        raise exit_status.error(done.returncode, done.stderr.splitlines())
     for line in done.stderr.splitlines():
         if line.startswith("note: "):
             monitor.warn(line)

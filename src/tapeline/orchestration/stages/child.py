@@ -27,7 +27,7 @@ from typing import IO
 import psutil
 
 from tapeline.orchestration.stages import forking
-from tapeline.runtime import forks, processes
+from tapeline.runtime import forks, leash
 from tapeline.runtime.processes import GRACE, POLL
 
 
@@ -247,10 +247,8 @@ def _leashed(
     at_our_death: signal.Signals = signal.SIGTERM,
 ) -> "subprocess.Popen[bytes]":
     """Start a command in a session of its own; it gets `at_our_death` when the thread that calls this ends."""
-    # `-I -S`: a bare interpreter takes only 15 ms until it execs the command.
-    leash = [sys.executable, "-I", "-S", processes.__file__, str(int(at_our_death)), str(os.getpid())]
     return subprocess.Popen(
-        [*leash, *command],
+        [*leash.launcher(at_our_death), *command],
         cwd=cwd,
         env=dict(env),
         stdin=subprocess.DEVNULL,

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from tapeline.config.registry import CheckSettings
 from tapeline.export import prediction_log
 from tapeline.parsing import arrays, json_text
-from tapeline.runtime import processes, sandbox, scratch
+from tapeline.runtime import leash, sandbox, scratch
 from tapeline.runtime.errors import InputError, plain
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -92,8 +91,7 @@ def _limited(asked: str, folder: Path, given: Sequence[Path], settings: CheckSet
         memory_bytes=memory,
         seconds=settings.seconds,
     )
-    command = [*sandbox.command(rules), sys.executable, "-I", str(PROBE)]
-    leash = [sys.executable, "-I", str(Path(processes.__file__)), str(int(signal.SIGKILL)), str(os.getpid())]
+    command = [*leash.launcher(signal.SIGKILL), *sandbox.command(rules), sys.executable, "-I", str(PROBE)]
     (folder / "asked.json").write_text(asked, encoding="utf-8")
     environment = sandbox.environment(home, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
     deadline = time.monotonic() + settings.seconds
@@ -101,7 +99,7 @@ def _limited(asked: str, folder: Path, given: Sequence[Path], settings: CheckSet
         (folder / "asked.json").open("rb") as asks,
         (folder / "out").open("wb") as out,
         (folder / "err").open("wb") as err,
-        subprocess.Popen([*leash, *command], stdin=asks, stdout=out, stderr=err, env=environment) as child,
+        subprocess.Popen(command, stdin=asks, stdout=out, stderr=err, env=environment) as child,
     ):
         failure = _watched(child, deadline, settings)
     if not failure and child.returncode:
