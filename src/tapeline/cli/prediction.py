@@ -23,7 +23,7 @@ NAME = "{name}"
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `predict`."""
-    what = "answer files with a registered model: .npy, .npz, CSV, JSON lines, images"
+    what = "answer files with a registered or an exported model: .npy, .npz, CSV, JSON lines, images"
     parser = commands.add_parser("predict", help=what, description=what)
     parser.add_argument(
         "model", metavar="NAME[@V|#STAGE]",

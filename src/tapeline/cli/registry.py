@@ -1,4 +1,4 @@
-"""The `tapeline registry …` commands. The registry is imported only when a command runs."""
+"""The `tapeline registry …` commands. What a command calls is imported when it runs."""
 
 import argparse
 import json

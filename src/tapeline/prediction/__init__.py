@@ -1,1 +1,1 @@
-"""Predictions of a registered model for files: fetched and checked by the registry, run by TensorFlow, tabulated."""
+"""Predictions for files, by a version that the registry brings and checks, or by an exported folder."""

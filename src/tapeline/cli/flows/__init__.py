@@ -1,12 +1,21 @@
-"""The commands that run Prefect flows. Each is imported when it is called: they take a second, and Prefect seconds."""
+"""The commands that run flows, through Prefect where there is a server, and those that serve and deploy them.
+
+Each is imported when it is called: they take a second, and Prefect seconds.
+"""
 
 from importlib import import_module
 
 COMMANDS = {
-    "run": ("tapeline.cli.flows.training", "bring a pipeline up to date as a Prefect flow, here or in a worktree"),
+    "run": (
+        "tapeline.cli.flows.training",
+        "bring a pipeline up to date, here or in a worktree; a Prefect flow where there is a server",
+    ),
     "sweep": ("tapeline.cli.flows.sweep", "search over a pipeline's parameters by isolated runs"),
-    "promote": ("tapeline.cli.flows.promotion", "register, judge, ask a person, and promote, as a flow"),
-    "infer": ("tapeline.cli.flows.inference", "answer files with a registered model, as a flow"),
+    "promote": ("tapeline.cli.flows.promotion", "register, judge, ask a person, and promote, as a Prefect flow"),
+    "infer": (
+        "tapeline.cli.flows.inference",
+        "answer files with a registered model; a Prefect flow where there is a server",
+    ),
     "serve": ("tapeline.orchestration.serve", "run the deployments of prefect.yaml on this machine, until Ctrl-C"),
     "deploy": ("tapeline.orchestration.deploy", "update the server at PREFECT_API_URL to what prefect.yaml says"),
 }

@@ -38,10 +38,12 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline run") ->
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Bring a pipeline up to date: one Prefect task per stage; what is not stale is not run.",
+        description="Bring a pipeline up to date: only what is stale is run. A Prefect server shows a task per stage.",
     )
     parser.add_argument("--pipeline", metavar="NAME", help="a pipeline of the working directory's params.yaml")
-    parser.add_argument("--retries", type=int, default=2, metavar="N", help="attempts for a killed stage (%(default)d)")
+    parser.add_argument(
+        "--retries", type=int, default=2, metavar="N", help="more attempts for a stage that was killed (%(default)d)"
+    )
     parser.add_argument(
         "--timeout", action="append", default=[], metavar="STAGE=SECONDS", help="how long a stage may take"
     )
