@@ -1,5 +1,6 @@
 """The command line as a process: fast answers, one line for what is wrong, nothing lost."""
 
+import argparse
 import json
 import os
 import re
@@ -14,6 +15,9 @@ import pytest
 import recipes
 import waiting
 from ruamel.yaml import YAML
+
+from tapeline.cli import main
+from tapeline.cli.flows import inference, promotion, sweep, training
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = "import sys, atexit\natexit.register(lambda: print('TENSORFLOW' if 'tensorflow' in sys.modules else 'LIGHT'))\n"
@@ -70,6 +74,23 @@ def refused(answer, said, *, light=True):
     assert lines[0].startswith("tapeline: ")
     assert said in lines[0]
     assert answer.stdout.splitlines()[-1] == ("LIGHT" if light else "TENSORFLOW")
+
+
+def parsers(parser):
+    """A parser and those of its subcommands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers(inner)
+
+
+def test_help_calls_a_default_by_its_name():
+    flows = [flow._parser("tapeline") for flow in (training, sweep, promotion, inference)]
+    found = [action for top in (main._parser(), *flows) for parser in parsers(top) for action in parser._actions]
+    shown = [action.help for action in found if "%(default)" in (action.help or "")]
+    assert len(shown) > 12
+    assert [text for text in shown if "(default: %(default)" not in text] == []
 
 
 def test_help_and_list_need_no_tensorflow(project):

@@ -23,17 +23,17 @@ NAME = "{name}"
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `predict`."""
-    what = "answer files with a registered or an exported model: .npy, .npz, CSV, JSON lines, images"
+    what = "predict for files with a registered or exported model: .npy, .npz, CSV, JSON lines, images"
     parser = commands.add_parser("predict", help=what, description=what)
     parser.add_argument(
         "model", metavar="NAME[@V|#STAGE]",
-        help="such as 'digits#prod' (the highest version); or the folder of an exported model, such as models/digits",
+        help="such as 'digits#prod' (default: the highest version), or an exported folder, such as models/digits",
     )  # fmt: skip
     parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
-    parser.add_argument("--out", type=Path, help=f"{OUT} (the standard output, as CSV)")
+    parser.add_argument("--out", type=Path, help=f"{OUT} (default: standard output, as CSV)")
     parser.add_argument("--outputs", metavar="NAME,...", help=OUTPUTS)
     parser.add_argument("--batch-size", metavar="N", type=int, help=BATCH_SIZE)
-    parser.add_argument("--fresh", action="store_true", help="drop what a stopped call has left")
+    parser.add_argument("--fresh", action="store_true", help="discard what a stopped call has left, and begin anew")
     parser.set_defaults(command=_predict)
 
 

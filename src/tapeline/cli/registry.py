@@ -26,27 +26,31 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     register = _command(inner, "register", _register, "tag a commit as the next version of a model")
     register.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
     number = register.add_mutually_exclusive_group()
-    number.add_argument("--bump", default="patch", choices=("patch", "minor", "major"), help="(%(default)s)")
-    number.add_argument("--version", metavar="X.Y.Z", help="this number instead")
-    register.add_argument("--rev", metavar="REV", help="a commit such as runs/NAME that need not be checked out (HEAD)")
+    number.add_argument(
+        "--bump", default="patch", choices=("patch", "minor", "major"), help="what to raise (default: %(default)s)"
+    )
+    number.add_argument("--version", metavar="X.Y.Z", help="use this number instead")
+    register.add_argument(
+        "--rev", metavar="REV", help="a commit, such as runs/NAME; it need not be checked out (default: HEAD)"
+    )
 
     gate = _command(inner, "gate", _gate, "ask whether a version may go into a stage; status 1 for no; changes nothing")
     promote = _command(inner, "promote", _promote, "make a version live in a stage, if the gate allows it")
     for command in (gate, promote):
-        command.add_argument("model", metavar="NAME[@V|#STAGE]", help="the version (the highest)")
+        command.add_argument("model", metavar="NAME[@V|#STAGE]", help="the version (default: the highest)")
         command.add_argument("stage", metavar="STAGE", help="a stage of params.yaml")
     promote.add_argument(
         "--approved-by", metavar="PERSON", help="who approved it, where the stage asks for a person's approval"
     )
 
-    rollback = _command(inner, "rollback", _rollback, "make the version that was live before live again")
+    rollback = _command(inner, "rollback", _rollback, "make the previously live version live again")
     rollback.add_argument("name", metavar="NAME")
     rollback.add_argument("stage", metavar="STAGE")
-    rollback.add_argument("--to", metavar="V", help="this version instead")
+    rollback.add_argument("--to", metavar="V", help="go back to this version instead")
 
     _add_trust(inner)
     show = _command(inner, "show", _show, "the versions, and the stages in which they are live")
-    show.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
+    show.add_argument("name", metavar="NAME", nargs="?", help="one model (default: all)")
     history = _command(inner, "history", _history, "every registration, promotion and rollback of a model")
     history.add_argument("name", metavar="NAME")
     lineage = _command(inner, "lineage", _lineage, "where a version comes from: run, parameters, data, code, gates")
@@ -57,13 +61,13 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 def _add_trust(inner: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add what is about whose word counts."""
-    sync = _command(inner, "sync", _sync, "make serving/ what the tags say, as after a fetch, once they are checked")
-    sync.add_argument("name", metavar="NAME", nargs="?", help="one model (all)")
-    revoke = _command(inner, "revoke", _revoke, "say that a version may never be live again; there is no way back")
+    sync = _command(inner, "sync", _sync, "verify the tags, then update serving/ to match them (e.g. after a fetch)")
+    sync.add_argument("name", metavar="NAME", nargs="?", help="one model (default: all)")
+    revoke = _command(inner, "revoke", _revoke, "withdraw a version for good; irreversible")
     revoke.add_argument("model", metavar="NAME@V")
     revoke.add_argument("--because", metavar="WHY", required=True, help="the reason; it goes into the tag")
 
-    approve = _command(inner, "approve", _approve, "sign that a version may go into a stage: the second of two persons")
+    approve = _command(inner, "approve", _approve, "sign, as a second person, that a version may go into a stage")
     approve.add_argument("model", metavar="NAME@V")
     approve.add_argument("--stage", metavar="STAGE", required=True, help="a stage of params.yaml")
     vouch = _command(
@@ -72,7 +76,7 @@ def _add_trust(inner: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     vouch.add_argument("model", metavar="NAME@V")
 
     audit = _command(inner, "audit", _audit, "check the whole history: signatures, verdicts, bytes, branches, serving/")
-    audit.add_argument("--fetch", action="store_true", help="bring what is only in DVC's remote, and check it too")
+    audit.add_argument("--fetch", action="store_true", help="also fetch and check what is only in DVC's remote")
 
 
 def _command(

@@ -9,37 +9,40 @@ from tapeline.runtime.errors import plain
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add them."""
-    what = "make a folder a project: params.yaml, dvc.yaml, engine.lock and a first recipe; overwrites nothing"
+    what = "turn a folder into a project: params.yaml, dvc.yaml, engine.lock and a first recipe; overwrites nothing"
     starting = commands.add_parser("init", help=what, description=what)
     starting.add_argument(
-        "folder", metavar="FOLDER", nargs="?", type=Path, default=Path(), help="the folder (this one)"
+        "folder", metavar="FOLDER", nargs="?", type=Path, default=Path(), help="the folder (default: this one)"
     )
     starting.add_argument(
-        "--data", metavar="PATH", type=Path, help="a CSV or Parquet file, a folder of images, or tfds:NAME (irises)"
+        "--data",
+        metavar="PATH",
+        type=Path,
+        help="a CSV or Parquet file, a folder of images, or tfds:NAME (default: irises)",
     )
-    starting.add_argument("--flows", action="store_true", help="a prefect.yaml with a nightly run too")
+    starting.add_argument("--flows", action="store_true", help="also write a prefect.yaml with a nightly run")
     starting.set_defaults(command=_init)
     _add_new(commands)
     what = "show what is missing on this machine and in this repository, and how to get it; status 1 if anything is"
     examining = commands.add_parser("doctor", help=what, description=what)
     examining.set_defaults(command=_doctor)
-    what = "write a JSON schema of params.yaml, by which editors complete names and mark errors"
+    what = "write a JSON schema of params.yaml, with which editors complete names and mark errors"
     describing = commands.add_parser("schema", help=what, description=what)
     describing.set_defaults(command=_schema)
 
 
 def _add_new(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    what = "write a recipe to begin with; overwrites nothing"
+    what = "write a recipe to start from; overwrites nothing"
     new = commands.add_parser("new", help=what, description=what).add_subparsers(metavar="WHAT", required=True)
     making = new.add_parser("recipe", help=what, description=what)
-    making.add_argument("name", metavar="NAME", help="of the file, and of the pipeline")
+    making.add_argument("name", metavar="NAME", help="the name of the file, and of the pipeline")
     making.add_argument(
         "--like",
         metavar="KIND",
-        help="table, number, image, text, gan or own-step (what fits the dataset, else table)",
+        help="table, number, image, text, gan or own-step (default: what fits the dataset, else table)",
     )
     making.add_argument(
-        "--dataset", metavar="NAME", help="add a pipeline to params.yaml that trains it on this dataset"
+        "--dataset", metavar="NAME", help="also add a pipeline to params.yaml that trains it on this dataset"
     )
     making.set_defaults(command=_new_recipe)
 

@@ -19,24 +19,26 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         ("lr-find", "find a learning rate by a range test, with a picture"),
         (
             "tune",
-            "measure what a pipeline can train in on this machine: modes, precisions, fused kernels, shards, threads",
+            "measure the ways to train a pipeline on this machine: modes, precisions, fused kernels, shards, threads",
         ),
-        ("metric-names", "list what a validation measures, one name per line, before any training"),
+        ("metric-names", "list the metrics that validation measures, one per line, before any training"),
     ):
-        command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing of the project")
+        command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing in the project")
         command.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
         command.set_defaults(command=_tuning, tool=tool)
         if tool == "lr-find":
-            command.add_argument("--low", type=float, default=1e-6, help="the first rate (%(default)g)")
-            command.add_argument("--high", type=float, default=10.0, help="the last rate (%(default)g)")
-            command.add_argument("--steps", type=int, default=200, help="how many steps (%(default)d)")
-            command.add_argument("--metric", help="the step's metric to look at (loss, else the first)")
-            command.add_argument("--picture", type=Path, help="the PNG (.tapeline/lr-find/NAME.png)")
+            command.add_argument("--low", type=float, default=1e-6, help="the first rate (default: %(default)g)")
+            command.add_argument("--high", type=float, default=10.0, help="the last rate (default: %(default)g)")
+            command.add_argument("--steps", type=int, default=200, help="how many steps (default: %(default)d)")
+            command.add_argument("--metric", help="the step's metric to look at (default: loss, else the first)")
+            command.add_argument("--picture", type=Path, help="the PNG to write (default: .tapeline/lr-find/NAME.png)")
         elif tool == "tune":
             command.add_argument(
-                "--steps", type=int, default=50, help="steps to the loss that is compared (%(default)d)"
+                "--steps", type=int, default=50, help="steps after which losses are compared (default: %(default)d)"
             )
-            command.add_argument("--seconds", type=float, default=3.0, help="how long to measure a mode (%(default)g)")
+            command.add_argument(
+                "--seconds", type=float, default=3.0, help="how long to measure a mode (default: %(default)g)"
+            )
 
 
 def _tuning(options: argparse.Namespace) -> int:

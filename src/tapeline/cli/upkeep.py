@@ -18,38 +18,45 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     what = "show each pipeline: its data, whether it needs a network, whether it is up to date, what it teaches"
     listing = commands.add_parser("list", help=what, description=what)
     listing.add_argument("--offline", action="store_true", help="only those that need no network")
-    listing.add_argument("--targets", action="store_true", help="print what `dvc repro` takes, one per line")
+    listing.add_argument("--targets", action="store_true", help="print the targets for `dvc repro`, one per line")
     listing.set_defaults(command=_list)
     what = "show the metrics of each pipeline: a line for each metric, a column for each split"
     measuring = commands.add_parser("metrics", help=what, description=what)
-    measuring.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all)")
+    measuring.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (default: all)")
     measuring.set_defaults(command=_metrics)
     what = "rebuild HEAD in a temporary clone and compare every output with dvc.lock; status 1 on a difference"
     verifying = commands.add_parser("verify", help=what, description=what)
-    verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (all that need no network)")
+    verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (default: all that need no network)")
     verifying.set_defaults(command=_verify)
     what = "repair a truncated dvc.lock or .dvc/tmp/rwlock and clear the locks of killed processes"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
     what = (
-        "write engine.lock, the code and libraries of stages here, and the files of TFDS names; says what becomes stale"
+        "record each stage's code hash and the library versions in engine.lock, write the .tfds files, "
+        "and list what becomes stale"
     )
     locking = commands.add_parser("lock", help=what, description=what)
-    locking.add_argument("--check", action="store_true", help="write nothing; status 1 where the file is not current")
+    locking.add_argument("--check", action="store_true", help="write nothing; status 1 if a file is not current")
     locking.set_defaults(command=_lock)
-    what = "bring a project of an older version to this one: rebuild each stage elsewhere, keep what comes out the same"
-    upgrading = commands.add_parser("upgrade", help=what, description=f"{what}; status 1 where a result differs")
-    upgrading.add_argument("names", metavar="PIPELINE", nargs="*", help="rebuild these only (all that are built)")
+    what = "migrate a project from an older version: rebuild each stage elsewhere, and keep what comes out the same"
+    upgrading = commands.add_parser("upgrade", help=what, description=f"{what}; status 1 if a result differs")
+    upgrading.add_argument(
+        "names", metavar="PIPELINE", nargs="*", help="rebuild only these (default: all that are built)"
+    )
     upgrading.add_argument("--dry-run", action="store_true", help="rebuild and compare, write nothing")
     upgrading.add_argument(
-        "--accept", metavar="PIPELINE", action="append", default=[], help="take its new result where it differs"
+        "--accept", metavar="PIPELINE", action="append", default=[], help="accept its new results where they differ"
     )
     upgrading.set_defaults(command=_upgrade)
     what = "show what old runs take up and what still needs it: branches runs/*, worktrees, checkpoints, DVC's cache"
     pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing keeps")
-    pruning.add_argument("--runs", type=int, default=20, metavar="N", help="keep the newest N branches (%(default)d)")
-    pruning.add_argument("--days", type=float, default=30.0, metavar="N", help="keep what is younger (%(default)g)")
-    pruning.add_argument("--apply", action="store_true", help="remove it; remotes are not touched")
+    pruning.add_argument(
+        "--runs", type=int, default=20, metavar="N", help="keep the newest N branches (default: %(default)d)"
+    )
+    pruning.add_argument(
+        "--days", type=float, default=30.0, metavar="N", help="keep what is younger than N days (default: %(default)g)"
+    )
+    pruning.add_argument("--apply", action="store_true", help="remove what nothing keeps; remotes are not touched")
     pruning.set_defaults(command=_prune)
 
 

@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tapeline.orchestration.data_changes", description="Report changed data."
     )
-    parser.add_argument("--ref", default="", help="the branch to look at (the main branch)")
+    parser.add_argument("--ref", default="", help="the branch to look at (default: the main branch)")
     options = parser.parse_args(argv)
     return command.status("data_changes", lambda: _tell_all(options.ref))
 

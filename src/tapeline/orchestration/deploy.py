@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy") -> int:
     """Deploy, and return the exit status."""
-    description = "Bring a Prefect server with workers to what prefect.yaml says, and print what that changed."
+    description = "Update a Prefect server with workers to match prefect.yaml, and print what changed."
     argparse.ArgumentParser(prog=program, description=description).parse_args(argv)
     return command.status("deploy", lambda: _deploy(Project.find()))
 

@@ -160,9 +160,9 @@ class Supervisor:
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") -> int:
     """Serve until a signal comes, and return the exit status."""
-    parser = argparse.ArgumentParser(prog=program, description="Run what prefect.yaml says, here.")
-    parser.add_argument("--worker", action="store_true", help="through the file's work pool")
-    parser.add_argument("--port", type=int, default=PORT, help="of a server of its own (%(default)d)")
+    parser = argparse.ArgumentParser(prog=program, description="Run the deployments in prefect.yaml on this machine.")
+    parser.add_argument("--worker", action="store_true", help="run them through the file's work pool")
+    parser.add_argument("--port", type=int, default=PORT, help="the port of a server of its own (default: %(default)d)")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     return command.status("serve", lambda: _serve(options))

@@ -10,14 +10,17 @@ COMMANDS = {
         "tapeline.cli.flows.training",
         "bring a pipeline up to date, here or in a worktree; a Prefect flow where there is a server",
     ),
-    "sweep": ("tapeline.cli.flows.sweep", "search over a pipeline's parameters by isolated runs"),
-    "promote": ("tapeline.cli.flows.promotion", "register, judge, ask a person, and promote, as a Prefect flow"),
+    "sweep": ("tapeline.cli.flows.sweep", "search over a pipeline's parameters with isolated runs"),
+    "promote": (
+        "tapeline.cli.flows.promotion",
+        "register, judge and promote a model, with a person's approval where needed, as a Prefect flow",
+    ),
     "infer": (
         "tapeline.cli.flows.inference",
-        "answer files with a registered model; a Prefect flow where there is a server",
+        "predict for files with a registered model; a Prefect flow where there is a server",
     ),
-    "serve": ("tapeline.orchestration.serve", "run the deployments of prefect.yaml on this machine, until Ctrl-C"),
-    "deploy": ("tapeline.orchestration.deploy", "update the server at PREFECT_API_URL to what prefect.yaml says"),
+    "serve": ("tapeline.orchestration.serve", "run the deployments in prefect.yaml on this machine, until Ctrl-C"),
+    "deploy": ("tapeline.orchestration.deploy", "update the server at PREFECT_API_URL to match prefect.yaml"),
 }
 """Name → the module whose `main` takes the arguments behind it, and what `tapeline --help` says."""
 

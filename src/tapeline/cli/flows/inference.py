@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline infer") 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Answer files with a registered model: .npy, .npz, CSV, JSON lines, images.",
+        description="Predict for files with a registered model: .npy, .npz, CSV, JSON lines, images.",
     )
     parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help="such as 'digits#prod'")
     parser.add_argument("--out", metavar="FILE", required=True, help=OUT)

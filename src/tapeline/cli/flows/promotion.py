@@ -21,13 +21,19 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline promote"
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Register a pipeline's model, judge it, ask a person where the stage wants one, and promote it.",
+        description="Register a pipeline's model, judge it, ask a person where the stage requires it, and promote it.",
     )
     parser.add_argument("--pipeline", metavar="NAME", required=True)
     parser.add_argument("--stage", metavar="STAGE", required=True)
-    parser.add_argument("--version", metavar="X.Y.Z", help="a registered version (that of HEAD, registered if needed)")
-    parser.add_argument("--bump", default="patch", choices=names.BUMPS, help="for a new version (%(default)s)")
-    parser.add_argument("--wait-seconds", type=int, default=86_400, help="how long a person may take (%(default)d)")
+    parser.add_argument(
+        "--version", metavar="X.Y.Z", help="a registered version (default: HEAD's, registered if needed)"
+    )
+    parser.add_argument(
+        "--bump", default="patch", choices=names.BUMPS, help="what to raise for a new version (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--wait-seconds", type=int, default=86_400, help="how long to wait for a person (default: %(default)d)"
+    )
     return parser
 
 

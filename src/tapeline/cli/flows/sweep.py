@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline sweep") 
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=program, description="Search over parameters by isolated runs of the training flow."
+        prog=program, description="Search over a pipeline's parameters with isolated runs."
     )
     parser.add_argument("--pipeline", metavar="NAME", required=True)
     parser.add_argument(
@@ -30,21 +30,26 @@ def _parser(program: str) -> argparse.ArgumentParser:
         action="append",
         required=True,
         metavar="KEY=SPACE",
-        help="'params.learning_rate={low: 0.0005, high: 0.01, log: true}' or 'train.batch_size=[32, 64]'",
+        help="what to try: 'params.learning_rate={low: 0.0005, high: 0.01, log: true}' or 'train.batch_size=[32, 64]'",
     )
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--max", metavar="METRIC", help="the validation metric to maximize")
     goal.add_argument("--min", metavar="METRIC", help="the validation metric to minimize")
-    parser.add_argument("--trials", type=int, default=20, metavar="N", help="how many trials in all (%(default)d)")
     parser.add_argument(
-        "--parallel", type=int, metavar="N", help="how many trials at once (a core and 4 GiB each, one with a GPU)"
+        "--trials", type=int, default=20, metavar="N", help="how many trials in all (default: %(default)d)"
     )
-    parser.add_argument("--ref", default="", help="what is trained (the main branch)")
+    parser.add_argument(
+        "--parallel",
+        type=int,
+        metavar="N",
+        help="how many trials at once (default: one per core and 4 GiB, at most 8; one with a GPU)",
+    )
+    parser.add_argument("--ref", default="", help="what to train (default: the main branch)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting that all trials share"
     )
-    parser.add_argument("--name", default="", help="the sweep's name (the pipeline's)")
-    parser.add_argument("--seed", type=int, default=0, help="the seed that chooses the values (%(default)d)")
+    parser.add_argument("--name", default="", help="the sweep's name (default: the pipeline's)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed that chooses the values (default: %(default)d)")
     return parser
 
 

@@ -42,21 +42,23 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--pipeline", metavar="NAME", help="a pipeline of the working directory's params.yaml")
     parser.add_argument(
-        "--retries", type=int, default=2, metavar="N", help="more attempts for a stage that was killed (%(default)d)"
+        "--retries", type=int, default=2, metavar="N", help="further attempts for a killed stage (default: %(default)d)"
     )
     parser.add_argument(
         "--timeout", action="append", default=[], metavar="STAGE=SECONDS", help="how long a stage may take"
     )
-    parser.add_argument("--isolated", action="store_true", help="in a Git worktree; ends as a commit on runs/FLOW-RUN")
-    parser.add_argument("--ref", default="", help="what an isolated run trains (the main branch)")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="another value, such as train.epochs=3"
+        "--isolated", action="store_true", help="run in a Git worktree; ends as a commit on runs/FLOW-RUN"
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="also write the result here, as JSON")
+    parser.add_argument("--ref", default="", help="what an isolated run trains (default: the main branch)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting, such as train.epochs=3"
+    )
+    parser.add_argument("--report", type=Path, metavar="FILE", help="also write the result to this file, as JSON")
     parser.add_argument("--no-page", action="store_true", help="write no page with pictures in .tapeline/reports")
-    parser.add_argument("--tag", action="append", default=[], metavar="NAME", help="a tag of the flow run")
+    parser.add_argument("--tag", action="append", default=[], metavar="NAME", help="tag the flow run")
     parser.add_argument("--register", action="store_true", help="register an isolated run's model as the next version")
-    parser.add_argument("--push", action="store_true", help="push an isolated run where remotes are set")
+    parser.add_argument("--push", action="store_true", help="push an isolated run to the remotes that are set")
     return parser
 
 
