@@ -5,14 +5,14 @@ import os
 import numpy as np
 import pytest
 
-from tapeline.prediction.answering import Channel, Closed, planned, put, taken
+from tapeline.prediction.answering import Channel, Closed, layout, read, write
 
 
 def sent(values):
-    entries, parts, size = planned({"before": np.arange(3, dtype=np.uint8), "x": values})
+    entries, parts, size = layout({"before": np.arange(3, dtype=np.uint8), "x": values})
     memory = np.full(size, 255, np.uint8)
-    put(memory, parts)
-    found = taken(memory, entries, copied=True)
+    write(memory, parts)
+    found = read(memory, entries, copied=True)
     assert found["before"].tolist() == [0, 1, 2]
     return found["x"]
 
@@ -66,9 +66,9 @@ LIES = {
 def test_a_description_that_lies(entry):
     memory = np.full(64, 255, np.uint8)  # lengths of -1
     with pytest.raises(ValueError, match="."):
-        taken(memory, {"x": entry}, copied=True)
+        read(memory, {"x": entry}, copied=True)
     with pytest.raises(ValueError, match="."):
-        taken(memory, [entry], copied=True)
+        read(memory, [entry], copied=True)
 
 
 def test_messages_that_are_none():
@@ -77,5 +77,5 @@ def test_messages_that_are_none():
         os.write(writes, content)
         os.close(writes)
         with pytest.raises(Closed):
-            Channel(reads, -1, -1, -1).hear()
+            Channel(reads, -1, -1, -1).receive()
         os.close(reads)

@@ -6,7 +6,7 @@ import threading
 import pytest
 from waiting import until
 
-from tapeline.prediction.overlap import ahead, in_order
+from tapeline.prediction.overlap import in_order, prefetched
 
 
 def test_everything_comes_once_and_in_order():
@@ -16,8 +16,8 @@ def test_everything_comes_once_and_in_order():
         wait.wait()  # only two at once get past this
         return item * item
 
-    assert list(in_order(ahead(iter(range(100)), 3), work, workers=2)) == [n * n for n in range(100)]
-    assert list(in_order(ahead(iter(()), 3), work, workers=2)) == []
+    assert list(in_order(prefetched(iter(range(100)), 3), work, workers=2)) == [n * n for n in range(100)]
+    assert list(in_order(prefetched(iter(()), 3), work, workers=2)) == []
 
 
 def test_no_more_is_read_than_there_is_room_for():
@@ -28,7 +28,7 @@ def test_no_more_is_read_than_there_is_room_for():
             read.append(number)
             yield number
 
-    source = ahead(items(), 3)
+    source = prefetched(items(), 3)
     answers = in_order(source, str, workers=2)
     for number in range(50):
         assert next(answers) == str(number)
@@ -45,7 +45,7 @@ def test_an_error_of_the_reader_comes_after_what_was_read():
         yield 2
         raise ValueError("the third")
 
-    source = ahead(items(), 1)
+    source = prefetched(items(), 1)
     assert [next(source), next(source)] == [1, 2]
     with pytest.raises(ValueError, match="the third"):
         next(source)
@@ -57,7 +57,7 @@ def test_an_error_of_a_worker_ends_the_reader():
             raise ValueError("five")
         return item
 
-    source = ahead(itertools.count(), 2)
+    source = prefetched(itertools.count(), 2)
     with pytest.raises(ValueError, match="five"):
         list(in_order(source, work, workers=2))
     source.close()

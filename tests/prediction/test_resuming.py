@@ -109,7 +109,7 @@ def test_killed_again_and_again_at_random_it_finishes_with_the_same_bytes(folder
     said = ran(folder, *given, "--out", out)
     total = ROWS + sum(number % 5 + 1 for number in range(300))
     assert said[0] == f"{total} examples answered by model: {out}\n"
-    assert f"note: continues {out} after {at:,} examples" in said[1]
+    assert f"note: {out}: continuing after {at:,} examples" in said[1]
     assert (folder / out).read_bytes() == (folder / f"whole.{form}").read_bytes()
     assert not (folder / f".{out}.partial").exists()
 
@@ -123,8 +123,11 @@ def test_a_signal_ends_both_and_keeps_what_is_saved(folder, how):
     assert lines[-1] == f"tapeline: stopped by {how.name}" and "answers are kept: the same command" in lines[-2]
     left = [path for path in (folder / "tmp").rglob("*") if path.name != f"tapeline-{os.geteuid()}"]
     assert left == []
+    state = json.loads((folder / f".{out}.partial/state.json").read_text())
+    assert state.keys() == {"call", "saved"}, "other versions read it"
+    assert state["saved"].keys() == {"examples", "pieces", "odd", "writer"}
     at = saved(folder, out)
-    assert f"continues {out} after {at:,} examples" in ran(folder, *given, "--out", out)[1]
+    assert f"{out}: continuing after {at:,} examples" in ran(folder, *given, "--out", out)[1]
 
 
 CHANGES = {
@@ -136,7 +139,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_another_call_never_continues_a_half(folder, what):
+def test_another_call_never_continues_a_partial_output(folder, what):
     x = np.load(folder / "x.npy")
     np.save(folder / "x2.npy", x)
     given, out = ["./model", "x2.npy", "--batch-size", 16], f"{what.replace(' ', '')}.csv"
@@ -148,7 +151,8 @@ def test_another_call_never_continues_a_half(folder, what):
         os.utime(folder / "x2.npy", ns=(before.st_atime_ns, before.st_mtime_ns))
     changed = CHANGES[what](folder)
     assert (
-        f"note: half of {out} is there, of another call ({what}): begun anew" in ran(folder, *changed, "--out", out)[1]
+        f"note: {out}: found partial results of a different call ({what}); starting over"
+        in ran(folder, *changed, "--out", out)[1]
     )
     ran(folder, *changed, "--out", "fresh.csv")
     assert (folder / out).read_bytes() == (folder / "fresh.csv").read_bytes()
@@ -174,11 +178,11 @@ def test_an_input_that_changes_while_it_is_read(folder, change, kind):
     assert not [name for name in names(folder) if out in name]
 
 
-def test_a_half_that_was_cut_begins_anew(folder):
+def test_a_partial_output_that_was_cut_starts_over(folder):
     given = ["./model", "x.npy", "--batch-size", 16, "--out"]
     killed(folder, "cut.csv", *given, "cut.csv", after=500)
     os.truncate(folder / ".cut.csv.partial/answers", 10)
-    assert "note: half of cut.csv is there and damaged: begun anew" in ran(folder, *given, "cut.csv")[1]
+    assert "note: cut.csv: found damaged partial results; starting over" in ran(folder, *given, "cut.csv")[1]
     ran(folder, *given, "uncut.csv")
     assert (folder / "cut.csv").read_bytes() == (folder / "uncut.csv").read_bytes()
 
@@ -191,7 +195,7 @@ def test_the_model_s_process_is_killed(folder):
     said = process.communicate(timeout=60)[1].splitlines()
     assert process.returncode == 1 and said[-1].startswith("tapeline: the model's process was killed (SIGKILL)")
     assert "answers are kept" in said[-2]
-    assert "continues gone.csv" in ran(folder, "./model", "x.npy", "--batch-size", 16, "--out", "gone.csv")[1]
+    assert "gone.csv: continuing after" in ran(folder, "./model", "x.npy", "--batch-size", 16, "--out", "gone.csv")[1]
 
 
 def test_an_output_for_each_file_and_a_bad_one_costs_no_other_its_answers(folder):

@@ -8,9 +8,9 @@ import pytest
 
 from tapeline.prediction.inputs import Batch, Piece, batches, pieces
 from tapeline.prediction.lines import Lines
-from tapeline.prediction.run import FORMATS, _Work
+from tapeline.prediction.run import FORMATS, _Predictor
 from tapeline.prediction.signature import Signature
-from tapeline.prediction.subject import Subject
+from tapeline.prediction.verified_model import VerifiedModel
 from tapeline.runtime.errors import InputError
 
 TAKEN = Signature.of({"x": {"dtype": "float32", "shape": [None, None]}}, {})
@@ -33,28 +33,28 @@ def batch(*counts):
 
 def test_a_value_that_is_not_finite_is_found_in_its_file():
     values = np.array([0, 0, 0, np.nan, np.inf])
-    work = _Work(lambda given, wanted: {"y": values}, Lines(io.BytesIO(), "csv"), [], ["y"])
-    done = work(batch(2, 3))
-    assert done.count == 5 and done.odd == {"answers": (2, "8 of 1.npy")}
+    predictor = _Predictor(lambda given, wanted: {"y": values}, Lines(io.BytesIO(), "csv"), [], ["y"])
+    predicted = predictor(batch(2, 3))
+    assert predicted.count == 5 and predicted.non_finite == {"answers": (2, "8 of 1.npy")}
 
 
 def test_an_output_that_is_not_one_answer_for_each_example():
-    work = _Work(lambda given, wanted: {"y": np.float32(1)}, Lines(io.BytesIO(), "csv"), [], ["y"])
+    predictor = _Predictor(lambda given, wanted: {"y": np.float32(1)}, Lines(io.BytesIO(), "csv"), [], ["y"])
     with pytest.raises(InputError, match=r"the output y has shape \(\) for 5 examples, so it is not one answer for"):
-        work(batch(2, 3))
+        predictor(batch(2, 3))
 
 
-def subject(outputs):
-    return Subject("one", Path("none"), "0", TAKEN, outputs, ())
+def model(outputs):
+    return VerifiedModel("one", Path("none"), "0", TAKEN, outputs, ())
 
 
 def test_what_a_kind_of_file_does_not_hold():
-    two = subject({"y": "float32", "z": "float32"})
+    two = model({"y": "float32", "z": "float32"})
     for form in FORMATS:
         assert two.selected(("z",), form) == ["z"]
     with pytest.raises(InputError, match=r"an .npy file holds one output, and these are y, z: choose by --outputs"):
         two.selected((), "npy")
-    other = subject({"row": "int64", "y": "float32"})
+    other = model({"row": "int64", "y": "float32"})
     with pytest.raises(InputError, match="the output row has the name of the column that says which example"):
         other.selected((), "csv")
     assert other.selected((), "npz") == ["row", "y"]

@@ -43,7 +43,7 @@ def test_batches_of_all_sizes_by_several_threads_and_failures(tf, model):
 
     before = descriptors()
     with Sandboxed(model(serve)) as answer:
-        assert answer.outputs == {"y": "float32", "half": "bfloat16", "text": "string"} and answer.lives
+        assert answer.outputs == {"y": "float32", "half": "bfloat16", "text": "string"} and answer.is_alive
         sizes = [3, 0, 1000, 1, 70_000, 17, 5]
         found = {}
 
@@ -117,8 +117,8 @@ def test_what_gets_past_the_list_is_held_by_the_kernel(tf, model, tmp_path, what
     victim = tmp_path / "victim"
     victim.write_text("as it was")
     with Sandboxed(model(HOSTILE[what][1](tf, str(victim)))) as answer:
-        if "Landlock" in answer.lacks:
-            pytest.skip(answer.lacks)
+        if "Landlock" in answer.missing_protection:
+            pytest.skip(answer.missing_protection)
         with pytest.raises(RunError, match="^the model fails on this batch: .*Permission denied"):
             answer({"x": ONE}, {"y"})
     assert victim.read_text() == "as it was"
@@ -131,7 +131,7 @@ def test_a_process_that_is_killed_is_one_line(tf, model):
         os.kill(answer._process.pid, signal.SIGKILL)
         with pytest.raises(RunError, match=r"^the model's process was killed \(SIGKILL\), by somebody or for want of"):
             answer({"x": ONE}, {"y"})
-        assert not answer.lives
+        assert not answer.is_alive
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_an_answer_that_lies_ends_the_process(tmp_path, monkeypatch, answer):
     with Sandboxed(tmp_path) as asked:
         with pytest.raises(RunError, match="^the model's process answers nonsense: "):
             asked({"x": ONE}, {"y"})
-        until(lambda: not asked.lives, limit=60)
+        until(lambda: not asked.is_alive, limit=60)
 
 
 def test_memory_that_the_other_end_cannot_take_away():
@@ -216,8 +216,8 @@ def test_memory_that_the_other_end_cannot_take_away():
 
 
 def test_what_the_kernel_lacks_is_one_line():
-    assert sandboxed._lacking("network namespace, Landlock, seccomp") == ""
-    assert sandboxed._lacking("seccomp") == (
+    assert sandboxed._missing_protection("network namespace, Landlock, seccomp") == ""
+    assert sandboxed._missing_protection("seccomp") == (
         "the model ran in a sandbox without network namespace, Landlock: this kernel has none"
     )
 

@@ -15,7 +15,7 @@ from tapeline.runtime.interruption import interruptible
 
 if TYPE_CHECKING:
     from tapeline.prediction.run import Prediction
-    from tapeline.prediction.subject import Subject
+    from tapeline.prediction.verified_model import VerifiedModel
 
 NAME = "{name}"
 """In `--out`, what stands for an input file's name without its ending."""
@@ -57,7 +57,7 @@ def _leave(interrupted: Interrupted) -> None:
 
 
 def _answer(options: argparse.Namespace) -> int:
-    from tapeline.prediction.run import FORMATS, Format, Prediction, Wish
+    from tapeline.prediction.run import FORMATS, Format, OutputOptions, Prediction
 
     endings = [f".{form}" for form in FORMATS]
     if options.out and options.out.suffix not in endings:
@@ -69,34 +69,34 @@ def _answer(options: argparse.Namespace) -> int:
     outs = _outs(options.out, options.files)
     from tqdm import tqdm
 
-    subject = _subject(options.model)
+    model = _model(options.model)
     form: Format = options.out.suffix[1:] if options.out else "csv"
     chosen = () if options.outputs is None else tuple(name.strip() for name in options.outputs.split(","))
-    wish = Wish(form, chosen, options.batch_size, options.fresh)
+    wanted = OutputOptions(form, chosen, options.batch_size, options.fresh)
     with (
         tqdm(unit=" examples", disable=not sys.stderr.isatty() or options.out is None) as bar,
-        Prediction(subject, wish, progress=bar.update, note=_note) as prediction,
+        Prediction(model, wanted, progress=bar.update, note=_note) as prediction,
     ):
         if outs is not None:
-            return _each(prediction, options.files, outs, f"by {subject.name}: {options.out}")
+            return _each(prediction, options.files, outs, f"by {model.name}: {options.out}")
         count = prediction.write(options.files, options.out)
     if options.out:
-        print(f"{count} examples answered by {subject.name}: {options.out}")
+        print(f"{count} examples answered by {model.name}: {options.out}")
     return 0
 
 
-def _subject(model: str) -> "Subject":
+def _model(model: str) -> "VerifiedModel":
     """Return a model by its name in the registry, or by the path of its folder."""
-    from tapeline.prediction.subject import Subject
+    from tapeline.prediction.verified_model import VerifiedModel
 
     if os.sep in model:
-        return Subject.at(Path(model))
+        return VerifiedModel.at(Path(model))
     from tapeline.config.project import Project
     from tapeline.registry.registry import Registry
     from tapeline.registry.tags import names
 
     registry = Registry.for_model(Project.find(), model)
-    return Subject.registered(registry, registry.version(names.parse(model)))
+    return VerifiedModel.registered(registry, registry.version(names.parse(model)))
 
 
 def _place(path: Path) -> str:
@@ -111,7 +111,7 @@ def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     """
     if out is None:
         return None
-    from tapeline.prediction import half
+    from tapeline.prediction import partial_output
 
     each = NAME in str(out)
     outs = [Path(str(out).replace(NAME, file.stem)) for file in files] if each else [out]
@@ -119,7 +119,7 @@ def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     for number, one in enumerate(outs):
         if not one.parent.is_dir():
             raise InputError(f"--out is {str(one)!r}: there is no such folder")
-        half.check(one)
+        partial_output.check(one)
         if (other := origin.setdefault(_place(one), files[number])) is not files[number]:
             raise InputError(f"--out is {str(one)!r} for {other} and for {files[number]}: give each another name")
     for file in files:

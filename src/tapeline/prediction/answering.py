@@ -1,6 +1,6 @@
 """A standalone program: a SavedModel's answers to batches, which come and go in shared memory.
 
-    python answering.py FOLDER CHANNEL...   # of the SavedModel; a channel is four descriptors: `asks,says,given,found`
+    python answering.py FOLDER CHANNEL...   # of the SavedModel; channel: descriptors `requests,replies,given,found`
 
 Says on the first channel that the model is loaded, then answers each channel in a thread of its own until nobody asks.
 A message is the length of a JSON object and that object; arrays are in the memory, where the message describes them.
@@ -46,7 +46,7 @@ class Channel:
         self._reads, self._writes = reads, writes
         self.given, self.found = Memory(given), Memory(found)
 
-    def say(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, Any]) -> None:
         """Send a message. Raises `Closed`."""
         text = json.dumps(message).encode()
         left = memoryview(LENGTH.pack(len(text)) + text)
@@ -56,7 +56,7 @@ class Channel:
         except BrokenPipeError:
             raise Closed from None
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """Wait for a message. Raises `Closed`."""
         (length,) = LENGTH.unpack(self._read(LENGTH.size))
         if length > LONGEST:
@@ -91,15 +91,15 @@ class Memory:
         """Have room for `size` bytes and some more."""
         if size > len(self.bytes):
             os.ftruncate(self._descriptor, size + size // 4 + mmap.PAGESIZE)
-            self.look()
+            self.remap()
 
-    def look(self) -> None:
+    def remap(self) -> None:
         """See what the other end has made of it."""
         if size := os.fstat(self._descriptor).st_size:
             self.bytes = np.frombuffer(mmap.mmap(self._descriptor, size), np.uint8)
 
 
-def planned(arrays: Mapping[str, Any]) -> tuple[Entries, list[tuple[int, Any]], int]:
+def layout(arrays: Mapping[str, Any]) -> tuple[Entries, list[tuple[int, Any]], int]:
     """Return descriptions of arrays, the parts of them with their places, and the bytes of all.
 
     arrays: numbers; or texts, as bytes or `str` in an array of objects or of fixed length. Texts are their lengths, and
@@ -127,7 +127,7 @@ def planned(arrays: Mapping[str, Any]) -> tuple[Entries, list[tuple[int, Any]], 
     return entries, parts, size
 
 
-def put(memory: Any, parts: list[tuple[int, Any]]) -> None:
+def write(memory: Any, parts: list[tuple[int, Any]]) -> None:
     """Write parts to their places, in little-endian order."""
     for at, array in parts:
         if array.size:
@@ -135,18 +135,18 @@ def put(memory: Any, parts: list[tuple[int, Any]]) -> None:
             np.copyto(place.reshape(array.shape), array)
 
 
-def taken(memory: Any, entries: Any, *, copied: bool) -> Arrays:
+def read(memory: Any, entries: Any, *, copied: bool) -> Arrays:
     """Return the arrays that are described. Raises `ValueError` for a description of anything else.
 
     copied: what the other end does to the memory afterwards does not matter.
     """
     try:
-        return {str(name): _taken(memory, entry, copied=copied) for name, entry in entries.items()}
+        return {str(name): _array(memory, entry, copied=copied) for name, entry in entries.items()}
     except (AttributeError, KeyError, TypeError, OverflowError, MemoryError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
-def _taken(memory: Any, entry: Mapping[str, Any], *, copied: bool) -> Any:
+def _array(memory: Any, entry: Mapping[str, Any], *, copied: bool) -> Any:
     shape, at = tuple(entry["shape"]), entry["at"]
     if not all(type(size) is int and size >= 0 for size in (*shape, at)):
         raise ValueError(f"a shape of {shape} at {at}")
@@ -179,18 +179,18 @@ def main() -> None:
     standalone = SimpleNamespace(**runpy.run_path(str(runtime / "saved_models" / "standalone.py")))
     channels = [Channel(*map(int, text.split(","))) for text in sys.argv[2:]]
     tf = standalone.tensorflow()
-    held = {"sandbox": os.environ["TAPELINE_SANDBOX"]}
+    sandbox = {"sandbox": os.environ["TAPELINE_SANDBOX"]}
     try:
         model = standalone.opened(tf, sys.argv[1])
         function = model.signatures[DEFAULT]
     except standalone.Refused as refused:
-        channels[0].say({"refused": str(refused), **held})
+        channels[0].send({"refused": str(refused), **sandbox})
         return
     except Exception as error:
-        channels[0].say({"error": str(error) or type(error).__name__, **held})
+        channels[0].send({"error": str(error) or type(error).__name__, **sandbox})
         return
     outputs = {name: spec.dtype.name for name, spec in function.structured_outputs.items()}
-    channels[0].say({"outputs": outputs, **held})
+    channels[0].send({"outputs": outputs, **sandbox})
     threads = [threading.Thread(target=answer_all, args=(tf, function, channel)) for channel in channels]
     for thread in threads:
         thread.start()
@@ -202,29 +202,29 @@ def answer_all(tf: Any, function: Any, channel: Channel) -> None:
     """Answer one channel until nobody asks."""
     try:
         while True:
-            asked = channel.hear()
+            request = channel.receive()
             try:
-                found = answered(tf, function, channel, asked)
+                found = answered(tf, function, channel, request)
             except Exception as error:  # the model's own, whatever it is
-                channel.say({"error": str(error) or type(error).__name__})
+                channel.send({"error": str(error) or type(error).__name__})
                 continue
-            entries, parts, size = planned(found)
+            entries, parts, size = layout(found)
             if size > len(channel.found.bytes):
-                channel.say({"need": size})
-                channel.hear()
-                channel.found.look()
-            put(channel.found.bytes, parts)
-            channel.say({"arrays": entries})
+                channel.send({"need": size})
+                channel.receive()
+                channel.found.remap()
+            write(channel.found.bytes, parts)
+            channel.send({"arrays": entries})
     except Closed:
         return
 
 
-def answered(tf: Any, function: Any, channel: Channel, asked: Mapping[str, Any]) -> Arrays:
+def answered(tf: Any, function: Any, channel: Channel, request: Mapping[str, Any]) -> Arrays:
     """Return the outputs that are asked for."""
-    channel.given.look()
-    given = taken(channel.given.bytes, asked["arrays"], copied=False)
+    channel.given.remap()
+    given = read(channel.given.bytes, request["arrays"], copied=False)
     found = function(**{name: tf.constant(values) for name, values in given.items()})
-    return {name: _plain(value.numpy()) for name, value in sorted(found.items()) if name in asked["wanted"]}
+    return {name: _plain(value.numpy()) for name, value in sorted(found.items()) if name in request["wanted"]}
 
 
 def _plain(values: Any) -> Any:

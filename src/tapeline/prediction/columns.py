@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from tapeline.prediction.inputs import Piece
-from tapeline.prediction.lines import continued, kept, numbers, repeated, texts
+from tapeline.prediction.lines import file_names, row_numbers, synced_size, texts, truncate_to
 from tapeline.prediction.outputs import Answers
 from tapeline.prediction.signature import shape_text
 from tapeline.runtime import files
@@ -28,8 +28,8 @@ GROUP_ROWS, GROUP_BYTES = 2**16, 2**26
 """A row group of a Parquet file is written once it has so many rows or bytes."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every member of an archive, so that the same answers are the same bytes."""
-KEPT = struct.Struct("<QQ")
-"""Before each part of what is kept: its size when it was written, by which groups are formed, and its bytes here."""
+PART_HEADER = struct.Struct("<QQ")
+"""Before each part of the spool: its size when it was written, by which groups are formed, and its bytes here."""
 
 
 class Table:
@@ -45,13 +45,13 @@ class Table:
         self._schema: pa.Schema | None = None
         file.truncate(0)
         if mark is not None and spool is not None:
-            continued(spool, mark["bytes"])
+            truncate_to(spool, mark["bytes"])
             spool.seek(0)
-            self._again(spool)
+            self._replay(spool)
 
     def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> pa.Table:
         """Return a table of the answers. For any thread, in any order."""
-        found = {"file": repeated(pieces, str).cast(pa.string()), "row": pa.array(numbers(pieces))}
+        found = {"file": file_names(pieces, str).cast(pa.string()), "row": pa.array(row_numbers(pieces))}
         return pa.table({**found, **{name: _nested(name, values) for name, values in answers.items()}})
 
     def write(self, rendered: pa.Table) -> None:
@@ -63,27 +63,27 @@ class Table:
             with pa.ipc.new_stream(sink, rendered.schema) as stream:
                 stream.write_table(rendered)
             content = sink.getvalue()
-            self._spool.write(KEPT.pack(rendered.nbytes, content.size))
+            self._spool.write(PART_HEADER.pack(rendered.nbytes, content.size))
             self._spool.write(content)
-        self._take(rendered, rendered.nbytes)
+        self._add(rendered, rendered.nbytes)
 
-    def _take(self, rendered: pa.Table, size: int) -> None:
+    def _add(self, rendered: pa.Table, size: int) -> None:
         self._schema = rendered.schema
         self._waiting.append((rendered, size))
         if sum(len(one) for one, _ in self._waiting) >= GROUP_ROWS or sum(n for _, n in self._waiting) >= GROUP_BYTES:
             self._flush()
 
-    def _again(self, spool: IO[bytes]) -> None:
+    def _replay(self, spool: IO[bytes]) -> None:
         """Write what was kept, in the same groups. Raises `ValueError` for anything else."""
-        while head := spool.read(KEPT.size):
-            size, length = KEPT.unpack(head)
+        while head := spool.read(PART_HEADER.size):
+            size, length = PART_HEADER.unpack(head)
             with pa.ipc.open_stream(spool.read(length)) as stream:
-                self._take(stream.read_all(), size)
+                self._add(stream.read_all(), size)
 
     def mark(self) -> dict[str, Any]:
         """Return where what is kept is, for a later start."""
         assert self._spool is not None, "a mark needs what it is a mark of"
-        return {"bytes": kept(self._spool)}
+        return {"bytes": synced_size(self._spool)}
 
     def close(self) -> None:
         """Write what waits, and the end of the file."""
@@ -110,7 +110,7 @@ class Arrays:
         self._file, self._folder, self._archive = file, folder, archive
         self._columns: dict[str, _Column] = {}
         for name, column in (mark or {}).items():
-            self._columns[name] = _Column.continued(self._opened(len(self._columns)), name, column)
+            self._columns[name] = _Column.resumed(self._opened(len(self._columns)), name, column)
 
     def _opened(self, number: int) -> IO[bytes]:
         if not self._archive:
@@ -161,13 +161,13 @@ class _Column:
         file.write(self._header())
 
     @classmethod
-    def continued(cls, file: IO[bytes], name: str, mark: Mapping[str, Any]) -> "_Column":
+    def resumed(cls, file: IO[bytes], name: str, mark: Mapping[str, Any]) -> "_Column":
         """Return the column that `mark` described. Raises `ValueError` for a file that is shorter."""
         like = np.empty((0, *mark["shape"]), np.dtype(mark["dtype"]))
         found = cls.__new__(cls)
         found.file, found._name, found._dtype, found._shape = file, name, like.dtype, like.shape[1:]
         found._count = mark["count"]
-        continued(file, mark["bytes"])
+        truncate_to(file, mark["bytes"])
         return found
 
     def write(self, values: NDArray[Any]) -> None:
@@ -181,7 +181,7 @@ class _Column:
 
     def mark(self) -> dict[str, Any]:
         described = {"dtype": self._dtype.str, "shape": list(self._shape), "count": self._count}
-        return {**described, "bytes": kept(self.file)}
+        return {**described, "bytes": synced_size(self.file)}
 
     def finish(self) -> None:
         """Put the number of examples into the header, which has room for it, and go to the start."""

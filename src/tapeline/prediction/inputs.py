@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tapeline.parsing import arrays
 from tapeline.prediction.json_rows import json_rows
-from tapeline.prediction.signature import Inputs, Signature, few, shape_text
+from tapeline.prediction.signature import Inputs, Signature, shape_text, shortened
 from tapeline.prediction.text_rows import csv_rows
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -158,7 +158,7 @@ def _arrays(file: Path, signature: Signature, batch_size: int) -> Iterator[Piece
         if len({len(values) for values in given.values()}) > 1:
             for name, values in given.items():  # an array without its last axis would be taken for one example
                 signature.fitted(name, values[:1], str(file))
-            lengths = few([f"{name} {len(values)}" for name, values in given.items()])
+            lengths = shortened([f"{name} {len(values)}" for name, values in given.items()])
             raise InputError(f"{file} has inputs of different lengths: {lengths}")
         for start in range(0, len(next(iter(given.values()))), batch_size):
             try:
@@ -187,7 +187,7 @@ def _given(
 
 def _check_names(file: Path, known: Sequence[str], signature: Signature) -> None:
     if missing := sorted(signature.shapes.keys() - known):
-        raise InputError(f"{file} has {few(known)} and lacks {few(missing)}, which the model takes")
+        raise InputError(f"{file} has {shortened(known)} and lacks {shortened(missing)}, which the model takes")
 
 
 def _image(file: Path, signature: Signature) -> NDArray[Any]:

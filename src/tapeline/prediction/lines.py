@@ -37,7 +37,7 @@ class Lines:
         self._file, self._form, self._header = file, form, b""
         if mark is not None:
             self._header = str(mark["header"]).encode()
-            continued(file, mark["bytes"])
+            truncate_to(file, mark["bytes"])
 
     def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> tuple[bytes, Any]:
         """Return the header (empty for JSON) and the lines. answers: output → values of shape (examples, ...).
@@ -63,21 +63,21 @@ class Lines:
 
     def mark(self) -> dict[str, Any]:
         """Return where the file is, for a later start."""
-        return {"header": self._header.decode(), "bytes": kept(self._file)}
+        return {"header": self._header.decode(), "bytes": synced_size(self._file)}
 
     def close(self) -> None:
         """Do nothing but flush: a text needs no end."""
         self._file.flush()
 
 
-def kept(file: IO[bytes]) -> int:
+def synced_size(file: IO[bytes]) -> int:
     """Bring what was written to the disk, and return how many bytes it is."""
     file.flush()
     os.fsync(file.fileno())
     return file.tell()
 
 
-def continued(file: IO[bytes], size: int) -> None:
+def truncate_to(file: IO[bytes], size: int) -> None:
     """Cut a file off after `size` bytes, and go there. Raises `ValueError` for one that is shorter."""
     if os.fstat(file.fileno()).st_size < size:
         raise ValueError(f"fewer than {size} bytes")
@@ -97,13 +97,13 @@ def shown(file: Path) -> str:
 
 def _csv_rows(pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> pa.Array:
     count = sum(map(len, pieces))
-    parts = [repeated(pieces, _csv_text), _cells(numbers(pieces), "csv")]
+    parts = [file_names(pieces, _csv_text), _cells(row_numbers(pieces), "csv")]
     parts += [_joined(_cells(values, "csv"), count, ",") for values in answers.values() if values.size]
     return _beside(*parts, separator=",")
 
 
 def _json_rows(pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> pa.Array:
-    parts: list[Any] = ['{"file": ', repeated(pieces, json.dumps), ', "row": ', _cells(numbers(pieces), "jsonl")]
+    parts: list[Any] = ['{"file": ', file_names(pieces, json.dumps), ', "row": ', _cells(row_numbers(pieces), "jsonl")]
     for name, values in answers.items():
         parts += [f", {json.dumps(name)}: ", _lists(values)]
     return _beside(*parts, "}")
@@ -160,12 +160,12 @@ def _joined(cells: pa.Array, count: int, separator: str) -> pa.Array:
     return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(offsets), cells), _large(separator))
 
 
-def repeated(pieces: Sequence[Piece], quoted: Callable[[str], str]) -> pa.Array:
+def file_names(pieces: Sequence[Piece], quoted: Callable[[str], str]) -> pa.Array:
     """Return the name of its file for each example."""
     return pa.concat_arrays([pa.repeat(_large(quoted(shown(piece.file))), len(piece)) for piece in pieces])
 
 
-def numbers(pieces: Sequence[Piece]) -> NDArray[np.int64]:
+def row_numbers(pieces: Sequence[Piece]) -> NDArray[np.int64]:
     """Return its index in its file for each example."""
     return np.concatenate([np.arange(piece.first, piece.first + len(piece), dtype=np.int64) for piece in pieces])
 

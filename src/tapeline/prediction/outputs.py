@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.prediction.signature import few
+from tapeline.prediction.signature import shortened
 from tapeline.runtime.errors import InputError
 
 CLASS, CLASS_NAME = "class", "class_name"
@@ -35,7 +35,9 @@ def chosen(names: Sequence[str], asked: Sequence[str]) -> list[str]:
     for word in asked:
         matches = [word] if word in names else [name for name in names if word and name.startswith(word)]
         if not matches:
-            raise InputError(f"--outputs has {word!r}, and the model's outputs are {few(names)}: name some of them")
+            raise InputError(
+                f"--outputs has {word!r}, and the model's outputs are {shortened(names)}: name some of them"
+            )
         found.update(matches)
     return [name for name in names if name in found]
 

@@ -1,6 +1,6 @@
 """Reading ahead and working in parallel, in order and in bounded memory.
 
-for answer in in_order(ahead(batches, 4), predicted, workers=2):   # reading, predicting and writing overlap
+for answer in in_order(prefetched(batches, 4), predicted, workers=2):   # reading, predicting and writing overlap
     write(answer)
 """
 
@@ -28,7 +28,7 @@ class _End:
         self.error = error
 
 
-def ahead(items: Iterator[T], depth: int) -> Generator[T, None, None]:
+def prefetched(items: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield `items`, which a thread takes in advance, at most `depth` of them. Raises what they raise."""
     found: queue.Queue[T | _End] = queue.Queue(depth)
     unwanted = threading.Event()

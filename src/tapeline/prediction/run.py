@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from tapeline.prediction import inputs, outputs
-from tapeline.prediction.half import ANSWERS, Half
 from tapeline.prediction.inputs import Batch, Piece
 from tapeline.prediction.lines import Lines
 from tapeline.prediction.outputs import CLASS, Answers
-from tapeline.prediction.overlap import ahead, in_order
+from tapeline.prediction.overlap import in_order, prefetched
+from tapeline.prediction.partial_output import ANSWERS, PartialOutput
 from tapeline.prediction.sandboxed import WORKERS, Sandboxed
-from tapeline.prediction.signature import few, shape_text
+from tapeline.prediction.signature import shape_text, shortened
 from tapeline.prediction.snapshot import Snapshot
-from tapeline.prediction.subject import Subject
+from tapeline.prediction.verified_model import VerifiedModel
 from tapeline.runtime import environment, sandbox
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 
@@ -37,12 +37,12 @@ THREADS = WORKERS + 1
 """Batches in hand: the model answers some while another is formatted."""
 SAVED_EVERY = 5.0
 """Seconds between two moments at which a later call could continue."""
-DECIDING = ("tapeline", "tensorflow", "numpy", "pyarrow", "pillow")
+LIBRARIES = ("tapeline", "tensorflow", "numpy", "pyarrow", "pillow")
 """Libraries that decide the bytes."""
 
 
 @dataclass(frozen=True)
-class Wish:
+class OutputOptions:
     """How the answers are to be."""
 
     form: Format
@@ -59,15 +59,15 @@ class Prediction:
 
     def __init__(
         self,
-        subject: Subject,
-        wish: Wish,
+        model: VerifiedModel,
+        options: OutputOptions,
         *,
         progress: Callable[[int], object] = lambda count: None,
         note: Callable[[str], object] = lambda text: None,
     ) -> None:
-        self._subject, self._wish, self._progress, self._note = subject, wish, progress, note
-        self._size = wish.batch_size or subject.signature.batch_size()
-        self._model: Sandboxed | None = None
+        self._model, self._options, self._progress, self._note = model, options, progress, note
+        self._size = options.batch_size or model.signature.batch_size()
+        self._sandboxed: Sandboxed | None = None
         self._stack = contextlib.ExitStack()
         self.unusable: TapelineError | None = None
         """Why the model cannot be loaded, once that is known: no file is answered."""
@@ -87,90 +87,94 @@ class Prediction:
         """
         inputs.check(files)
         given = Snapshot(files)
-        wanted = self._subject.selected(self._wish.chosen, self._wish.form)
+        wanted = self._model.selected(self._options.chosen, self._options.form)
         with given.unchanged():
             self._check_first(files)  # before TensorFlow is started, which takes seconds
             if out is None:
-                return self._answered(files, Lines(sys.stdout.buffer, "csv"), None, _Odd())
-        with Half.opened(out, self._call(given, wanted), fresh=self._wish.fresh, note=self._note) as half:
+                return self._answered(files, Lines(sys.stdout.buffer, "csv"), None, _NonFinite())
+        with PartialOutput.opened(
+            out, self._call(given, wanted), fresh=self._options.fresh, note=self._note
+        ) as partial:
             with given.unchanged():
-                writer, odd = self._continued(half)
-                count = self._answered(files, writer, half, odd)
-            half.finish()
+                writer, non_finite = self._resumed(partial)
+                count = self._answered(files, writer, partial, non_finite)
+            partial.finish()
         return count
 
     def _check_first(self, files: Sequence[Path]) -> None:
         """Raise `InputError` if there is no example, or if the first one does not fit."""
-        if next(inputs.pieces(files, self._subject.signature, 1), None) is None:
-            raise InputError(f"{few([str(file) for file in files])}: no example in there")
+        if next(inputs.pieces(files, self._model.signature, 1), None) is None:
+            raise InputError(f"{shortened([str(file) for file in files])}: no example in there")
 
     def _loaded(self) -> Sandboxed:
-        if self._model is None or not self._model.lives:
+        if self._sandboxed is None or not self._sandboxed.is_alive:
             self._stack.close()
             try:
-                self._model = self._stack.enter_context(Sandboxed(self._subject.folder))
-                self._subject.selected(self._wish.chosen, self._wish.form, self._model.outputs)
+                self._sandboxed = self._stack.enter_context(Sandboxed(self._model.folder))
+                self._model.selected(self._options.chosen, self._options.form, self._sandboxed.outputs)
             except TapelineError as error:
                 self.unusable = error
                 raise
-            if self._model.lacks:
-                self._note(self._model.lacks)
-        return self._model
+            if self._sandboxed.missing_protection:
+                self._note(self._sandboxed.missing_protection)
+        return self._sandboxed
 
     def _call(self, given: Snapshot, wanted: Sequence[str]) -> dict[str, Any]:
         """Return all that decides the bytes of an output, by the names that a note has for it."""
         return {
-            "model": self._subject.bytes,
+            "model": self._model.bytes,
             "outputs": [*wanted],
-            "kind of file": self._wish.form,
+            "kind of file": self._options.form,
             "batch size": self._size,
             "input files": given.sha256(),
             "machine": environment.machine(),
-            "libraries": {name: metadata.version(name) for name in DECIDING},
+            "libraries": {name: metadata.version(name) for name in LIBRARIES},
             "environment": {name: os.environ[name] for name in sorted(sandbox.KEPT & os.environ.keys()) if "_" in name},
         }
 
-    def _continued(self, half: Half) -> tuple["Writer", "_Odd"]:
+    def _resumed(self, partial: PartialOutput) -> tuple["Writer", "_NonFinite"]:
         """Return the writer of what is there; that of nothing if it was altered."""
-        if half.saved is not None:
+        if partial.saved is not None:
             try:
-                writer = _writer(half, self._wish.form, half.saved["writer"])
-                self._note(f"continues {half.out} after {half.saved['examples']:,} examples")
-                return writer, _Odd(half.saved["odd"])
+                writer = _writer(partial, self._options.form, partial.saved["writer"])
+                self._note(f"{partial.out}: continuing after {partial.saved['examples']:,} examples")
+                return writer, _NonFinite(partial.saved["odd"])
             except (ValueError, KeyError, TypeError, OSError):
-                self._note(f"half of {half.out} is there and damaged: begun anew")
-                half.begin()
-        return _writer(half, self._wish.form, None), _Odd()
+                self._note(f"{partial.out}: found damaged partial results; starting over")
+                partial.discard()
+        return _writer(partial, self._options.form, None), _NonFinite()
 
-    def _answered(self, files: Sequence[Path], writer: "Writer", half: Half | None, odd: "_Odd") -> int:
-        saved = half.saved if half else None
+    def _answered(
+        self, files: Sequence[Path], writer: "Writer", partial: PartialOutput | None, non_finite: "_NonFinite"
+    ) -> int:
+        saved = partial.saved if partial else None
         count, pieces = (saved["examples"], saved["pieces"]) if saved else (0, 0)
         self._progress(count)
         model = self._loaded()
-        wanted = self._subject.selected(self._wish.chosen, self._wish.form, model.outputs)
-        found = inputs.pieces(files, self._subject.signature, self._size)
+        wanted = self._model.selected(self._options.chosen, self._options.form, model.outputs)
+        found = inputs.pieces(files, self._model.signature, self._size)
         batches = inputs.batches(itertools.islice(found, pieces, None), self._size)
         last = time.monotonic()
-        for done in _overlapping(batches, _Work(model, writer, self._subject.classes, wanted), writer, model.kill):
-            odd.add(done)
+        for done in _overlapping(batches, _Predictor(model, writer, self._model.classes, wanted), writer, model.kill):
+            non_finite.add(done)
             count, pieces = count + done.count, pieces + done.pieces
             self._progress(done.count)
-            if half and time.monotonic() - last >= SAVED_EVERY:
-                position = {"examples": count, "pieces": pieces, "odd": odd.found}
-                half.save({**position, "writer": writer.mark()})
+            if partial and time.monotonic() - last >= SAVED_EVERY:
+                position = {"examples": count, "pieces": pieces, "odd": non_finite.found}
+                partial.save({**position, "writer": writer.mark()})
                 last = time.monotonic()
         writer.close()
-        for line in odd.lines(count):
+        for line in non_finite.lines(count):
             self._note(line)
         return int(count)
 
 
 def _overlapping(
-    batches: Iterator[Batch], work: "_Work", writer: "Writer", abandon: Callable[[], object]
-) -> Iterator["_Done"]:
+    batches: Iterator[Batch], work: "_Predictor", writer: "Writer", abandon: Callable[[], object]
+) -> Iterator["_Predicted"]:
     """Yield what was written."""
     with (
-        contextlib.closing(ahead(batches, READ_AHEAD)) as read,
+        contextlib.closing(prefetched(batches, READ_AHEAD)) as read,
         contextlib.closing(in_order(read, work, workers=THREADS, abandon=abandon)) as answered,
     ):
         try:
@@ -198,28 +202,28 @@ class Writer(Protocol):
         """Write the end."""
 
 
-def _writer(half: Half, form: Format, mark: Mapping[str, Any] | None) -> Writer:
+def _writer(partial: PartialOutput, form: Format, mark: Mapping[str, Any] | None) -> Writer:
     if form == "csv" or form == "jsonl":
-        return Lines(half.file(ANSWERS), form, mark)
+        return Lines(partial.file(ANSWERS), form, mark)
     from tapeline.prediction.columns import Arrays, Table
 
     if form == "parquet":
-        return Table(half.file(ANSWERS), half.file("spool"), mark)
-    return Arrays(half.file(ANSWERS), half.folder, archive=form == "npz", mark=mark)
+        return Table(partial.file(ANSWERS), partial.file("spool"), mark)
+    return Arrays(partial.file(ANSWERS), partial.folder, archive=form == "npz", mark=mark)
 
 
 @dataclass(frozen=True)
-class _Done:
-    """One batch, answered. odd: what → the number of examples with a value that is not finite, and the first."""
+class _Predicted:
+    """One batch, answered. non_finite: what → the number of examples with a value that is not finite, and the first."""
 
     count: int
     pieces: int
     rendered: Any
-    odd: dict[str, tuple[int, str]]
+    non_finite: dict[str, tuple[int, str]]
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Predictor:
     """Answers a batch; for several threads."""
 
     model: Callable[[Mapping[str, Any], set[str]], Answers]
@@ -227,7 +231,7 @@ class _Work:
     classes: Sequence[str]
     wanted: Sequence[str]
 
-    def __call__(self, batch: Batch) -> _Done:
+    def __call__(self, batch: Batch) -> _Predicted:
         answers = self.model(batch.inputs, {*self.wanted, CLASS})
         for name, values in answers.items():
             if values.shape[:1] != (len(batch),):
@@ -237,13 +241,13 @@ class _Work:
                 )
         named = outputs.named(answers, self.classes)
         if missing := [name for name in self.wanted if name not in named]:
-            raise RunError(f"the model's process does not answer {few(missing)}")
+            raise RunError(f"the model's process does not answer {shortened(missing)}")
         answers = {name: one for name, one in named.items() if name in self.wanted}
-        odd = {}
+        non_finite = {}
         for what, columns in (("examples", batch.inputs), ("answers", answers)):
             if rows := outputs.not_finite(columns):
-                odd[what] = len(rows), _place(batch, rows[0])
-        return _Done(len(batch), len(batch.pieces), self.writer.render(batch.pieces, answers), odd)
+                non_finite[what] = len(rows), _place(batch, rows[0])
+        return _Predicted(len(batch), len(batch.pieces), self.writer.render(batch.pieces, answers), non_finite)
 
 
 def _place(batch: Batch, row: int) -> str:
@@ -254,14 +258,14 @@ def _place(batch: Batch, row: int) -> str:
     raise IndexError(row)
 
 
-class _Odd:
+class _NonFinite:
     """Counts the examples and the answers with a NaN or infinity, and remembers the first of each."""
 
     def __init__(self, found: Mapping[str, tuple[int, str]] = {}) -> None:  # it is copied
         self.found = {what: (count, place) for what, (count, place) in found.items()}
 
-    def add(self, done: _Done) -> None:
-        for what, (count, place) in done.odd.items():
+    def add(self, done: _Predicted) -> None:
+        for what, (count, place) in done.non_finite.items():
             before, first = self.found.get(what, (0, place))
             self.found[what] = (before + count, first)
 

@@ -30,13 +30,13 @@ WORKERS = 2
 """Batches that are answered at once: a small model leaves cores idle between its operations."""
 FILE_BYTES = 2**26
 """The size of a file that the process may write."""
-MOST_ANSWER = 2**33
+MAX_ANSWER = 2**33
 """Bytes of the answers to one batch."""
-LAST = 2**15
+OUTPUT_BYTES = 2**15
 """Bytes that are kept of what the process prints."""
-MEANS = ("network namespace", "Landlock", "seccomp")
+PROTECTIONS = ("network namespace", "Landlock", "seccomp")
 """What a sandbox may consist of, as `runtime/sandbox.py` names it."""
-FIRST = 1000
+OOM_SCORE = 1000
 """What the kernel is told of the process: when memory runs out, it is the first to go."""
 PATIENCE = 5.0
 """Seconds that a process which says no more has to end."""
@@ -50,7 +50,7 @@ class Sandboxed:
         self._folder = folder.resolve()
         self.outputs: dict[str, str] = {}
         """Output → dtype."""
-        self.lacks = ""
+        self.missing_protection = ""
         """What the kernel has not of a sandbox, in one line; empty if nothing."""
 
     def __enter__(self) -> "Sandboxed":
@@ -58,15 +58,15 @@ class Sandboxed:
         with ExitStack() as stack:
             self._start(stack.enter_context(scratch.folder("predict")), stack)
             try:
-                said = self._channels[0].hear()
+                reply = self._channels[0].receive()
             except Closed:
-                raise self._ended() from None
-            if "refused" in said:
-                raise InputError(f"the model {said['refused']}")
-            if "error" in said:
-                raise RunError(f"the model does not load: {graph_reason(str(said['error']))}")
-            self.outputs = {str(name): str(dtype) for name, dtype in dict(said["outputs"]).items()}
-            self.lacks = _lacking(str(said["sandbox"]))
+                raise self._failure() from None
+            if "refused" in reply:
+                raise InputError(f"the model {reply['refused']}")
+            if "error" in reply:
+                raise RunError(f"the model does not load: {graph_reason(str(reply['error']))}")
+            self.outputs = {str(name): str(dtype) for name, dtype in dict(reply["outputs"]).items()}
+            self.missing_protection = _missing_protection(str(reply["sandbox"]))
             self._stack = stack.pop_all()
         return self
 
@@ -74,7 +74,7 @@ class Sandboxed:
         self._stack.close()
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process can answer."""
         return self._process.poll() is None
 
@@ -86,20 +86,20 @@ class Sandboxed:
         """Return the wanted outputs for a batch, by name."""
         channel = self._free.get()
         try:
-            entries, parts, size = answering.planned(batch)
+            entries, parts, size = answering.layout(batch)
             channel.given.grow(size)
-            answering.put(channel.given.bytes, parts)
-            channel.say({"arrays": entries, "wanted": sorted(wanted)})
-            said = channel.hear()
-            if "need" in said:
-                _give(channel, said["need"])
-                said = channel.hear()
-            if "error" in said:
-                raise RunError(f"the model fails on this batch: {graph_reason(str(said['error']))}")
-            asked = {name: entry for name, entry in dict(said["arrays"]).items() if name in wanted}
-            return answering.taken(channel.found.bytes, asked, copied=True)
+            answering.write(channel.given.bytes, parts)
+            channel.send({"arrays": entries, "wanted": sorted(wanted)})
+            reply = channel.receive()
+            if "need" in reply:
+                _grow(channel, reply["need"])
+                reply = channel.receive()
+            if "error" in reply:
+                raise RunError(f"the model fails on this batch: {graph_reason(str(reply['error']))}")
+            asked = {name: entry for name, entry in dict(reply["arrays"]).items() if name in wanted}
+            return answering.read(channel.found.bytes, asked, copied=True)
         except Closed:
-            raise self._ended() from None
+            raise self._failure() from None
         except (KeyError, TypeError, ValueError) as error:
             self.kill()  # what it says next could be taken for the answer to something else
             raise RunError(f"the model's process answers nonsense: {error}") from None
@@ -110,26 +110,26 @@ class Sandboxed:
         ends: list[tuple[int, int, int, int]] = []
         self._channels, self._free = list[Channel](), queue.SimpleQueue[Channel]()
         for _ in range(WORKERS):
-            (asks, ask), (hear, says) = os.pipe(), os.pipe()
+            (request_in, request_out), (reply_in, reply_out) = os.pipe(), os.pipe()
             given, found = _memory(), _memory()
-            for mine in (ask, hear, given, found):
+            for mine in (request_out, reply_in, given, found):
                 stack.callback(os.close, mine)
-            ends.append((asks, says, given, found))
-            self._channels.append(Channel(hear, ask, given, found))
+            ends.append((request_in, reply_out, given, found))
+            self._channels.append(Channel(reply_in, request_out, given, found))
             self._free.put(self._channels[-1])
         try:
             self._process = stack.enter_context(_started(self._folder, home, ends))
         finally:
-            for asks, says, *_ in ends:
-                os.close(asks)
-                os.close(says)
-        self._said = deque[bytes](maxlen=LAST // 2**10)
+            for request_in, reply_out, *_ in ends:
+                os.close(request_in)
+                os.close(reply_out)
+        self._printed = deque[bytes](maxlen=OUTPUT_BYTES // 2**10)
         assert self._process.stdout, "it was asked for"
         self._listener = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
         self._listener.start()
         stack.callback(self._end)
         with contextlib.suppress(OSError):
-            Path(f"/proc/{self._process.pid}/oom_score_adj").write_text(str(FIRST), encoding="utf-8")
+            Path(f"/proc/{self._process.pid}/oom_score_adj").write_text(str(OOM_SCORE), encoding="utf-8")
 
     def _end(self) -> None:
         self._process.kill()
@@ -140,9 +140,9 @@ class Sandboxed:
     def _listen(self, printed: IO[bytes]) -> None:
         with contextlib.suppress(ValueError, OSError):  # closed at the end
             while part := os.read(printed.fileno(), 2**10):
-                self._said.append(part)
+                self._printed.append(part)
 
-    def _ended(self) -> RunError:
+    def _failure(self) -> RunError:
         """Return why the process is gone."""
         try:
             status = self._process.wait(PATIENCE)
@@ -150,7 +150,7 @@ class Sandboxed:
             self._process.kill()
             return RunError("the model's process answers nonsense")
         self._listener.join(1)
-        lines = b"".join(self._said).decode("utf-8", errors="replace").strip().splitlines()
+        lines = b"".join(self._printed).decode("utf-8", errors="replace").strip().splitlines()
         if status == -signal.SIGKILL:
             return RunError(
                 "the model's process was killed (SIGKILL), by somebody or for want of memory: give a smaller "
@@ -161,12 +161,12 @@ class Sandboxed:
         return RunError(f"the model does not load or answer: {lines[-1] if lines else f'status {status}'}")
 
 
-def _give(channel: Channel, size: Any) -> None:
+def _grow(channel: Channel, size: Any) -> None:
     """Make room for an answer. Raises `ValueError` for one that is too large."""
-    if not (type(size) is int and 0 <= size <= MOST_ANSWER):
-        raise ValueError(f"{size} bytes for one batch, more than {MOST_ANSWER:,}")
+    if not (type(size) is int and 0 <= size <= MAX_ANSWER):
+        raise ValueError(f"{size} bytes for one batch, more than {MAX_ANSWER:,}")
     channel.found.grow(size)
-    channel.say({})
+    channel.send({})
 
 
 def _memory() -> int:
@@ -199,7 +199,7 @@ def _started(folder: Path, home: Path, ends: list[tuple[int, int, int, int]]) ->
     )
 
 
-def _lacking(used: str) -> str:
+def _missing_protection(used: str) -> str:
     """Return what the kernel has not of a sandbox; empty if nothing is lacking."""
-    lacks = [name for name in MEANS if name not in used.split(", ")]
-    return f"the model ran in a sandbox without {', '.join(lacks)}: this kernel has none" if lacks else ""
+    missing = [name for name in PROTECTIONS if name not in used.split(", ")]
+    return f"the model ran in a sandbox without {', '.join(missing)}: this kernel has none" if missing else ""

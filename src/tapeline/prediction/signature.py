@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from tapeline.runtime.errors import InputError
 
-MOST_COLUMNS = 100_000
+MAX_COLUMNS = 100_000
 """Maximum number of columns of a table."""
 LARGEST_EXACT = 2**53
 """Beyond, float64 does not hold every whole number."""
-SHOWN = 8
+MAX_NAMES = 8
 """Maximum number of names in a message."""
-LEAST, MOST, VALUES = 256, 4096, 2**18
+MIN_BATCH, MAX_BATCH, BATCH_VALUES = 256, 4096, 2**18
 """A batch of examples of fixed length has so many values, and at least and at most so many examples."""
 
 Inputs = dict[str, NDArray[Any]]
@@ -55,7 +55,7 @@ class Signature:
         for name, shape in shapes.items():
             made_of = tables.get(name)
             width = math.prod(size or 1 for size in shape)
-            plain = [name] if width == 1 else [f"{name}.{number}" for number in range(min(width, MOST_COLUMNS + 1))]
+            plain = [name] if width == 1 else [f"{name}.{number}" for number in range(min(width, MAX_COLUMNS + 1))]
             named = [made_of] if isinstance(made_of, str) else list(made_of or ())
             columns[name] = named if len(named) == width or (named and None in shape) else plain
         dtypes = {name: spec["dtype"] for name, spec in inputs.items()}
@@ -64,8 +64,8 @@ class Signature:
     def batch_size(self) -> int:
         """Return the number of examples in a batch: large where they are small, so that calls cost little."""
         if any(None in shape for shape in self.shapes.values()):
-            return LEAST
-        return max(LEAST, min(MOST, VALUES // max(1, sum(map(math.prod, self.shapes.values())))))  # type: ignore[arg-type]
+            return MIN_BATCH
+        return max(MIN_BATCH, min(MAX_BATCH, BATCH_VALUES // max(1, sum(map(math.prod, self.shapes.values())))))  # type: ignore[arg-type]
 
     def only(self, file: Path) -> str:
         """Return the only input. Raises `InputError` if there are several."""
@@ -151,12 +151,12 @@ def _not_number(array: NDArray[Any]) -> list[Any]:
     return [one for one in array.flat if type(one) not in (int, float)][:1] if array.dtype == object else []
 
 
-def few(names: Sequence[str]) -> str:
+def shortened(names: Sequence[str]) -> str:
     """Return names as a list, shortened: an image has thousands of columns."""
     return (
         ", ".join(names) or "nothing"
-        if len(names) <= SHOWN
-        else f"{', '.join(names[:SHOWN])}, ... ({len(names):,} in all)"
+        if len(names) <= MAX_NAMES
+        else f"{', '.join(names[:MAX_NAMES])}, ... ({len(names):,} in all)"
     )
 
 

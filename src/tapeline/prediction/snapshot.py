@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tapeline.prediction.signature import few
+from tapeline.prediction.signature import shortened
 from tapeline.runtime.errors import InputError, TapelineError
 
 
@@ -17,7 +17,7 @@ class Snapshot:
         self._given = given
         self._found = [_identity(file) for file in given]
         if gone := [str(file) for file, found in zip(given, self._found, strict=True) if not found]:
-            raise InputError(f"{few(gone)}: no such file")
+            raise InputError(f"{shortened(gone)}: no such file")
 
     def sha256(self) -> str:
         """Return the hexadecimal SHA-256 of all that is known of the files; no content is read."""
@@ -36,7 +36,7 @@ class Snapshot:
     def _check(self) -> None:
         pairs = zip(self._given, self._found, strict=True)
         if changed := [str(file) for file, found in pairs if _identity(file) != found]:
-            raise InputError(f"{few(changed)} changed while it was read: run again once nothing writes to it")
+            raise InputError(f"{shortened(changed)} changed while it was read: run again once nothing writes to it")
 
 
 def _identity(file: Path) -> str:

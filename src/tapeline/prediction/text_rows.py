@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from tapeline.prediction.signature import MOST_COLUMNS, Inputs, Signature, exact, few
+from tapeline.prediction.signature import MAX_COLUMNS, Inputs, Signature, exact, shortened
 from tapeline.prediction.text_blocks import ARROW_BLOCK, INTEGERS, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -39,12 +39,12 @@ def csv_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
 
 def _check_names(file: Path, names: Sequence[str], signature: Signature) -> None:
     needed = [column for columns in signature.columns.values() for column in columns]
-    if len(needed) > MOST_COLUMNS:
+    if len(needed) > MAX_COLUMNS:
         raise InputError(f"{file}: the model takes too many values for a table: give .npy or .npz")
     if missing := [column for column in needed if column not in names]:
-        raise InputError(f"{file} has no column {few(missing)}: it has {few(names)}")
+        raise InputError(f"{file} has no column {shortened(missing)}: it has {shortened(names)}")
     if twice := [column for column in needed if names.count(column) > 1]:
-        raise InputError(f"{file} has more than one column {few(twice)}: leave one out")
+        raise InputError(f"{file} has more than one column {shortened(twice)}: leave one out")
 
 
 class _Csv:

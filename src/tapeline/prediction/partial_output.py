@@ -1,9 +1,9 @@
-"""A half-written output: kept in a hidden folder beside it, so that the same call continues where it was stopped.
+"""A partial output: kept in a hidden folder beside the output, so that the same call continues where it was stopped.
 
-with Half.opened(out, call, note=print) as half:
-    file = half.file("answers")
-    half.save({...})
-    half.finish()
+with PartialOutput.opened(out, call, note=print) as partial:
+    file = partial.file("answers")
+    partial.save({...})
+    partial.finish()
 """
 
 import contextlib
@@ -40,7 +40,7 @@ def check(out: Path) -> None:
         raise InputError(f"--out is {str(out)!r}, a FIFO, a socket or a device: give the name of a file")
 
 
-class Half:
+class PartialOutput:
     """The folder of one output; this process has it alone."""
 
     def __init__(self, out: Path, folder: Path, call: Mapping[str, Any], saved: Mapping[str, Any] | None) -> None:
@@ -52,47 +52,46 @@ class Half:
     @contextlib.contextmanager
     def opened(
         cls, out: Path, call: Mapping[str, Any], *, fresh: bool, note: Callable[[str], object]
-    ) -> Iterator["Half"]:
-        """Yield the half of an output: that of the same call, or a new one.
+    ) -> Iterator["PartialOutput"]:
+        """Yield the partial output of the same call, or a new one.
 
         call: all that decides the bytes. What was saved outlives any end but an `InputError`; what was not, none.
         Raises `InputError` as `check` does, if another process writes it, or if the folder is somebody else's.
         """
         check(out)
         folder = out.with_name(f".{out.name}{files.PARTIAL}")
-        with _alone(out, folder):
-            half = cls(out, folder, call, None)
-            half._find(fresh=fresh, note=note)
+        with _locked(out, folder):
+            partial = cls(out, folder, call, None)
+            partial._load(fresh=fresh, note=note)
             try:
-                yield half
+                yield partial
             except BaseException as error:
-                half._close()
-                if half.saved is None or isinstance(error, InputError):
+                partial._close()
+                if partial.saved is None or isinstance(error, InputError):
                     shutil.rmtree(folder, ignore_errors=True)
                 else:
-                    note(
-                        f"{half.saved['examples']:,} answers are kept: the same command continues, --fresh begins anew"
-                    )
+                    count = partial.saved["examples"]
+                    note(f"{count:,} answers are kept: the same command continues, --fresh starts over")
                 raise
-            half._close()
+            partial._close()
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _find(self, *, fresh: bool, note: Callable[[str], object]) -> None:
+    def _load(self, *, fresh: bool, note: Callable[[str], object]) -> None:
         try:
             content = json_text.mapping(files.read_bytes(self.folder / STATE))
             before, saved = dict(content["call"]), dict(content["saved"])
         except (FileNotFoundError, json_text.NotJson, KeyError, TypeError, ValueError):
-            self.begin()
+            self.discard()
             return
         if fresh:
-            self.begin()
+            self.discard()
         elif other := [name for name in {**self._call, **before} if before.get(name) != self._call.get(name)]:
-            note(f"half of {self.out} is there, of another call ({', '.join(other)}): begun anew")
-            self.begin()
+            note(f"{self.out}: found partial results of a different call ({', '.join(other)}); starting over")
+            self.discard()
         else:
             self.saved = saved
 
-    def begin(self) -> None:
+    def discard(self) -> None:
         """Forget what is there."""
         self._close()
         self.saved = None
@@ -101,7 +100,7 @@ class Half:
                 path.unlink()
 
     def file(self, name: str) -> IO[bytes]:
-        """Open a file for reading and writing; its content stays if the half is continued."""
+        """Open a file for reading and writing; its content stays if the partial output is continued."""
         path = self.folder / name
         self._files.append(os.fdopen(files.own(path, os.O_RDWR | os.O_CREAT), "r+b"))
         return self._files[-1]
@@ -114,7 +113,7 @@ class Half:
     def finish(self) -> None:
         """Have the answers replace the output."""
         self._close()
-        (self.folder / STATE).unlink(missing_ok=True)  # it would be a half without its answers
+        (self.folder / STATE).unlink(missing_ok=True)  # it would be a state without its answers
         (self.folder / ANSWERS).replace(self.out)
 
     def _close(self) -> None:
@@ -125,7 +124,7 @@ class Half:
 
 
 @contextlib.contextmanager
-def _alone(out: Path, folder: Path) -> Iterator[None]:
+def _locked(out: Path, folder: Path) -> Iterator[None]:
     """Hold the lock of the folder, which is made if it is not there."""
     while True:
         _make(folder)
@@ -135,7 +134,7 @@ def _alone(out: Path, folder: Path) -> Iterator[None]:
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still(folder / LOCK, descriptor):
+            if _is_same(folder / LOCK, descriptor):
                 yield
                 return
         except BlockingIOError:
@@ -156,10 +155,10 @@ def _make(folder: Path) -> None:
         folder.unlink(missing_ok=True)
         folder.mkdir(mode=0o700)
     elif not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise InputError(f"{folder} is no folder of yours, and half-written answers go there: remove it")
+        raise InputError(f"{folder} is no folder of yours, and partial results go there: remove it")
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
+def _is_same(path: Path, descriptor: int) -> bool:
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tapeline.prediction.subject import Subject
+from tapeline.prediction.verified_model import VerifiedModel
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -29,7 +29,7 @@ def exported(folder, source, shape=(None, 2), *, name="x", **more):
 
 def test_a_table_s_columns_are_those_of_its_feature(tmp_path):
     folder = exported(tmp_path / "model", {"kind": "table", "name": "kinds.csv", "columns": COLUMNS})
-    assert Subject.at(folder).signature.columns == {"x": ["length", "width"]}
+    assert VerifiedModel.at(folder).signature.columns == {"x": ["length", "width"]}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_table_s_columns_are_those_of_its_feature(tmp_path):
     ],
 )
 def test_what_is_no_feature_of_a_table_has_numbered_columns(tmp_path, source, shape):
-    assert Subject.at(exported(tmp_path / "model", source, shape)).signature.columns == {"x": ["x.0", "x.1"]}
+    assert VerifiedModel.at(exported(tmp_path / "model", source, shape)).signature.columns == {"x": ["x.0", "x.1"]}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_is_no_feature_of_a_table_has_numbered_columns(tmp_path, source, sh
 )
 def test_a_table_without_its_columns_is_not_guessed_at(tmp_path, source, said):
     with pytest.raises(InputError, match=said):
-        Subject.at(exported(tmp_path / "model", source))
+        VerifiedModel.at(exported(tmp_path / "model", source))
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_a_table_without_its_columns_is_not_guessed_at(tmp_path, source, said):
 )
 def test_images_are_resized_where_ingest_did_it(tmp_path, source, name, more, resized):
     folder = exported(tmp_path / "model", source, (None, 8, 8, 3), name=name, **more)
-    assert Subject.at(folder).signature.resized == resized
+    assert VerifiedModel.at(folder).signature.resized == resized

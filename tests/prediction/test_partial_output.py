@@ -1,11 +1,11 @@
-"""A half-written output belongs to one call, one user and one process."""
+"""A partial output belongs to one call, one user and one process."""
 
 import multiprocessing
 import os
 
 import pytest
 
-from tapeline.prediction.half import Half
+from tapeline.prediction.partial_output import PartialOutput
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 
 CALL = {"model": "a", "outputs": ["y"]}
@@ -16,16 +16,16 @@ def names(folder):
 
 
 def opened(out, call=CALL, *, fresh=False, note=print):
-    return Half.opened(out, call, fresh=fresh, note=note)
+    return PartialOutput.opened(out, call, fresh=fresh, note=note)
 
 
 def stopped(out, error=None, saved=True):
     """Write something, and be stopped."""
     with pytest.raises(type(error or RunError())):
-        with opened(out) as half:
-            half.file("answers").write(b"half")
+        with opened(out) as partial:
+            partial.file("answers").write(b"half")
             if saved:
-                half.save({"examples": 1234})
+                partial.save({"examples": 1234})
             raise error or RunError("gone")
 
 
@@ -36,12 +36,12 @@ def out(tmp_path):
 
 def test_what_is_finished_replaces_the_output_and_leaves_nothing(out):
     out.write_text("old")
-    with opened(out) as half:
-        assert half.saved is None and half.folder.stat().st_mode & 0o777 == 0o700
-        half.file("answers").write(b"new")
-        half.save({"examples": 1})
+    with opened(out) as partial:
+        assert partial.saved is None and partial.folder.stat().st_mode & 0o777 == 0o700
+        partial.file("answers").write(b"new")
+        partial.save({"examples": 1})
         assert out.read_text() == "old"
-        half.finish()
+        partial.finish()
     assert out.read_text() == "new" and names(out.parent) == ["y.csv"]
 
 
@@ -49,14 +49,14 @@ def test_what_is_finished_replaces_the_output_and_leaves_nothing(out):
 def test_the_same_call_continues_after_any_end(out, error):
     said = []
     with pytest.raises(type(error)):
-        with opened(out, note=said.append) as half:
-            half.file("answers").write(b"half")
-            half.save({"examples": 1234})
+        with opened(out, note=said.append) as partial:
+            partial.file("answers").write(b"half")
+            partial.save({"examples": 1234})
             raise error
-    assert said == ["1,234 answers are kept: the same command continues, --fresh begins anew"]
-    with opened(out, note=said.append) as half:
-        assert half.saved == {"examples": 1234} and half.file("answers").read() == b"half"
-        half.finish()
+    assert said == ["1,234 answers are kept: the same command continues, --fresh starts over"]
+    with opened(out, note=said.append) as partial:
+        assert partial.saved == {"examples": 1234} and partial.file("answers").read() == b"half"
+        partial.finish()
     assert len(said) == 1 and out.read_text() == "half"
 
 
@@ -67,20 +67,20 @@ def test_nothing_stays_of_what_was_not_saved_or_of_a_mistake(out):
     assert names(out.parent) == []
 
 
-def test_another_call_begins_anew_and_says_so(out):
+def test_another_call_starts_over_and_says_so(out):
     stopped(out)
     said = []
-    with opened(out, {"model": "b", "outputs": ["y"], "batch size": 7}, note=said.append) as half:
-        assert half.saved is None and half.file("answers").read() == b""
-        half.file("answers").close()
-        half.file("answers").write(b"new")
-        half.finish()
-    assert said == [f"half of {out} is there, of another call (model, batch size): begun anew"]
+    with opened(out, {"model": "b", "outputs": ["y"], "batch size": 7}, note=said.append) as partial:
+        assert partial.saved is None and partial.file("answers").read() == b""
+        partial.file("answers").close()
+        partial.file("answers").write(b"new")
+        partial.finish()
+    assert said == [f"{out}: found partial results of a different call (model, batch size); starting over"]
     stopped(out)
-    with opened(out, fresh=True, note=said.append) as half:
-        assert half.saved is None and names(half.folder) == ["lock"]
-        half.file("answers")
-        half.finish()
+    with opened(out, fresh=True, note=said.append) as partial:
+        assert partial.saved is None and names(partial.folder) == ["lock"]
+        partial.file("answers")
+        partial.finish()
     assert len(said) == 1
 
 
@@ -100,18 +100,18 @@ def test_another_call_begins_anew_and_says_so(out):
 def test_a_state_of_nonsense_is_a_beginning(out, content):
     stopped(out)
     (out.parent / ".y.csv.partial/state.json").write_bytes(content)
-    with opened(out) as half:
-        assert half.saved is None
-        half.file("answers")
-        half.finish()
+    with opened(out) as partial:
+        assert partial.saved is None
+        partial.file("answers")
+        partial.finish()
 
 
 def hold(out, ready, end):
-    with opened(out) as half:
+    with opened(out) as partial:
         ready.set()
         end.wait(30)
-        half.file("answers").write(b"theirs")
-        half.finish()
+        partial.file("answers").write(b"theirs")
+        partial.finish()
 
 
 def test_two_processes_do_not_write_the_same_output(out):
@@ -133,9 +133,9 @@ def test_only_a_file_is_replaced(out, make):
     make(out)
     before = out.lstat()
     with pytest.raises(InputError, match="y.csv', a (FIFO|folder|link)"):
-        with opened(out) as half:
-            half.file("answers")
-            half.finish()
+        with opened(out) as partial:
+            partial.file("answers")
+            partial.finish()
     assert out.lstat() == before and names(out.parent) == ["y.csv"]
 
 
@@ -148,9 +148,9 @@ def test_what_somebody_else_has_put_there(out, tmp_path):
             pass
     (out.parent / ".y.csv.partial").unlink()
     (out.parent / ".y.csv.partial").write_text("of an older version")
-    with opened(out) as half:
-        half.file("answers")
-        half.finish()
+    with opened(out) as partial:
+        partial.file("answers")
+        partial.finish()
     if os.getuid() == 0:
         (out.parent / ".y.csv.partial").mkdir()
         os.chown(out.parent / ".y.csv.partial", 65534, 65534)

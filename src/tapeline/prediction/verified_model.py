@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.prediction.outputs import available, chosen
-from tapeline.prediction.signature import Signature, few
+from tapeline.prediction.signature import Signature, shortened
 from tapeline.registry.model import DESCRIPTION, SAVED_MODEL, Model, described
 from tapeline.registry.registry import Registry
 from tapeline.registry.store import has_sums
@@ -20,7 +20,7 @@ PLACE = ("file", "row")
 
 
 @dataclass(frozen=True)
-class Subject:
+class VerifiedModel:
     """A model whose bytes were checked, before it is loaded."""
 
     name: str
@@ -34,7 +34,7 @@ class Subject:
     classes: tuple[str, ...]
 
     @classmethod
-    def registered(cls, registry: Registry, version: Version) -> "Subject":
+    def registered(cls, registry: Registry, version: Version) -> "VerifiedModel":
         """Return a version, brought from the cache or the remote. Raises `InputError` for bytes not its own."""
         model = Model.of(registry, version)
         signature = _signature(model, version.tag.name)
@@ -46,7 +46,7 @@ class Subject:
         return cls(version.tag.name, folder / SAVED_MODEL, found.md5, taken, _dtypes(signature), tuple(model.classes))
 
     @classmethod
-    def at(cls, folder: Path) -> "Subject":
+    def at(cls, folder: Path) -> "VerifiedModel":
         """Return the model in a folder that export wrote. Raises `InputError` for anything else."""
         if not (folder / DESCRIPTION).is_file() or not (folder / SAVED_MODEL).is_dir():
             raise InputError(f"{folder} has no {DESCRIPTION} and {SAVED_MODEL}: give the folder of an exported model")
@@ -68,7 +68,7 @@ class Subject:
         wanted = chosen(available(self.outputs if outputs is None else outputs, self.classes), asked)
         if form == "npy" and len(wanted) > 1:
             raise InputError(
-                f"an .npy file holds one output, and these are {few(wanted)}: choose by --outputs, or give .npz"
+                f"an .npy file holds one output, and these are {shortened(wanted)}: choose by --outputs, or give .npz"
             )
         if form not in ("npy", "npz") and (taken := [name for name in PLACE if name in wanted]):
             raise InputError(
