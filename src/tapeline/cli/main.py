@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tapeline.cli import flows
-from tapeline.cli.terminal import Terminal, open_missing, print_any_name
+from tapeline.cli.standard_streams import EscapedTerminal, open_missing, print_any_name
 from tapeline.runtime import caps, exit_status, forks, streams
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.interpreter import use_tree_code
@@ -37,7 +37,7 @@ def _call(argv: Sequence[str] | None) -> int:
         raise InputError("the working directory is gone: `cd` into a folder that exists") from None
     if argv is None:
         print_any_name()
-        Terminal.where_there_is_one()
+        EscapedTerminal.where_there_is_one()
         use_tree_code(here, having="upgrade" if arguments[:1] == ["upgrade"] else "")
     if arguments[:1] and arguments[0] in flows.COMMANDS:
         return flows.call(arguments[0], arguments[1:])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS
-from tapeline.cli.terminal import fail
+from tapeline.cli.standard_streams import fail
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.interruption import interruptible
 

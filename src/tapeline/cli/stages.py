@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tapeline.cli.call import Call
-from tapeline.cli.terminal import Log, fail, wait
+from tapeline.cli.standard_streams import EscapedLog, fail, wait
 from tapeline.config import engine_lock
 from tapeline.config.params import Params, Pipeline
 from tapeline.config.project import Project
@@ -115,7 +115,7 @@ def _ingest(call: Call, report: Report) -> None:
     from tapeline.ingest.stage import ingest
 
     work = call.project.local / "ingest" / call.name
-    log = contextlib.redirect_stdout(Log(sys.stdout))  # names of classes and columns are anybody's
+    log = contextlib.redirect_stdout(EscapedLog(sys.stdout))  # names of classes and columns are anybody's
     with processes.exclusive(work / "lock", waiting=wait), log:
         ingest(
             call.name,

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 
-from tapeline.cli.terminal import wait
+from tapeline.cli.standard_streams import wait
 from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import Project

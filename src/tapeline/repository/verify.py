@@ -25,12 +25,11 @@ from tapeline.runtime import scratch
 from tapeline.runtime.environment import machine
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.files import canonical_json, sha256_of_tree
+from tapeline.runtime.streams import Say
 
 if TYPE_CHECKING:
     from tapeline.repository.dvc.settings import Settings
     from tapeline.repository.dvc.stage import Stage
-
-Say = Callable[[str], None]
 
 
 def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:

@@ -3,8 +3,12 @@
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
+
+Say = Callable[[str], None]
+"""Tells the user a line."""
 
 
 def say(text: str, to: TextIO) -> None:

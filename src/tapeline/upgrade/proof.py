@@ -1,7 +1,7 @@
 """Rebuild the stages of pipelines with this engine, each once, and compare what comes out with what is recorded."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +16,12 @@ from tapeline.repository.measured import Metrics, by_split, measured
 from tapeline.repository.rebuilding import Cached, Out, dvc
 from tapeline.runtime import files
 from tapeline.runtime.errors import RunError
+from tapeline.runtime.streams import Say
 from tapeline.upgrade import results
 
 if TYPE_CHECKING:
     from tapeline.repository.dvc.stage import Input, Stage
 
-Say = Callable[[str], None]
 SAME, DIFFERS, FAILS, LEFT = "same", "differs", "fails", "left"
 NOT_BUILT = "not built"
 CHANGED = "has changed since: run `dvc repro` with the older version and commit, or after the upgrade"

@@ -9,7 +9,7 @@ written.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,11 @@ from tapeline.runtime import files, processes
 from tapeline.runtime.environment import PORTABLE, machine
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import SOURCE
+from tapeline.runtime.streams import Say
 from tapeline.upgrade import forms, journal
 from tapeline.upgrade.place import cloned
 from tapeline.upgrade.proof import DIFFERS, NOT_BUILT, OF_A_PIPELINE, SAME, Proved, Prover
 
-Say = Callable[[str], None]
 JOURNAL = "journal"
 ENVIRONMENT = "runs/{}/environment.json"
 

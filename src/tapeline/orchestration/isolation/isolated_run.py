@@ -13,7 +13,7 @@ this code.
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,12 +39,12 @@ from tapeline.repository.recorded import Recorded
 from tapeline.runtime import leash, processes
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.locks import is_held
+from tapeline.runtime.streams import Say
 
 SAME = ".same-"
 """Prefix of the locks that serialize identical runs."""
 
 DAY = 86400.0
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 from tapeline.config.project import Project
-from tapeline.orchestration.isolation.isolated_run import Say, bring_raw_data, code_of
+from tapeline.orchestration.isolation.isolated_run import bring_raw_data, code_of
 from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
 from tapeline.runtime import exit_status
 from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.streams import Say
 
 TOOL = "tapeline/tuning/metric_names.py"
 PROGRAM = str(Path(__file__).parents[1] / "stages" / "command_output.py")

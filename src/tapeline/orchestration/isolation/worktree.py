@@ -10,7 +10,7 @@ are kept. The next run removes what a crash left.
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,10 @@ from tapeline.repository.shared_cache import share_cache
 from tapeline.repository.worktrees import FAILED, LOCK, beside, leftovers, one_at_a_time, remove
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.streams import Say
 
 KEPT = 3
 """How many worktrees of failed runs are kept for inspection."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

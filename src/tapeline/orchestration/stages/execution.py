@@ -13,6 +13,7 @@ from tapeline.orchestration.stages.dvc_stage import Busy, DvcProject, DvcStage
 from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome, judge, read_outcome, timed_out
 from tapeline.orchestration.stages.progress_file import ProgressFile
 from tapeline.repository import reproduction
+from tapeline.runtime.streams import Say
 
 POLL = 1.0
 """Seconds between two checks of files that another process uses."""
@@ -20,7 +21,6 @@ POLL = 1.0
 LAST_LINES = 100
 
 Answer = TypeVar("Answer")
-Say = Callable[[str], None]
 
 
 def bring_up_to_date(

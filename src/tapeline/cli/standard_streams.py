@@ -55,7 +55,7 @@ def print_any_name() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-class Terminal:
+class EscapedTerminal:
     """A terminal that gets no control characters but line ends and tabs: names, notes and cells may be anybody's.
 
     A file or a pipe gets a result as it is.
@@ -82,7 +82,7 @@ class Terminal:
         return getattr(self._to, name)
 
 
-class Log(Terminal):
+class EscapedLog(EscapedTerminal):
     """What a stage says, to a terminal or not: what is printed as one line stays one, so that no name forges another.
 
     People read logs in terminals, and CI systems look in them for commands of their own.

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import os, subprocess, sys
 from pathlib import Path
-from tapeline.cli.terminal import open_missing
+from tapeline.cli.standard_streams import open_missing
 open_missing()
 opened = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
 print("lost")
@@ -50,7 +50,9 @@ def test_a_command_without_a_stream(tmp_path, closing):
 
 
 def test_a_name_that_stdout_cannot_encode_is_escaped(tmp_path):
-    program = "import os; from tapeline.cli import terminal; terminal.print_any_name(); print(os.fsdecode(b'caf\\xe9'))"
+    program = (
+        "import os; from tapeline.cli.standard_streams import *; print_any_name(); print(os.fsdecode(b'caf\\xe9'))"
+    )
     for encoding, said in (("utf-8:strict", b"caf\\udce9\n"), ("utf-8:surrogateescape", b"caf\xe9\n")):
         answer = call(f'{sys.executable} -P -c "{program}"', tmp_path, PYTHONIOENCODING=encoding)
         assert (answer.returncode, answer.stdout) == (0, said), answer.stderr
