@@ -299,3 +299,71 @@ def test_a_read_only_and_a_full_disk(project):
     assert answer.returncode == 1, answer.stderr
     assert answer.stderr.splitlines()[-1].startswith("tapeline: no space left on the disk")
     assert "Traceback" not in answer.stderr
+
+
+STARTS = """
+import os, sys
+with open(os.environ["STARTS"], "a") as file:
+    print(os.getpid(), sys.flags.hash_randomization, *sys.orig_argv[1:], file=file)
+"""
+
+
+@pytest.mark.parametrize(
+    ("seed", "python", "command", "started"),
+    [
+        ("5", ["-P"], ["train", "zz"], ["1", "0"]),
+        ("random", [], ["tune", "zz"], ["1", "0"]),
+        ("0", ["-P"], ["train", "zz"], ["0"]),
+        ("5", ["-P"], ["list"], ["1"]),
+        ("5", ["-R"], ["validate", "zz"], ["1", "1"]),
+    ],
+)
+def test_what_computes_has_one_hash_seed_and_stays_one_process(tmp_path, seed, python, command, started):
+    project, log = Folder(tmp_path), tmp_path / "starts.txt"
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(STARTS)
+    path = os.pathsep.join([str(tmp_path / "site"), str(ROOT / "src")])
+    arguments = [*python, "-m", "tapeline", *command]
+    answer = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=project.folder,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": seed, "STARTS": str(log)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    starts = [line.split(" ", 2) for line in log.read_text().splitlines()]
+    assert [randomized for _, randomized, _ in starts] == started
+    assert len({pid for pid, *_ in starts}) == 1
+    assert {said for *_, said in starts} == {" ".join(arguments)}
+    if python == ["-R"]:
+        assert answer.returncode == 2 and answer.stderr.startswith("tapeline: the order of a set must be the same")
+    elif "zz" in command:
+        assert answer.returncode == 2 and answer.stderr.startswith("tapeline: no pipeline 'zz'")
+
+
+IN_ORDER = (
+    'self.model(inputs["x"], training=False)',
+    'self.model(tf.gather(inputs["x"], [int(n) for n in {"0", "1"}], axis=1), training=False)',
+)  # fmt: skip
+"""The columns of the input in the order of a set."""
+
+
+@pytest.mark.slow
+def test_the_order_of_a_set_is_the_same_in_each_process(tmp_path):
+    project = Folder(tmp_path)
+    recipes.write(tmp_path, recipes.LINE, IN_ORDER)
+    found = set()
+    for seed, stage in enumerate(["ingest", "train", "validate", "validate", "validate", "export"]):
+        answer = subprocess.run(
+            [sys.executable, "-P", "-m", "tapeline", stage, "points" if stage == "ingest" else "fit"],
+            cwd=project.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 0, answer.stderr
+        if stage == "validate":
+            found.add((tmp_path / "runs" / "fit" / "validate" / "metrics.json").read_text())
+    assert len(found) == 1

@@ -81,3 +81,16 @@ def test_the_process_refuses_what_differs_and_passes_what_does_not(asked):
     compared(sum=SUMS, **{"class": CLASSES})
     with pytest.raises(RunError, match="^the exported model failed its check: class differs .* in 1 of 300 values$"):
         compared(sum=SUMS, **{"class": at(CLASSES, 7, 0)})
+
+
+def test_the_process_has_one_hash_seed_and_nothing_of_the_project_s(tmp_path, monkeypatch):
+    program = tmp_path / "told.py"
+    program.write_text(
+        "import os, sys\nsys.exit(f'{sys.flags.hash_randomization} {sys.path[:1]} {sys.flags.safe_path}')"
+    )
+    monkeypatch.setattr(check, "__file__", str(program))
+    monkeypatch.setenv("PYTHONHASHSEED", "5")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with checking.checker() as started, pytest.raises(RunError) as said:
+        started.compare(tmp_path, {}, tmp_path, 0.0)
+    assert "check: 0 [" in str(said.value) and str(tmp_path) not in str(said.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.child import Child, environment
 from tapeline.runtime import processes
 
 # Starts a process that ignores polite signals, says its id, and waits.
@@ -63,6 +63,13 @@ def test_lines(tmp_path, written, lines):
         assert child.returncode == 0
 
 
+def test_what_a_flow_starts_has_the_hash_seed_of_a_stage(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONHASHSEED", "5")
+    code = "import sys; print(sys.flags.hash_randomization)"
+    with Child([sys.executable, "-c", code], cwd=tmp_path, env=environment()) as child:
+        assert "0" in list(child.lines())
+
+
 def test_quiet_is_told(tmp_path):
     with python("input = __import__('time').sleep(1)", tmp_path) as child:
         assert None in list(child.lines(quiet=0.05))
@@ -89,7 +96,7 @@ def test_a_killed_parent_takes_its_child_with_it(tmp_path, root, until):
 import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(root)!r})
-from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.child import Child, environment
 with Child([sys.executable, "-c", {POLITE!r}], cwd=Path("."), env=os.environ) as child:
     for line in child.lines():
         if line:
@@ -120,7 +127,7 @@ def test_the_death_of_a_parent_with_threads_is_told_once(tmp_path, root, until):
 import os, sys, threading, time
 from pathlib import Path
 sys.path.insert(0, {str(root)!r})
-from tapeline.orchestration.stages.child import Child
+from tapeline.orchestration.stages.child import Child, environment
 for _ in range(8):
     threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 with Child([sys.executable, "-c", {COUNTS!r}], cwd=Path("."), env=os.environ) as child:

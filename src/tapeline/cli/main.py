@@ -6,7 +6,7 @@ Nothing here imports TensorFlow, so that `--help` and errors in `params.yaml` ap
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,11 +14,16 @@ from tapeline.cli import flows
 from tapeline.cli.standard_streams import EscapedTerminal, open_missing, print_any_name
 from tapeline.runtime import caps, exit_status, forks, streams
 from tapeline.runtime.errors import InputError
-from tapeline.runtime.interpreter import use_tree_code
+from tapeline.runtime.interpreter import fix_hash_seed, use_tree_code
+
+COMPUTING = ("ingest", "train", "validate", "export", "lr-find", "tune", "metric-names")
+"""The commands that run a recipe's or a source's code in this process."""
 
 
 def run() -> NoReturn:
     """Run one command, and end this process with its exit status."""
+    if sys.argv[1:2] and sys.argv[1] in COMPUTING:
+        fix_hash_seed()
     forks.finish(lambda: sys.exit(main()))
 
 
@@ -59,6 +64,8 @@ def import_for(stage: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     # Imported here: the flow commands, which have parsers of their own, start without NumPy and the registry.
+    from importlib import metadata
+
     from tapeline.cli import prediction, registry, scaffold, stages, tuning, upkeep
 
     parser = argparse.ArgumentParser(

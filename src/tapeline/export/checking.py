@@ -15,6 +15,7 @@ from pathlib import Path
 from tapeline.export import check
 from tapeline.runtime import forks, leash, processes
 from tapeline.runtime.errors import RunError
+from tapeline.runtime.interpreter import HASH_SEED
 
 
 class Checker:
@@ -95,9 +96,11 @@ def checker() -> Iterator[Checker]:
         finally:
             process.kill()
         return
+    # As `-I`, which would ignore the hash seed too.
+    others = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with subprocess.Popen(
-        [*leash.launcher(signal.SIGKILL), sys.executable, "-I", str(Path(check.__file__))],
-        env={"TF_CPP_MIN_LOG_LEVEL": "1", **os.environ},
+        [*leash.launcher(signal.SIGKILL), sys.executable, "-s", "-P", str(Path(check.__file__))],
+        env={"TF_CPP_MIN_LOG_LEVEL": "1", **others, **HASH_SEED},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

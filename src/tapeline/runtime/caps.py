@@ -5,7 +5,6 @@ each process of Tapeline, and what it starts inherits them. What a user has set 
 """
 
 import os
-from importlib import metadata
 
 XLA_FLAGS = "XLA_FLAGS"
 CAPS = {
@@ -38,6 +37,8 @@ def apply() -> None:
     for name, value in CAPS.items():
         os.environ.setdefault(name, value)
     if NUMPY not in os.environ:
+        from importlib import metadata  # here: it takes longer than the rest of what a command begins with
+
         version = tuple(int(number) for number in metadata.version("numpy").split(".")[:2])
         os.environ[NUMPY] = _OF_NUMPY if version >= (2, 4) else _OF_OLD_NUMPY
     given = os.environ.get(XLA_FLAGS, "").split()

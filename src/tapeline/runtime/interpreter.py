@@ -1,7 +1,8 @@
 """Run the code of the current checkout, with an interpreter that has the dependencies.
 
 `dvc repro` without an activated environment finds the system's `python`, and an editable install finds the
-checkout it was made in. Both would silently run the wrong code. Standard library only.
+checkout it was made in. Both would silently run the wrong code. A hash seed that is another in each process gives sets
+another order. Standard library only.
 """
 
 import importlib.util
@@ -11,6 +12,9 @@ import sysconfig
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
+
+HASH_SEED = {"PYTHONHASHSEED": "0"}
+"""The environment variable that gives a set of texts the same order in each process."""
 
 
 def use_project_interpreter() -> None:
@@ -55,6 +59,21 @@ def is_fork() -> bool:
 def begin_anew() -> None:
     """Start this command again in an interpreter of its own, which is not a fork."""
     os.execv(sys.executable, [sys.executable, "-P", "-m", "tapeline", *sys.argv[1:]])
+
+
+def fix_hash_seed() -> None:
+    """Start this command again with `HASH_SEED` if Python was started without; the process stays the same.
+
+    Exits with status 2 and one line if Python is told to ignore it.
+    """
+    if not sys.flags.hash_randomization:
+        return
+    if os.environ.items() >= HASH_SEED.items():
+        sys.exit(_refuse("the order of a set must be the same each time: start Python without -I, -E and -R"))
+    os.environ.update(HASH_SEED)
+    if is_fork():
+        begin_anew()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def with_this_code() -> dict[str, str]:

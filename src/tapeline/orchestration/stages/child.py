@@ -28,6 +28,7 @@ import psutil
 
 from tapeline.orchestration.stages import forking
 from tapeline.runtime import forks, leash
+from tapeline.runtime.interpreter import HASH_SEED
 from tapeline.runtime.processes import GRACE, POLL
 
 
@@ -196,12 +197,15 @@ class Child:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment with its interpreter first in PATH: a stage's `python` is this one."""
+    """Return this process's environment with its interpreter first in PATH: a stage's `python` is this one.
+
+    With the hash seed that a stage has anyway: what is forked from a process with another would have to start again.
+    """
     binaries = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)
     if path.split(os.pathsep)[0] != binaries:  # a trial's is its sweep's
         path = os.pathsep.join([binaries, path])
-    return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **HASH_SEED, "PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
 def _of_module(
