@@ -81,6 +81,13 @@ EVALUATE = """
         return {{"judged": float(extra)}}
 """
 
+LOOKUP = """
+class Lookup:
+    def __init__(self, values):
+        rows = tf.lookup.KeyValueTensorInitializer(tf.range(3, dtype=tf.int64), tf.constant(values, tf.float32))
+        self.table = tf.lookup.StaticHashTable(rows, 0.0)
+"""
+
 REFUSED: dict[str, dict[str, str]] = {
     # prepare: it runs ahead, so it may keep no state at all
     "prepare uniform": {
@@ -292,6 +299,26 @@ REFUSED: dict[str, dict[str, str]] = {
         "build": "self.model.layers[0].kernel.assign(np.random.default_rng().random((2, 1)))",
         "said": "the initial value of model",
     },
+    "table without a seed": {
+        "build": "self.look = Lookup(np.random.default_rng().random(3))",
+        "module": LOOKUP,
+        "step": "extra = self.look.table.lookup(context.step % 3)",
+        "said": "the content of self.look.table is different at each start",
+    },
+    "vocabulary without a seed": {
+        "build": "self.look = keras.layers.StringLookup(vocabulary=[uuid.uuid4().hex, 'b'])",
+        "step": "extra = self.look(tf.constant(['b']))[0]",
+        "said": "the content of self.look.lookup_table is different at each start",
+    },
+    "text without a seed": {
+        "step": "extra = tf.strings.length(tf.strings.substr(tf.constant(uuid.uuid4().hex), 0, 3))",
+        "said": ("a constant in train_step", "gave two results"),
+    },
+    "captured text without a seed": {
+        "build": "self.text = tf.constant(uuid.uuid4().hex)",
+        "step": "extra = tf.strings.to_hash_bucket_fast(self.text, 99)",
+        "said": "a tensor that train_step reads is different at each start",
+    },
     "clock in the module": {
         "module": "NOW = time.time() % 100",
         "step": "extra = NOW",
@@ -448,6 +475,15 @@ SAME: dict[str, dict[str, str]] = {
     "evaluate with random": {"evaluate": "extra = random.random()"},
     "evaluate with tf.random": {"evaluate": "extra = tf.random.normal([])"},
     "evaluate with a seeded generator": {"evaluate": "extra = np.random.default_rng(1).random()"},
+    "table of a seed": {
+        "build": "self.looks = [Lookup(np.random.default_rng(n).random(3)) for n in range(2)]",
+        "module": LOOKUP,
+        "step": "extra = self.looks[1].table.lookup(context.step % 3)",
+    },
+    "vocabulary": {
+        "build": "self.look = keras.layers.StringLookup(vocabulary=['a', 'b'])",
+        "step": "extra = self.look(tf.constant(['b']))[0]",
+    },
     "values in a set": {"build": "self.names = {'a', 'b', 'c'}"},
 }
 
@@ -524,7 +560,7 @@ FAST = {
     "prepare uniform", "prepare generator", "prepare numpy_function that lies", "prepare Keras flip", "prepare keras.random",
     "prepare image flip", "untracked variable in a function", "stateful draw in a function", "dataset in the step", "timestamp",
     "clock while tracing", "global np.random in prepare", "initial weights without a seed", "eval changes a weight", "evaluate with its generator",
-    "variables in a set", "evaluate with np.random", "numpy_function that lies",
+    "variables in a set", "evaluate with np.random", "numpy_function that lies", "table without a seed", "vocabulary",
 }  # fmt: skip
 
 
@@ -588,16 +624,20 @@ except Crash:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "step",
+    "slots",
     [
-        "extra = os.getpid() % 1000",
-        "extra = {'a': 1.0, 'b': 2.0, 'c': 3.0, 'd': 4.0, 'e': 5.0}[next(iter({'a', 'b', 'c', 'd', 'e'}))]",
-        "for name in {'a', 'b', 'c', 'd', 'e'}: extra = extra * 0.5 + tf.constant(float(ord(name)))",
-        "extra = float(os.environ['A_DAY'])",
+        {"step": "extra = os.getpid() % 1000"},
+        {"step": "extra = {'a': 1.0, 'b': 2.0, 'c': 3.0, 'd': 4.0, 'e': 5.0}[next(iter({'a', 'b', 'c', 'd', 'e'}))]"},
+        {"step": "for name in {'a', 'b', 'c', 'd', 'e'}: extra = extra * 0.5 + tf.constant(float(ord(name)))"},
+        {"step": "extra = float(os.environ['A_DAY'])"},
+        {
+            "build": "self.look = keras.layers.StringLookup(vocabulary=[*{'a', 'b', 'c', 'd', 'e'}])",
+            "step": "extra = self.look(tf.constant(['a']))[0]",
+        },
     ],
 )
-def test_what_another_process_traces_differently_is_not_resumed(tmp_path, root, step):
-    recipe(tmp_path, {"step": step})
+def test_what_another_process_traces_differently_is_not_resumed(tmp_path, root, slots):
+    recipe(tmp_path, slots)
     datasets.points(tmp_path / "points")
     ended = []
     for number, end in enumerate(("crash", "resume")):

@@ -68,29 +68,30 @@ def _add(found: Variables, name: str, variable: Any, role: str) -> None:
     getattr(found, role)[name] = variable
 
 
-def tables(recipe: Any) -> frozenset[int]:
-    """Return the `id`s of the handles of immutable lookup tables reachable from the recipe's attributes."""
-    found: set[int] = set()
+def tables(recipe: Any) -> dict[str, Any]:
+    """Return the immutable lookup tables reachable from the recipe's attributes, by place."""
+    found: dict[str, Any] = {}
     seen: set[int] = set()
 
-    def walk(value: Any) -> None:
+    def walk(path: str, value: Any) -> None:
         if isinstance(value, (*LEAVES, tf.Variable, keras.Variable, keras.optimizers.Optimizer)) or id(value) in seen:
             return
         seen.add(id(value))
         if isinstance(value, tf.lookup.StaticHashTable):
-            found.add(id(value.resource_handle))
+            found[path] = value
         elif isinstance(value, Mapping):
-            for item in value.values():
-                walk(item)
+            for key, item in value.items():
+                walk(f"{path}[{key!r}]", item)
         elif isinstance(value, (list, tuple, set, frozenset)):
-            for item in value:
-                walk(item)
+            for number, item in enumerate(value):
+                walk(f"{path}[{number}]", item)
         elif hasattr(value, "__dict__"):
-            for item in vars(value).values():
-                walk(item)
+            for name, item in sorted(vars(value).items(), key=lambda part: part[0].startswith("_self_")):
+                walk(f"{path}.{name}", item)  # TensorFlow's bookkeeping comes last: its names are no author's
 
-    walk(vars(recipe))
-    return frozenset(found)
+    for name, value in vars(recipe).items():
+        walk(f"self.{name}", value)
+    return found
 
 
 def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str]]:

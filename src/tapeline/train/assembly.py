@@ -183,21 +183,22 @@ def _checked(
 ) -> Made:
     """Refuse by name what a checkpoint could not hold, in all traced functions; return the values of this start."""
     tracked, tables = variables.find(recipe).all(), variables.tables(recipe)
+    handles = frozenset(id(table.resource_handle) for table in tables.values())
     traced = {"train_step": step.traced}
-    completeness.check(step.traced, tracked | step.seeds, tables=tables)
+    completeness.check(step.traced, tracked | step.seeds, tables=handles)
     if step.sharded:
         completeness.check_shards(step.traced, tracked, drawn={**variables.find(recipe).seeds, **step.seeds})
     if step.feed.traced:
         traced["prepare"] = step.feed.traced
         changed = completeness.written(step.traced)
         still = {name: v for name, v in tracked.items() if id(v.handle) not in changed}
-        completeness.check(step.feed.traced, still, where="prepare", writable={}, tables=tables)
+        completeness.check(step.feed.traced, still, where="prepare", writable={}, tables=handles)
     if evaluation:
         traced["eval_step"] = evaluation.trace()
         seeds = variables.find(recipe).seeds
         known = tracked | seeds
-        completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=tables)
-    return repeatability.made(traced, initial, data=step.feed.columns.values(), source=str(path))
+        completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=handles)
+    return repeatability.made(traced, initial, tables=tables, data=step.feed.columns.values(), source=str(path))
 
 
 def _batches(settings: TrainSettings, dataset: Dataset) -> Batches:

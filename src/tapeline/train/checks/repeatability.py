@@ -37,21 +37,28 @@ class Made:
 
 
 def made(
-    traced: Mapping[str, Any], initial: Mapping[str, tf.Variable], *, data: Iterable[tf.Tensor], source: str
+    traced: Mapping[str, Any],
+    initial: Mapping[str, tf.Variable],
+    *,
+    tables: Mapping[str, Any],
+    data: Iterable[tf.Tensor],
+    source: str,
 ) -> Made:
     """Return the values that a start consists of.
 
     traced: `train_step`, `prepare`, `eval_step` → concrete function. initial: variables before the first step.
-    data: tensors of the dataset, which has its own checksum. source: the recipe's file, to name its lines.
+    tables: as `variables.tables` finds them. data: tensors of the dataset, which has its own checksum. source: the
+    recipe's file, to name its lines.
     """
     values = [(_digest(value), f"the initial value of {name}") for name, value in sorted(initial.items())]
+    values += [(_content(table), f"the content of {name}") for name, table in tables.items()]
     skipped = {id(tensor) for tensor in data}
     for where, function in traced.items():
         for external, _ in function.graph.captures:
             if external.dtype not in (tf.resource, tf.variant) and id(external) not in skipped:
                 values.append((_digest(external), f"a tensor that {where} reads"))
         for operation in operations(function.graph):
-            if operation.type == "Const" and operation.get_attr("dtype") != tf.string:
+            if operation.type == "Const":
                 if not (place := _place(operation, source)):
                     continue  # the engine's constant, which depends on how the data are read
                 tensor = operation.node_def.attr["value"].tensor
@@ -136,10 +143,22 @@ _REMEDY = (
 
 
 def _digest(value: Any) -> str:
-    if value.dtype in (tf.string, tf.resource, tf.variant):
+    if value.dtype in (tf.resource, tf.variant):
         return ""
-    tensor = tf.convert_to_tensor(value).numpy()
-    return blake2b(f"{tensor.dtype}{tensor.shape}".encode() + tensor.tobytes(), digest_size=16).hexdigest()
+    tensor = tf.convert_to_tensor(value)
+    told = f"{tensor.dtype.name}{tensor.shape}".encode()
+    return blake2b(told + variables.content(tensor), digest_size=16).hexdigest()
+
+
+def _content(table: Any) -> str:
+    """Return the digest of a lookup table; "" of one that has no content yet."""
+    try:
+        keys, values = table.export()
+    except tf.errors.FailedPreconditionError:
+        return ""
+    pairs = zip(keys.numpy().tolist(), values.numpy().tolist(), strict=True)
+    said = (keys.dtype.name, values.dtype.name, sorted(pairs, key=repr))  # they come in any order
+    return blake2b(repr(said).encode(), digest_size=16).hexdigest()
 
 
 def _place(operation: Any, source: str) -> str:
