@@ -1,5 +1,7 @@
 """Exact metrics: sums and counts over every example, the short last batch included."""
 
+import random
+
 import datasets
 import numpy as np
 import pytest
@@ -54,3 +56,23 @@ def test_what_only_python_can_measure(tmp_path, tf):
     data = datasets.points(tmp_path / "points", examples=40)
     recipe = loading.build(recipes.write(tmp_path, source), {}, data.features)
     assert Evaluation(recipe, data, "val", batch_size=4, key=tf.constant([0, 0]))()["size"] == 3.5
+
+
+def test_what_evaluate_and_pictures_draw_repeats_and_moves_no_generator(tmp_path, tf):
+    from tapeline.recipe import loading
+    from tapeline.recipe.evaluation import Evaluation
+
+    source = recipes.LINE + (
+        "\n    def evaluate(self, data):\n        return {'drawn': np.random.rand() + random.random()}\n"
+        "\n    def pictures(self, data):\n        return {'drawn': np.random.randint(0, 255, (2, 2), np.uint8)}\n"
+    )
+    data = datasets.points(tmp_path / "points", examples=40)
+    path = recipes.write(tmp_path, source, ("import keras,", "import random\nimport keras, numpy as np,"))
+    recipe = loading.build(path, {}, data.features)
+    evaluation = Evaluation(recipe, data, "val", batch_size=4, key=tf.constant([3, 0]))
+    random.seed(1)
+    np.random.seed(1)
+    before = random.getstate(), repr(np.random.get_state())
+    once, again = ((evaluation()["drawn"], evaluation.pictures()["drawn"].tolist()) for _ in range(2))
+    assert once == again
+    assert (random.getstate(), repr(np.random.get_state())) == before

@@ -75,6 +75,10 @@ class Trap(Recipe):
         extra = tf.reshape(tf.cast(extra, tf.float32), [-1])[0]
         return {{"loss": tf.reduce_mean(tf.square(batch["y"] - self.model(x)), -1) * (1.0 + extra)}}
 """
+PICTURES = """
+    def pictures(self, data):
+        return {{"noise": np.random.randint(0, 255, (2, 2, 1), np.uint8) + np.uint8(random.random())}}
+"""
 EVALUATE = """
     def evaluate(self, data):
         {evaluate}
@@ -577,7 +581,7 @@ def cases():
 def recipe(folder, slots):
     """Write a recipe with code in its slots."""
     code = dict.fromkeys(("module", "build", "prepare", "step", "eval", "evaluate"), "pass") | slots
-    source = RECIPE + (EVALUATE if "evaluate" in slots else "")
+    source = RECIPE + (EVALUATE + PICTURES if "evaluate" in slots else "")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "trap.py"
     path.write_text(source.format(**code), encoding="utf-8")

@@ -3,7 +3,9 @@
 Training uses it for `val`, validate for `test`.
 """
 
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -21,8 +23,9 @@ from tapeline.runtime.errors import InputError
 class Evaluation:
     """One recipe's `eval_step` over one split.
 
-    Random draws in `eval_step` depend on the batch number, draws from the global generators in `evaluate` on the run's
-    seed: every validation draws the same. watch: called before `evaluate`; the function it returns is called after.
+    Random draws in `eval_step` depend on the batch number, draws from the global generators in `evaluate` and
+    `pictures` on the run's seed: every validation draws the same, and moves no generator of Python or NumPy.
+    watch: called before `evaluate`; the function it returns is called after.
     """
 
     def __init__(
@@ -58,10 +61,10 @@ class Evaluation:
         """Return the metrics of the recipe's `evaluate` on the first `examples` examples of the split."""
         if type(self._recipe).evaluate is Recipe.evaluate:
             return {}
-        keras.utils.set_random_seed(int(self._key[0]))
         check = self._watch()
         columns = {name: column[:examples] for name, column in self._columns.items()}
-        returned: Any = self._recipe.evaluate(columns)
+        with self._seeded():
+            returned: Any = self._recipe.evaluate(columns)
         if not isinstance(returned, Mapping):
             what = "nothing" if returned is None else f"a {type(returned).__name__}"
             raise InputError(f"evaluate returns {what}: return a dict of numbers, such as {{'distance': 0.5}}")
@@ -77,7 +80,24 @@ class Evaluation:
 
     def pictures(self) -> Mapping[str, NDArray[np.uint8]]:
         """Return the recipe's pictures of the split."""
-        return self._recipe.pictures(self._columns)
+        if type(self._recipe).pictures is Recipe.pictures:
+            return {}
+        with self._seeded():
+            return self._recipe.pictures(self._columns)
+
+    @contextmanager
+    def _seeded(self) -> Iterator[None]:
+        """Seed the global generators for the block, and give Python's and NumPy's their own states back after it.
+
+        TensorFlow's stays seeded: no step may draw from it.
+        """
+        python, numpy = random.getstate(), np.random.get_state()
+        keras.utils.set_random_seed(int(self._key[0]))
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy)
 
     def in_graph(self) -> Callable[[], tf.Tensor]:
         """Return a graph-traceable function of the same totals, float64 of shape (metrics, 2), from columns in RAM.
