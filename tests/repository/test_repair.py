@@ -8,10 +8,16 @@ from secrets import token_urlsafe
 
 import pytest
 from dvc.lock import make_lock
-from repositories import Repository
+from repositories import PARAMS, Repository
 
+from tapeline.config.params import Params
 from tapeline.config.project import Project
-from tapeline.repository.repair import is_whole, repair
+from tapeline.repository import lock_merge
+from tapeline.repository.doctor import examine
+from tapeline.repository.dvc_lock import Lock
+from tapeline.repository.git import Git
+from tapeline.repository.listing import entries
+from tapeline.repository.repair import is_whole, merge, repair
 from tapeline.runtime.errors import InputError, RunError
 
 
@@ -136,6 +142,7 @@ def test_a_cut_dvc_lock_that_was_never_committed(tmp_path):
     assert path.read_bytes() == whole
 
 
+IDENTITY = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
 OTHERS = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
 
 
@@ -165,6 +172,132 @@ def test_a_dvc_lock_in_a_repository_that_git_refuses_is_left_as_it_is(of_another
 def test_a_whole_dvc_lock_in_a_repository_that_git_refuses_is_said(of_another_user):
     (line,) = repaired(of_another_user)
     assert "dvc.lock: not compared with the committed one: git rev-parse: fatal: detected dubious ownership" in line
+
+
+def entry(md5):
+    return (
+        f"    cmd: make\n    outs:\n    - path: out\n      hash: md5\n      md5: {md5 * 32}\n      size: {ord(md5)}\n"
+    )
+
+
+def lock_of(**stages):
+    written = "".join(f"  {name.replace('_', '@')}:\n{entry(md5)}" for name, md5 in stages.items())
+    return f"schema: '2.0'\nstages:\n{written}"
+
+
+SIDES = {
+    "main": lock_of(train_one="a", export_one="b"),
+    "mine": lock_of(train_one="a", export_one="c"),
+    "colleague": lock_of(train_one="a", export_one="b", train_two="d"),
+    "other": lock_of(train_one="e", export_one="d", train_two="d"),
+}
+"""The `dvc.lock` of each branch; all but the first start from `main`."""
+
+
+@pytest.fixture(scope="module")
+def two_sides(tmp_path_factory):
+    """A Git repository with a project at its top and one in a folder, whose branches record other stages."""
+    top = tmp_path_factory.mktemp("two_sides")
+    git = Git(top)
+    git("init", "--quiet", "--initial-branch=main")
+    (top / ".dvc").mkdir()
+    (top / "sub").mkdir()
+    for folder in (top, top / "sub"):
+        (folder / "params.yaml").write_text(PARAMS)
+        (folder / "dvc.yaml").write_text("stages: {}\n")
+    for branch, text in SIDES.items():
+        git("checkout", "--quiet", *(["-b", branch, "main"] if branch != "main" else ["--orphan", "main"]))
+        for folder in (top, top / "sub"):
+            (folder / "dvc.lock").write_text(text)
+        git("add", "--all")
+        git(*IDENTITY, "commit", "--quiet", "--message", branch)
+    return git
+
+
+@pytest.fixture(params=[".", "sub"])
+def merging(two_sides, request):
+    """Return a function that merges a branch into `mine`, and returns the project and its lock, in conflict."""
+    project = Project.find(two_sides.folder / request.param)
+    two_sides("checkout", "--quiet", "mine")
+
+    def begin(branch):
+        assert two_sides.ask(*IDENTITY, "merge", branch) is None
+        assert two_sides("diff", "--name-only", "--diff-filter=U").split() == ["dvc.lock", "sub/dvc.lock"]
+        return project, project.folder / "dvc.lock"
+
+    yield begin
+    two_sides("reset", "--quiet", "--hard")
+
+
+def test_a_dvc_lock_in_conflict_is_left_and_said(merging):
+    """It was taken for a truncated one: HEAD's came in its place, without what the other branch had recorded."""
+    project, path = merging("colleague")
+    before = path.read_bytes()
+    said = r"dvc.lock has a Git merge conflict: `tapeline repair` merges it stage by stage$"
+    with pytest.raises(InputError, match=said):
+        list(repair(project))
+    with pytest.raises(InputError, match=f"^{said}"):
+        list(entries(project, Params.load(project.folder)))
+    with pytest.raises(InputError, match=f"^{said}"):
+        Lock.read(before)
+    found = {(finding.what, finding.remedy) for finding in examine(project.folder)}
+    assert ("dvc.lock has a Git merge conflict", "`tapeline repair`") in found
+    path.write_bytes(before[:100])
+    with pytest.raises(InputError, match=r"was truncated in a Git merge: `tapeline repair` merges it"):
+        list(repair(project))
+    assert path.read_bytes() == before[:100]
+
+
+@pytest.mark.parametrize("end", [None, 100])
+def test_a_dvc_lock_in_conflict_is_merged_by_stage(two_sides, merging, end):
+    project, path = merging("colleague")
+    path.write_bytes(path.read_bytes()[:end])
+    said = [line for line in merge(project) if line.startswith(f"{path}: ")]
+    assert said == [
+        f"{path}: merged stage by stage; from ours: export@one; from theirs: train@two; `git add dvc.lock` next"
+    ]
+    assert path.read_text() == lock_of(train_one="a", export_one="c", train_two="d")
+    assert list(merge(project)) == list(repair(project)) == []
+    two_sides("add", "--all")
+    assert list(merge(project)) == list(repair(project)) == []
+
+
+@pytest.mark.parametrize(("side", "md5"), [("ours", "c"), ("theirs", "d")])
+def test_what_both_sides_have_changed_is_left_to_a_choice(two_sides, merging, side, md5):
+    project, path = merging("other")
+    before = path.read_bytes()
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"dvc.lock: both sides of the merge have changed export@one: `git check"):
+            list(merge(project))
+    assert path.read_bytes() == before
+    two_sides("checkout", f"--{side}", "dvc.lock", "sub/dvc.lock")
+    one_side = path.read_text()
+    assert list(repair(project)) == [] and path.read_text() == one_side == SIDES["mine" if side == "ours" else "other"]
+    said = list(merge(project))
+    assert path.read_text() == lock_of(train_one="e", export_one=md5, train_two="d")
+    if side == "ours":  # theirs is the whole result
+        assert "from theirs: train@one, train@two; changed on both sides, from ours: export@one; `git add" in said[0]
+    else:
+        assert said == []
+
+
+def test_marks_that_were_added_as_resolved_are_said(two_sides, merging):
+    project, path = merging("colleague")
+    two_sides("add", "--all")
+    with pytest.raises(InputError, match="`git checkout --merge dvc.lock` brings both sides back"):
+        list(merge(project))
+    two_sides("checkout", "--merge", "dvc.lock", "sub/dvc.lock")
+    assert any(line.startswith(f"{path}: merged stage by stage") for line in merge(project))
+
+
+def test_what_a_side_has_removed_is_gone():
+    versions = {
+        lock_merge.BASE: lock_of(train_one="a", train_two="b").encode(),
+        lock_merge.OURS: lock_of(train_one="c", train_two="b").encode(),
+        lock_merge.THEIRS: lock_of(train_one="a").encode(),
+    }
+    merged = lock_merge.merged(versions, None)
+    assert merged == lock_merge.Merged(lock_of(train_one="c"), ("train@one",), ("train@two",), ())
 
 
 def test_outside_a_repository(tmp_path):

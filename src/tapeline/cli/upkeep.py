@@ -1,6 +1,7 @@
 """`tapeline list`, `metrics`, `lock`, `verify`, `repair`, `upgrade`, `prune`: commands for a whole project."""
 
 import argparse
+import itertools
 import signal
 import sys
 import time
@@ -28,7 +29,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     verifying = commands.add_parser("verify", help=what, description=what)
     verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (default: all that need no network)")
     verifying.set_defaults(command=_verify)
-    what = "repair a truncated dvc.lock or .dvc/tmp/rwlock and clear the locks of killed processes"
+    what = "repair a truncated dvc.lock or .dvc/tmp/rwlock, clear locks of killed processes, merge what Git could not"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
     what = (
@@ -126,9 +127,10 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _repair(options: argparse.Namespace) -> int:
-    from tapeline.repository.repair import repair
+    from tapeline.repository.repair import merge, repair
 
-    for line in repair(Project.find()):
+    project = Project.find()
+    for line in itertools.chain(merge(project), repair(project)):
         print(line)
     return 0
 

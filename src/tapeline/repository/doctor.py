@@ -13,6 +13,7 @@ from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.repository import artifacts
 from tapeline.repository.dvc_errors import in_one_line
+from tapeline.repository.dvc_lock import LOCK, in_conflict
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import STAGES, left_out, outputs, tracked
 from tapeline.repository.places import dvc_top
@@ -138,9 +139,10 @@ def _dvc(project: Project) -> Iterator[Finding]:
         yield Finding(MISSING, str(error))
     if not (project.folder / STAGES).is_file():
         yield Finding(MISSING, f"no {STAGES}", "restore it; `tapeline init` writes it for a new project")
-    lock = project.folder / "dvc.lock"
-    if lock.exists() and not is_whole(files.read_bytes(lock)):
-        yield Finding(MISSING, "dvc.lock was truncated while it was written", "`tapeline repair`")
+    lock = project.folder / LOCK
+    if lock.exists() and not is_whole(content := files.read_bytes(lock)):
+        what = "has a Git merge conflict" if in_conflict(content) else "was truncated while it was written"
+        yield Finding(MISSING, f"{LOCK} {what}", "`tapeline repair`")
     yield from _in_git(project)
     ignored = (
         files.read_bytes(top / ".dvcignore").decode("utf-8", "replace").splitlines()
@@ -165,7 +167,7 @@ def _in_git(project: Project) -> Iterator[Finding]:
     yield from _artifacts(project, [*params.pipelines, *unsound], [*paths, *exports])
     for path in tracked(project, paths):
         yield Finding(MISSING, f"Git tracks {path}, an output", f"`git rm -r --cached {path}`, and commit")
-    inputs = [PARAMS, STAGES, "dvc.lock", engine_lock.LOCK, *(one.recipe for one in params.pipelines.values())]
+    inputs = [PARAMS, STAGES, LOCK, engine_lock.LOCK, *(one.recipe for one in params.pipelines.values())]
     inputs += [one.needs for one in (*params.datasets.values(), *params.pipelines.values())]
     made = ["..", *paths]  # what lies outside may be another project's output
     own = sorted({one for one in map(str, inputs) if not any(f"{one}/".startswith(f"{path}/") for path in made)})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tapeline.config.project import PARAMS
 from tapeline.parsing import yaml_text
-from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.dvc_lock import LOCK, check_merged
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError, TapelineError
 
@@ -22,11 +22,17 @@ ADVICE = re.compile(r"Is your cache up to date|<?https?://|Having any troubles")
 
 
 def check_files(folder: Path) -> None:
-    """Read the files that DVC will read in a project's folder. Raises `InputError` for invalid or oversized YAML."""
+    """Read the files that DVC will read in a project's folder.
+
+    Raises `InputError` for invalid or oversized YAML, and for a lock with a merge conflict.
+    """
     for name in READ:
         if (folder / name).exists():
+            content = files.read_bytes(folder / name)
+            if name == LOCK:
+                check_merged(content)
             try:
-                yaml_text.parsed(files.read_bytes(folder / name))
+                yaml_text.parsed(content)
             except yaml_text.NotYaml as error:
                 raise InputError(f"{name}{error.where}: not YAML: {error}") from None
 

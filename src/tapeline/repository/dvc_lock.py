@@ -17,6 +17,8 @@ from tapeline.runtime.errors import InputError
 
 LOCK = "dvc.lock"
 MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
+CONFLICT = re.compile(r"^<<<<<<< ", re.MULTILINE)
+"""What Git writes into a file that it could not merge."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class Lock:
 
     @classmethod
     def read(cls, content: bytes | str, *, of: str = "") -> "Lock":
-        """Read a lock; an empty one has no stages. Raises `InputError` for a truncated or altered one."""
+        """Read a lock; an empty one has no stages. Raises `InputError` for one in conflict, truncated or altered."""
+        check_merged(content, of=of)
         try:
             return cls.parsed(yaml_text.parsed(content), of=of)
         except ValueError as error:
@@ -84,6 +87,18 @@ class Lock:
             whose = f" of {self.name}" if self.name else ""
             raise InputError(f"{LOCK}{whose}: {entry.path} has {entry.md5!r}, which is not an MD5: it was altered")
         return str(entry.md5)
+
+
+def in_conflict(content: bytes | str) -> bool:
+    """Return whether Git could not merge the file, and has put the lines of both sides into it."""
+    return bool(CONFLICT.search(content.decode("utf-8", "replace") if isinstance(content, bytes) else content))
+
+
+def check_merged(content: bytes | str, *, of: str = "") -> None:
+    """Raise `InputError` if the file has a merge conflict inside."""
+    if in_conflict(content):
+        whose, remedy = (f" of {of}", "commit it without") if of else ("", "`tapeline repair` merges it stage by stage")
+        raise InputError(f"{LOCK}{whose} has a Git merge conflict: {remedy}")
 
 
 def entries(content: bytes | str) -> dict[str, dict[str, Any]]:

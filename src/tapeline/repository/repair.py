@@ -1,11 +1,12 @@
 """Repair what a killed DVC process leaves behind: DVC writes `.dvc/tmp/rwlock` and `dvc.lock` in place.
 
-A truncated file is replaced and entries of dead processes are cleared; what a live process holds stays.
+A truncated file is replaced and entries of dead processes are cleared; what a live process holds stays, and so does a
+`dvc.lock` that Git could not merge.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import psutil
 
 from tapeline.config.project import Project
 from tapeline.parsing import json_text, yaml_text
-from tapeline.repository.dvc_lock import LOCK, Lock
+from tapeline.repository import lock_merge
+from tapeline.repository.dvc_lock import LOCK, Lock, in_conflict
 from tapeline.repository.git import Git
 from tapeline.repository.places import dvc_top
 from tapeline.runtime import files
@@ -29,15 +31,30 @@ PROBE = re.compile(r"\.[\w-]{22}\.tmp")
 def repair(project: Project) -> Iterator[str]:
     """Repair the repository around a project, and yield a line for each repair, and for what could not be checked.
 
-    Raises `InputError` outside a DVC repository, `RunError` if Git cannot say what to restore.
+    Raises `InputError` outside a DVC repository or for a merge conflict, `RunError` if Git cannot say what to restore.
     """
+    top = _top(project)
+    yield from _mend_rwlock(top / RWLOCK)
+    for folder in _folders(project, top):
+        yield from _mend_lock(folder / LOCK)
+        yield from _remove_probes(folder, top / DVC_LOCK)
+
+
+def merge(project: Project) -> Iterator[str]:
+    """Merge each `dvc.lock` around a project that Git could not, and yield a line for each. Raises `InputError`."""
+    for folder in _folders(project, _top(project)):
+        yield from _merge_lock(folder / LOCK)
+
+
+def _top(project: Project) -> Path:
     top = dvc_top(project.folder)
     if top is None:
         raise InputError(f"{project.folder} is in no DVC repository: nothing to repair")
-    yield from _mend_rwlock(top / RWLOCK)
-    for folder in dict.fromkeys((project.folder, *(path.parent for path in top.glob("*/dvc.yaml")), top)):
-        yield from _mend_lock(folder / LOCK)
-        yield from _remove_probes(folder, top / DVC_LOCK)
+    return top
+
+
+def _folders(project: Project, top: Path) -> Iterable[Path]:
+    return dict.fromkeys((project.folder, *(path.parent for path in top.glob("*/dvc.yaml")), top))
 
 
 def holder(project: Project) -> str:
@@ -104,6 +121,12 @@ def _mend_lock(path: Path) -> Iterator[str]:
     if not path.exists():
         return
     content = files.read_bytes(path)
+    if in_conflict(content):
+        raise InputError(f"{path} has a Git merge conflict: `tapeline repair` merges it stage by stage")
+    if lock_merge.sides(path.parent):  # HEAD's is only one of them
+        if not is_whole(content):
+            raise InputError(f"{path} was truncated in a Git merge: `tapeline repair` merges it stage by stage")
+        return
     try:
         committed = Git(path.parent).blob("HEAD", f"./{LOCK}") or b""
     except TapelineError as error:
@@ -120,6 +143,31 @@ def _mend_lock(path: Path) -> Iterator[str]:
     else:
         path.unlink()
         yield f"{path}: was truncated and is not committed; it is gone, and what was built comes from the run-cache"
+
+
+def _merge_lock(path: Path) -> Iterator[str]:
+    """Merge a `dvc.lock` that Git could not, unless somebody has."""
+    content = files.read_bytes(path) if path.exists() else b""
+    versions = lock_merge.sides(path.parent)
+    if not versions:
+        if in_conflict(content):
+            remedy = f"`git checkout --merge {LOCK}` brings both sides back, unless it is committed so"
+            raise InputError(f"{path} has the marks of a merge conflict that Git takes for resolved: {remedy}")
+        return
+    side = lock_merge.chosen(versions, content)
+    if side is None and is_whole(content):
+        return
+    try:
+        merged = lock_merge.merged(versions, side)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    if merged.text.encode() == content:
+        return
+    files.write_text(path, merged.text)
+    both = f"changed on both sides, from {lock_merge.NAMES[side]}" if side else ""
+    parts = (("from ours", merged.ours), ("from theirs", merged.theirs), (both, merged.both))
+    taken = "; ".join(f"{where}: {', '.join(names)}" for where, names in parts if names)
+    yield f"{path}: merged stage by stage; {taken or 'nothing differed'}; `git add {LOCK}` next"
 
 
 def is_whole(content: bytes) -> bool:
