@@ -73,6 +73,7 @@ class Run:
         self.weights_classes: dict[str, tuple[str, ...]] | None = None
         self.needs: Path | None = None
         self.expect = None
+        self.predicted: str | None = None
         self.notes: list[str] = []
 
     def __call__(self, *, hooks: Iterable = (), pace: Pace | None = None, **options) -> "Run":
@@ -93,6 +94,7 @@ class Run:
                 weights_classes=self.weights_classes,
                 needs=self.needs,
                 expect=self.expect,
+                predicted=self.predicted,
                 observers=standard(),
                 hooks=[*listen, *hooks],
                 pace=pace or Pace(),

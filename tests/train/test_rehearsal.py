@@ -20,6 +20,10 @@ OTHER = (
 SIGNATURES = PREDICT + "\n    def signatures(self):\n        return {}\n"
 
 
+def served(body):
+    return PREDICT, f"{PREDICT}\n    def served(self, data):\n        {body}\n"
+
+
 def evaluate(body):
     return PREDICT, f"{PREDICT}\n    def evaluate(self, data):\n        {body}\n"
 
@@ -32,7 +36,7 @@ def run(tmp_path, tf):
         recipe = recipes.write(tmp_path, recipes.LINE, *edits)
         made = Run(tmp_path / label, recipe, data, **{"epochs": 2, "batch_size": 8, **settings})
         made.heard = []
-        made.expect = made.heard.append
+        made.expect, made.predicted = made.heard.append, "test"
         return made
 
     return make
@@ -52,6 +56,11 @@ def run(tmp_path, tf):
         ),
         ([(PREDICT, SIGNATURES)], "^Line.signatures has nothing: serving_default is missing$"),
         ([(PREDICT, OTHER)], "^the model takes z; given are x: see `served`$"),
+        ([served("return {'z': data['x']}")], "^the model takes x; given are z: see `served`$"),
+        ([served("return {'x': data['x'].tolist()}")], "^served returns a list for x: make it a NumPy array$"),
+        ([served("return data['x']")], "^served returns a (memmap|ndarray): return a dict of NumPy arrays"),
+        ([served("pass")], "^served returns nothing: return a dict of NumPy arrays"),
+        ([served("return {'x': data['w']}")], r"recipe.py, line 22 fails in served: KeyError: 'w'$"),
         ([evaluate("pass")], "^evaluate returns nothing: return a dict of numbers"),
         ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),
     ],
@@ -62,6 +71,12 @@ def test_a_mistake_after_training_is_refused_before_it(run, mode, edits, said):
         wrong()
     assert "\n" not in str(refusal.value)
     assert not wrong.heard and not wrong.saved() and not wrong.out.exists()
+
+
+def test_an_own_served_is_asked_for_all_examples_of_the_split_and_changes_no_byte(run):
+    whole = run()().outs()
+    asked = run(served("assert len(data['x']) == 9; return {'x': data['x']}"), label="asked")
+    assert asked().outs() == whole
 
 
 def test_what_will_be_answered_and_measured_is_known(run):

@@ -162,6 +162,7 @@ def _train(call: Call, report: Report) -> None:
             weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
             needs=None if needs.resolve() == data.resolve() else needs,
             expect=partial(_expect, pipeline),
+            predicted=pipeline.validate_.split,
             observers=standard(report),
             leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
         )

@@ -58,6 +58,8 @@ class Job:
     """One more file or folder that the recipe reads; a checkpoint is not used when its content differs."""
     expect: "Expect | None" = None
     """Called once with what will be answered and measured, before the first step of a run that begins."""
+    predicted: str | None = None
+    """The split for which the recipe's `served` is asked at that time too, as validate will."""
     observers: Observers = notes
     """What watches the run. `tapeline.train.observers.standard` has all that the command line shows and writes."""
     hooks: Sequence[Hook] = ()

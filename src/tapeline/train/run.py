@@ -111,7 +111,9 @@ def _assembled(job: Job, dataset: Dataset, folder: Path) -> tuple[Assembled, dic
 
     def rehearse(first: Assembled) -> None:
         nonlocal answers
-        answers = rehearsal.answers(first.recipe, job.recipe) if job.expect else None
+        if job.expect:
+            data = dataset.columns(job.predicted) if job.predicted else None
+            answers = rehearsal.answers(first.recipe, job.recipe, data)
 
     if is_known:
         parts = assemble(job.recipe, job.params, job.settings, dataset)

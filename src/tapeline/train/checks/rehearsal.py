@@ -1,6 +1,6 @@
 """Check ahead, as far as possible, what happens after training, so that a late mistake does not waste a run."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from tapeline.config.train import TrainSettings
 from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting
+from tapeline.recipe.contract import Columns
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -34,10 +35,11 @@ Expect = Callable[[Rehearsed], None]
 """Raises `InputError` for a mistake that a stage after training would find."""
 
 
-def answers(recipe: Recipe, path: Path) -> dict[str, str]:
+def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, str]:
     """Trace what will be exported, and return the dtypes of its outputs. Raises `InputError` if it is invalid.
 
-    Tracing may create variables and advance random generators: do not use the recipe object that will be trained.
+    data: of the split that validate will predict; an own `served` is called with them. Tracing may create variables and
+    advance random generators: do not use the recipe object that will be trained.
     """
     name = type(recipe).__name__
     own = type(recipe).signatures is not Recipe.signatures
@@ -48,13 +50,24 @@ def answers(recipe: Recipe, path: Path) -> dict[str, str]:
         if DEFAULT not in signatures:
             raise InputError(f"{name}.signatures has {', '.join(signatures) or 'nothing'}: {DEFAULT} is missing")
         found = signatures[DEFAULT].get_concrete_function().structured_outputs
-        if type(recipe).served is Recipe.served and signatures[DEFAULT].input_signature:  # it gives the inputs
-            predicting.check_given(predicting.inputs(signatures[DEFAULT]), recipe.inputs)
+        given = _given(recipe, path, data)
+        if given is not None and signatures[DEFAULT].input_signature:
+            predicting.check_given(predicting.inputs(signatures[DEFAULT]), given)
     if not isinstance(found, Mapping) or not found:
         what = "a dict without outputs" if isinstance(found, Mapping) else "nothing" if found is None else "no dict"
         where = DEFAULT if own else "predict"
         raise InputError(f"{name}: {where} returns {what}: return a dict of outputs, such as {{'score': scores}}")
     return {output: spec.dtype.name for output, spec in found.items()}
+
+
+def _given(recipe: Recipe, path: Path, data: Columns | None) -> Iterable[str] | None:
+    """Return the names of what `served` gives; None if that is not known without data."""
+    if type(recipe).served is Recipe.served:
+        return recipe.inputs
+    if data is None:
+        return None
+    with loading.blaming(path, InputError, "fails in served"):
+        return predicting.served(recipe, data)
 
 
 def recorded(folder: Path) -> dict[str, str] | None:
