@@ -135,9 +135,11 @@ def test_the_irises_are_for_git(tmp_path):
     assert git(tmp_path, "ls-files", "data") == "data/raw/iris.csv\n"
 
 
-def test_data_in_their_place_are_to_be_added_unless_they_are_versioned(tmp_path, table, capsys):
+def test_data_in_their_place_are_to_be_added_unless_they_are_versioned(tmp_path, table, capsys, monkeypatch):
     init(tmp_path / "p", data=table, say=lambda line: None)
     for folder, wanted in (("q", "next: `dvc add 'Old Houses.csv'`, `dvc repro`, "), ("r", "next: `dvc repro`, ")):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
         files.write_bytes(tmp_path / folder / table.name, table.read_bytes())
         if folder == "r":
             git(tmp_path / "r", "init", "-q")
@@ -150,6 +152,14 @@ def test_data_in_their_place_are_to_be_added_unless_they_are_versioned(tmp_path,
     ]
     (tmp_path / "p/data/raw/a.dvc").write_text("outs: []\n")
     assert unversioned(Project.find(tmp_path / "p"), ["data/raw/a/b.csv"]) == []
+
+
+@pytest.mark.parametrize(("name", "shown"), [("learning", "learning"), ("a b/c", "'a b/c'")])
+def test_what_comes_next_begins_with_the_way_into_another_folder(tmp_path, capsys, monkeypatch, name, shown):
+    """`dvc repro` where one stands is about another `dvc.yaml`, if there is one."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", name]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"next: `cd {shown}`, `dvc repro`, then ")
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,8 @@ def _init(options: argparse.Namespace) -> int:
         datasets = Params.load(folder).datasets.values() if options.data else ()
         needed = unversioned(Project.find(folder), (one.needs for one in datasets if one.source != "tfds"))
         adding = "".join(f"`dvc add {shlex.quote(path)}`, " for path in needed)
-        print(f"next: {adding}`dvc repro`, then `tapeline metrics`, and `git add . && git commit`")
+        going = "" if folder == Path.cwd() else f"`cd {shlex.quote(str(options.folder))}`, "
+        print(f"next: {going}{adding}`dvc repro`, then `tapeline metrics`, and `git add . && git commit`")
     else:
         print("nothing to do: this is a project already")
     return 0
