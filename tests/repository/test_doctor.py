@@ -8,6 +8,7 @@ import pytest
 from tapeline.repository import doctor
 from tapeline.repository.doctor import MISSING, NOTE, OK, examine
 from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError
 from tapeline.scaffold.init import init
 
 
@@ -116,6 +117,39 @@ def test_a_cut_lock(project):
 def test_no_project(tmp_path):
     [(said, way)] = wanting(tmp_path).items()
     assert said.startswith("no project: no params.yaml in ") and way == "`tapeline init`"
+
+
+OWN_STAGES = "stages:\n  train: {cmd: python train.py, deps: [train.py]}\n"
+ELSEWHERE = "`tapeline init FOLDER` makes one in a folder of its own"
+
+
+@pytest.mark.parametrize(
+    ("own", "what"),
+    [
+        ({"params.yaml": "train: {lr: 0.1}\n"}, "no project: {}/params.yaml has neither datasets nor pipelines"),
+        (
+            {"params.yaml": "train: {lr: 0.1}\n", "dvc.yaml": OWN_STAGES},
+            "no project: {}/params.yaml has neither datasets nor pipelines",
+        ),
+        ({"dvc.yaml": OWN_STAGES}, "no project: no params.yaml in {} or above it"),
+    ],
+)
+def test_files_of_ones_own_ask_for_a_folder_for_the_project(tmp_path, own, what):
+    """It sent people into their own files, or to a `tapeline init` that is refused there."""
+    for name, text in own.items():
+        (tmp_path / name).write_text(text)
+    assert wanting(tmp_path) == {what.format(tmp_path): ELSEWHERE}
+    with pytest.raises(InputError, match="`tapeline init FOLDER` makes a project in a folder of its own"):
+        init(tmp_path)
+    init(tmp_path / "my project", say=lambda line: None)
+    assert wanting(tmp_path) == {what.format(tmp_path): f"`cd 'my project'`, where one is, or {ELSEWHERE}"}
+    assert wanting(tmp_path / "my project") == {}
+
+
+def test_a_dvc_yaml_of_another_kind_in_a_project(project):
+    (project / "dvc.yaml").write_text(OWN_STAGES)
+    remedy = "restore it; `tapeline init FOLDER` makes a project in a folder of its own"
+    assert wanting(project) == {"dvc.yaml has no stage of Tapeline's": remedy}
 
 
 def test_a_python_or_a_disk_that_does_not_do(project, monkeypatch):

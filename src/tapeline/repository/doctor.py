@@ -2,15 +2,17 @@
 
 import importlib.metadata
 import importlib.util
+import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
+from tapeline.parsing import yaml_text
 from tapeline.repository import artifacts
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, in_conflict
@@ -48,10 +50,37 @@ def examine(start: Path) -> Iterator[Finding]:
     try:
         project = Project.find(start)
     except InputError:
-        yield Finding(MISSING, f"no project: no {PARAMS} in {start} or above it", "`tapeline init`")
+        remedy = _beginning(start, has_other=_is_foreign(start / STAGES))
+        yield Finding(MISSING, f"no project: no {PARAMS} in {start} or above it", remedy)
+        return
+    if _is_foreign(project.folder / PARAMS):
+        what = f"no project: {project.folder / PARAMS} has neither datasets nor pipelines"
+        yield Finding(MISSING, what, _beginning(project.folder, has_other=True))
         return
     for look in (_params, _engine, _dvc, _remotes, _schema):
         yield from look(project)
+
+
+def _is_foreign(path: Path) -> bool:
+    """Return whether a `params.yaml` or `dvc.yaml` is of another kind: `tapeline init` refuses its folder."""
+    try:
+        content = yaml_text.parsed(files.read_bytes(path))
+    except (OSError, InputError, yaml_text.NotYaml):
+        return False
+    if not isinstance(content, Mapping):
+        return False
+    if path.name == PARAMS:
+        return not content.keys() & {"datasets", "pipelines"}
+    stages = content.get("stages")
+    own = stages if isinstance(stages, Mapping) else {}
+    return not any(isinstance(own.get(stage), Mapping) and "foreach" in own[stage] for stage in engine_lock.STAGES)
+
+
+def _beginning(folder: Path, *, has_other: bool) -> str:
+    """Return how to get a project here. has_other: whether a file is there that `tapeline init` does not replace."""
+    making = "`tapeline init FOLDER` makes one in a folder of its own" if has_other else "`tapeline init`"
+    inner = next((path.parent for path in sorted(folder.glob(f"[!.]*/{PARAMS}")) if not _is_foreign(path)), None)
+    return f"`cd {shlex.quote(inner.name)}`, where one is, or {making}" if inner else making
 
 
 def _python() -> Iterator[Finding]:
@@ -139,6 +168,9 @@ def _dvc(project: Project) -> Iterator[Finding]:
         yield Finding(MISSING, str(error))
     if not (project.folder / STAGES).is_file():
         yield Finding(MISSING, f"no {STAGES}", "restore it; `tapeline init` writes it for a new project")
+    elif _is_foreign(project.folder / STAGES):
+        remedy = "restore it; `tapeline init FOLDER` makes a project in a folder of its own"
+        yield Finding(MISSING, f"{STAGES} has no stage of Tapeline's", remedy)
     lock = project.folder / LOCK
     if lock.exists() and not is_whole(content := files.read_bytes(lock)):
         what = "has a Git merge conflict" if in_conflict(content) else "was truncated while it was written"
