@@ -72,6 +72,8 @@ def test_a_champion_that_answers_and_one_that_does_not(fresh, tf):
     assert (unasked.champion, unasked.checks, unasked.data, unasked.holds) == (None, (), {}, True)
     itself = assess(opened, versions["v1.0.1"], "staging")
     assert itself.champion is None and [check["kind"] for check in itself.checks] == ["bound"]
+    assert itself.table().startswith("one@v1.0.1 for staging, where it is live itself: ")
+    assert unasked.table() == "one@v1.0.2 for dev, no champion: yes"
 
 
 def versions_of_columns(registry, tf, *made):

@@ -35,7 +35,8 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
     asked = registry.settings.model(version.name)
     live = registry.state(version.name).live(stage)
     champion = registry.version_numbered(version.name, live.version) if live else None
-    if champion and champion.number == version.number:
+    is_live = champion is not None and champion.number == version.number
+    if is_live:
         champion = None
     Model.of(registry, version)  # checks that every byte is there, even without a gate or a check
     data: dict[str, Any] = {}
@@ -54,7 +55,7 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
                 checks += trial.split()
                 data = trial.data()
     number = champion.number if champion else None
-    verdict = Verdict(version.name, version.number, stage, number, data, tuple(checks), figures)
+    verdict = Verdict(version.name, version.number, stage, number, data, tuple(checks), figures, is_live)
     verdict.write(registry.work)
     return verdict
 

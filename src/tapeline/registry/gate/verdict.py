@@ -25,6 +25,8 @@ class Verdict:
     checks: tuple[dict[str, Any], ...]
     figures: dict[str, Any]
     """What the infra check measured: latency, memory, size, batch sizes."""
+    is_live: bool = False
+    """Whether the version is live in the stage itself, so that there is none to compare it with."""
 
     @property
     def holds(self) -> bool:
@@ -58,7 +60,8 @@ class Verdict:
 
     def table(self) -> str:
         """Return the checks as lines: yes or no, the kind, the numbers."""
-        against = f" against {self.champion}" if self.champion else ", no champion"
+        alone = ", where it is live itself" if self.is_live else ", no champion"
+        against = f" against {self.champion}" if self.champion else alone
         lines = [f"{self.name}@{self.version} for {self.stage}{against}: {'yes' if self.holds else 'no'}"]
         lines += [f"  {'yes' if c['holds'] else 'NO '}  {c['kind']:<12}  {sentence(c)}" for c in self.checks]
         return "\n".join(map(plain, lines))
