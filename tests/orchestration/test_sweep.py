@@ -15,9 +15,11 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
 from tapeline.config.project import Project
+from tapeline.orchestration.runs.sweep import repeatable
 from tapeline.orchestration.sweeps.page import command, page, summary, winner
 from tapeline.orchestration.sweeps.request import SweepRequest
 from tapeline.orchestration.sweeps.study import Tried, study
+from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError
 
 OVER = {"train.epochs": {"low": 1, "high": 9}}
@@ -71,6 +73,32 @@ def test_the_winner_is_the_best_that_passed_the_gate():
         assert f">{axis}</text>" in picture and ">distance</text>" in picture, "the axes are named"
     assert "No trial passed" not in text
     assert "No trial passed the gate." in page(asked, ranked[:1])
+
+
+def test_the_winner_s_command_trains_what_the_trials_did(tmp_path):
+    git = Git(tmp_path)
+    git("init", "--quiet", "--initial-branch=main")
+    git("config", "user.name", "t")
+    git("config", "user.email", "t@example.org")
+    commits = []
+    for branch in ("main", "other"):
+        if branch == "other":
+            git("checkout", "--quiet", "-b", branch)
+        git("commit", "--quiet", "--allow-empty", "--message", branch)
+        commits.append(git("rev-parse", "HEAD"))
+    main, other = commits
+
+    def asked_for(commit, ref=""):
+        ranked = [Tried(0, {"train.epochs": 5}, 2.0, "runs/x", "yes", commit)]
+        return command(repeatable(git, request(ref=ref), ranked), ranked).removeprefix("tapeline run --pipeline tiny ")
+
+    assert asked_for(main) == asked_for(main, "main") == "--isolated --set train.epochs=5"
+    assert asked_for(other, "other") == "--isolated --ref other --set train.epochs=5"
+    git("commit", "--quiet", "--allow-empty", "--message", "more")
+    assert asked_for(other, "other") == asked_for(other) == f"--isolated --ref {other} --set train.epochs=5"
+    git("checkout", "--quiet", "--detach")
+    git("branch", "--delete", "--force", "main", "other")
+    assert asked_for(main, "main") == f"--isolated --ref {main} --set train.epochs=5"
 
 
 @pytest.mark.parametrize(
@@ -159,6 +187,7 @@ def sweep(root, server):
     return finish
 
 
+LATEST = {"artifacts": {"key": {"any_": ["sweep-tiny"]}}, "sort": "CREATED_DESC", "limit": 1}
 SEARCH = ("--min", "distance", "--over", "train.epochs={low: 1, high: 9}")
 
 
@@ -202,8 +231,18 @@ def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository,
     subprocess.run(
         ["git", "-c", "user.name=t", "-c", "user.email=t@e.org", "commit", "-qam", "x"], cwd=folder, check=True
     )
+    first, now = (
+        subprocess.run(
+            ["git", "rev-parse", name], cwd=folder, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        for name in ("main~", "main")
+    )
     more = sweep(folder, *SEARCH, "--trials", "4")
     assert len(more.stdout.splitlines()) == 7, more.stderr
+    said = f"trains {first[:10]}, with which this sweep began; main is at {now[:10]} by now"
+    assert said in more.stderr and f"trains main at {now[:10]}" not in more.stderr
+    assert f"--isolated --ref {first} --set train.epochs=" in more.stdout.splitlines()[-1]
+    assert f"$ tapeline run --pipeline tiny --isolated --ref {first} --set" in ask("artifacts", LATEST)[0]["data"]
     other = sweep(folder, "--max", "distance", *SEARCH[2:])
     assert other.returncode == 2
     assert "sweep 'tiny' was begun with another goal: give this one another name" in other.stderr.splitlines()[-1]

@@ -72,9 +72,10 @@ def _run(options: argparse.Namespace) -> int:
     url = discovery.server(project)
     with blamed(project.shared):
         ranked = _on_server(project, url, request) if url else _here(request, project)
+        from tapeline.orchestration.runs.sweep import repeatable
         from tapeline.orchestration.sweeps.page import summary
 
-        show(summary(request, ranked))
+        show(summary(repeatable(git, request, ranked), ranked))
     return 0
 
 

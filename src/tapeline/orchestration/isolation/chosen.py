@@ -1,6 +1,7 @@
 """Which commit an isolated run is made from, and how far that is from what a person sees in the checkout."""
 
 from tapeline.repository.git import Git
+from tapeline.runtime.errors import InputError
 
 
 def told(git: Git, commit: str, *, ref: str, asked: bool) -> str:
@@ -19,3 +20,19 @@ def told(git: Git, commit: str, *, ref: str, asked: bool) -> str:
     if changes:
         said += f"; {changes} uncommitted change{'s' * (changes > 1)} of yours left out"
     return said
+
+
+def named(git: Git, commit: str, *, ref: str) -> str:
+    """Return what `--ref` must be so that a run trains this commit now; empty if it does so without.
+
+    ref: what it was asked for by, which is kept where it still is that commit.
+    """
+    try:
+        if git.commit_of(git.main_branch()) == commit:
+            return ""
+    except InputError:  # there is no main branch
+        pass
+    try:
+        return ref if ref and git.commit_of(ref) == commit else commit
+    except InputError:  # it is gone by now
+        return commit

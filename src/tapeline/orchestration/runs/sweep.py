@@ -9,13 +9,13 @@ again after a kill, a sweep continues: ended trials are not run again, one that 
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation import permitted
-from tapeline.orchestration.isolation.chosen import told
+from tapeline.orchestration.isolation.chosen import named, told
 from tapeline.orchestration.isolation.isolated_run import check
 from tapeline.orchestration.isolation.measured import measured
 from tapeline.orchestration.isolation.overrides import override
@@ -46,15 +46,29 @@ def search(request: SweepRequest, project: Project, monitor: Monitor) -> list[Tr
     git = Git(project.folder)
     ref = request.ref or git.main_branch()
     commit = git.commit_of(ref)
-    monitor.say(told(git, commit, ref=ref, asked=bool(request.ref)))
     with study(project, request, commit, say=monitor.say) as found:
+        monitor.say(_told(git, request, found.commit, ref=ref, now=commit))
         _check_space(request, project, found.commit, monitor.say, begun=bool(found.ranked()))
         try:
             _run_trials(request, found, project, monitor)
         finally:
             if found.ranked():
-                monitor.publish_sweep(request, found.ranked())
+                monitor.publish_sweep(repeatable(git, request, found.ranked()), found.ranked())
         return found.ranked()
+
+
+def repeatable(git: Git, request: SweepRequest, ranked: Sequence[Tried]) -> SweepRequest:
+    """Return the request with the `ref` by which a run trains now what the trials have trained."""
+    return request.model_copy(update={"ref": named(git, ranked[0].commit, ref=request.ref)})
+
+
+def _told(git: Git, request: SweepRequest, commit: str, *, ref: str, now: str) -> str:
+    """Return a sentence that names the commit that trials train. now: the one that `ref` is."""
+    if commit == now:
+        return told(git, commit, ref=ref, asked=bool(request.ref))
+    return (
+        f"trains {commit[:10]}, with which this sweep began; {ref} is at {now[:10]} by now, which another --name trains"
+    )
 
 
 def _check_space(

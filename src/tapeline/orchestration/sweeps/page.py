@@ -38,9 +38,9 @@ def headline(request: SweepRequest, ranked: Sequence[Tried]) -> str:
 
 
 def command(request: SweepRequest, ranked: Sequence[Tried]) -> str:
-    """Return the command that runs the winner."""
+    """Return the command that runs the winner, with the request's `ref`."""
     overrides = {**request.overrides, **winner(ranked).values}
-    return Request(pipeline=request.pipeline, isolated=True, overrides=overrides).command()
+    return Request(pipeline=request.pipeline, isolated=True, ref=request.ref, overrides=overrides).command()
 
 
 def table(request: SweepRequest, ranked: Sequence[Tried]) -> list[dict[str, Any]]:

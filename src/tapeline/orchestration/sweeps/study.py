@@ -38,6 +38,8 @@ class Tried:
     value: float
     branch: str
     gate: str
+    commit: str = ""
+    """What it trained, as all trials of its sweep did."""
 
 
 class Study:
@@ -77,7 +79,7 @@ class Study:
     def ranked(self) -> list[Tried]:
         """Return the completed trials, best first; among equals, the earlier first."""
         sign = -1 if self._request.goal == "max" else 1
-        tried = [_tried(trial) for trial in self._study.get_trials(states=[TrialState.COMPLETE])]
+        tried = [_tried(trial, self.commit) for trial in self._study.get_trials(states=[TrialState.COMPLETE])]
         return sorted(tried, key=lambda trial: (sign * trial.value, trial.number))
 
 
@@ -140,7 +142,7 @@ def _created(storage: JournalStorage, request: SweepRequest) -> optuna.Study:
     )
 
 
-def _tried(trial: FrozenTrial) -> Tried:
+def _tried(trial: FrozenTrial, commit: str) -> Tried:
     assert trial.value is not None, "a complete trial has a value"
     attributes = trial.user_attrs
-    return Tried(trial.number, dict(trial.params), trial.value, attributes["branch"], attributes["gate"])
+    return Tried(trial.number, dict(trial.params), trial.value, attributes["branch"], attributes["gate"], commit)
