@@ -153,6 +153,30 @@ def test_litert_files_with_their_measured_accuracy(chain, tf):
     assert model["litert"]["int8"]["accuracy"] == np.mean(runner(image=images)["class"] == labels)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:(?s).*tf.lite.Interpreter is deprecated:UserWarning")
+def test_a_column_of_one_number_is_measured_against_its_own_example(tmp_path, tf):
+    columns = {split: datasets.points(tmp_path / "columns").columns(split) for split in ("train", "val", "test")}
+    numbers = {split: {"x": found["x"], "y": found["y"][:, 0]} for split, found in columns.items()}
+    data = datasets.write(tmp_path / "numbers", numbers)
+    recipe = recipes.write(tmp_path, recipes.LINE, ('batch["y"] -', 'batch["y"][:, None] -'))
+    chain = Chain(Run(tmp_path, recipe, data.folder, epochs=9, batch_size=8)())
+    recorded, model = chain.validate(), chain.export(litert=("float32",))
+    assert model["signatures"]["serving_default"]["outputs"]["y"]["shape"] == [None, 1]
+    measured = model["litert"]["float32"]["mean_absolute_error"]
+    assert measured == pytest.approx(recorded["mean_absolute_error"], rel=1e-4) and measured < 0.05
+
+
+def test_answers_of_another_shape_than_the_target_are_refused(tf):
+    from tapeline.export import litert
+
+    answers = {"y": np.zeros((3, 2), np.float32)}
+    with pytest.raises(InputError, match=r"its LiteRT file's y has the shape \(2,\), the target \(\)$"):
+        litert.measured(answers, answers, np.zeros(3, np.float32), "y")
+    classes = {"class": np.array([[0], [1], [1]])}
+    assert litert.measured(classes, classes, np.array([0, 1, 0]), "label")["accuracy"] == pytest.approx(2 / 3)
+
+
 def test_what_refuses_an_empty_batch_answers_it(tf):
     """Which kernels refuse one depends on the CPU; this function does on each."""
     import keras

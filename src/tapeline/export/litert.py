@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tapeline.config.export import Precision
 from tapeline.export import check
 from tapeline.runtime import startup
-from tapeline.runtime.errors import RunError
+from tapeline.runtime.errors import InputError, RunError
 
 SIGNATURE = "serving_default"
 
@@ -48,7 +48,7 @@ def measured(
     """Return how good the outputs are, and how far they are from the SavedModel's.
 
     target: the actual values of what the output `name` predicts, or of the class index; None for a model that predicts
-    no feature.
+    no feature. Raises `InputError` for answers of another shape than the target.
     """
     figures = {
         f"largest_difference.{output}": float(np.max(np.abs(found[output] - recorded[output]), initial=0.0))
@@ -58,7 +58,19 @@ def measured(
     if "class" in found:
         figures["agreement"] = float(np.mean(found["class"] == recorded["class"]))
     if target is not None and "class" in found:
-        figures["accuracy"] = float(np.mean(found["class"] == target))
+        figures["accuracy"] = float(np.mean(_shaped(found["class"], target, "class") == target))
     elif target is not None and name is not None and name in found:
-        figures["mean_absolute_error"] = float(np.mean(np.abs(found[name].astype(np.float64) - target)))
+        figures["mean_absolute_error"] = float(
+            np.mean(np.abs(_shaped(found[name], target, name).astype(np.float64) - target))
+        )
     return figures
+
+
+def _shaped(answers: NDArray[Any], target: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return answers in the target's shape: a column of one number is that number.
+
+    Raises `InputError` for other shapes: NumPy would compare each answer with every example.
+    """
+    if answers.shape[:1] == target.shape[:1] and answers.size == target.size:
+        return answers.reshape(target.shape)
+    raise InputError(f"its LiteRT file's {name} has the shape {answers.shape[1:]}, the target {target.shape[1:]}")
