@@ -125,6 +125,20 @@ def test_a_model_that_answers_otherwise_is_not_exported(chain):
             lambda c: c.run.recipe.write_text(c.run.recipe.read_text().replace('"class":', '"klass":')),
             "must return class",
         ),
+        (
+            lambda c: c.run.recipe.write_text(
+                c.run.recipe.read_text().replace(
+                    '{"class": tf.argmax(logits, -1)', '{"class": tf.argmax(logits, -1) - 1'
+                )
+            ),
+            "predict returns the class -1 for ",
+        ),
+        (
+            lambda c: c.run.recipe.write_text(
+                c.run.recipe.read_text().replace("tf.nn.softmax(logits)", "logits[:, :1]")
+            ),
+            "predict returns `probabilities` of shape (31, 1): it must be (31, 3), one for each of the classes of 'label'",
+        ),
     ],
 )
 def test_missing_and_altered_inputs(chain, damage, said):

@@ -5,10 +5,21 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
+from tapeline.dataset.columns import Feature
 from tapeline.runtime.errors import InputError
 from tapeline.train.checks.rehearsal import Rehearsed
 
 PREDICT = '        return {"y": self.model(inputs["x"], training=False)}\n'
+Y = Feature((1,), "float32")
+
+
+def answered(*shape):
+    """Return the type of LINE's only output."""
+    from tapeline.recipe.predicting import Answer
+
+    return {"y": Answer("float32", shape)}
+
+
 OTHER = (
     PREDICT
     + """
@@ -81,7 +92,7 @@ def test_an_own_served_is_asked_for_all_examples_of_the_split_and_changes_no_byt
 
 def test_what_will_be_answered_and_measured_is_known(run):
     made = run(evaluate("return {'worst': 1.0}"))()
-    assert made.heard == [Rehearsed("y", None, {"y": "float32"}, {"loss", "worst"})]
+    assert made.heard == [Rehearsed("y", Y, answered(None, 1), {"loss", "worst"})]
 
 
 def test_it_changes_no_byte_and_a_resumed_run_is_asked_again(run):
@@ -93,7 +104,7 @@ def test_it_changes_no_byte_and_a_resumed_run_is_asked_again(run):
         asked(hooks=[crash_after(5)], pace=Lengths(5))
     assert len(asked.heard) == 1
     assert asked().notes[0].startswith("resuming from step ") and asked.outs() == whole
-    assert asked.heard == [Rehearsed("y", None, {"y": "float32"}, {"loss"})] * 2
+    assert asked.heard == [Rehearsed("y", Y, answered(None, 1), {"loss"})] * 2
 
 
 def test_what_is_expected_of_a_known_start_is_refused_too(run):
@@ -106,12 +117,13 @@ def test_what_is_expected_of_a_known_start_is_refused_too(run):
     with pytest.raises(InputError, match="^no such metric$"):
         made()
     [record] = made.checkpoints.rglob("answers.json")
-    record.write_text("{")  # damaged: it is made again
-    with pytest.raises(InputError, match="^no such metric$"):
-        made()
+    for other in ("{", '{"y": "float32"}'):  # damaged, or an earlier Tapeline's: it is made again
+        record.write_text(other)
+        with pytest.raises(InputError, match="^no such metric$"):
+            made()
     made.expect = made.heard.append
     made()
-    assert made.heard[-1].answers == {"y": "float32"} and record.read_text() != "{"
+    assert made.heard[-1].answers == answered(None, 1) and record.read_text() != other
 
 
 def test_a_best_metric_of_evaluate_that_is_not_measured_is_refused_before_the_first_step(run):

@@ -175,9 +175,10 @@ def _expect(pipeline: Pipeline, rehearsed: "Rehearsed") -> None:
     """Fail before hours of training, not after, for what validate would refuse."""
     from tapeline.validate import expected
 
-    expected.check_answers(rehearsed.target, rehearsed.classes, rehearsed.answers)
+    expected.check_answers(rehearsed.target, rehearsed.kind, rehearsed.answers)
     if rehearsed.measured is not None:
-        expected.check_thresholds(pipeline.validate_, rehearsed.target, rehearsed.classes, rehearsed.measured)
+        classes = rehearsed.kind.classes if rehearsed.kind else None
+        expected.check_thresholds(pipeline.validate_, rehearsed.target, classes, rehearsed.measured)
 
 
 def _validate(call: Call, report: Report) -> None:

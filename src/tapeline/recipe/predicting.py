@@ -1,6 +1,7 @@
 """Run an exported signature over columns: validate records the outputs, and export must reproduce them."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,16 @@ from tapeline.recipe.contract import Columns, Recipe
 from tapeline.runtime.errors import InputError
 
 DEFAULT = "serving_default"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The type of an output, as traced or as found."""
+
+    dtype: str
+    """By its NumPy or TensorFlow name."""
+    shape: tuple[int | None, ...] | None
+    """With the examples first; None for an axis of any length, and for any number of axes."""
 
 
 def served(recipe: Recipe, data: Columns) -> dict[str, NDArray[Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import loading
+from tapeline.recipe.predicting import Answer
 from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.records import Hook, Note, Record, Saved
@@ -99,7 +100,7 @@ def _covered(job: Job, dataset: Dataset, rows: list[class_rows.ClassRows] | None
     return covered
 
 
-def _assembled(job: Job, dataset: Dataset, folder: Path) -> tuple[Assembled, dict[str, str] | None]:
+def _assembled(job: Job, dataset: Dataset, folder: Path) -> tuple[Assembled, dict[str, Answer] | None]:
     """Build and trace the recipe, and refuse what would fail later.
 
     folder: with a record of an earlier start, the recipe is built once. Also returns the `rehearsal.answers`, if
@@ -123,9 +124,9 @@ def _assembled(job: Job, dataset: Dataset, folder: Path) -> tuple[Assembled, dic
         examples = dataset.examples("val") if parts.evaluation else 0
         tried = repeatability.prove_evaluate(parts.recipe, parts.evaluation, examples=examples)
         target = parts.recipe.target
-        classes = dataset.features[target].classes if target else None
+        kind = dataset.features[target] if target else None
         rehearsal.check(
-            parts.recipe, job.settings, parts.evaluation, tried, answers, job.expect, classes=classes, examples=examples
+            parts.recipe, job.settings, parts.evaluation, tried, answers, job.expect, kind=kind, examples=examples
         )
     return parts, answers
 

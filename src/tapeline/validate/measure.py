@@ -71,10 +71,12 @@ def _compared(
     if target is None:
         return {}, {}, {}
     actual = np.asarray(dataset.column(settings.split, target))
-    classes = dataset.features[target].classes
-    expected.check_answers(target, classes, {name: str(values.dtype) for name, values in predicted.items()})
-    if classes:
-        return _classifier(predicted, actual, classes, settings.calibration_bins)
+    kind = dataset.features[target]
+    found = {name: predicting.Answer(str(values.dtype), values.shape) for name, values in predicted.items()}
+    expected.check_answers(target, kind, found, len(actual))
+    if kind.classes:
+        expected.check_classes(predicted["class"], kind.classes)
+        return _classifier(predicted, actual, kind.classes, settings.calibration_bins)
     answers = predicted[target]
     return regression.figures(actual, answers), {}, {"predicted.csv": regression.scatter_csv(actual, answers)}
 

@@ -1,11 +1,12 @@
 """Check ahead, as far as possible, what happens after training, so that a late mistake does not waste a run."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tapeline.config.train import TrainSettings
+from tapeline.dataset.columns import Feature
 from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.contract import Columns
@@ -23,10 +24,10 @@ class Rehearsed:
     """The outputs and metrics that a recipe will produce."""
 
     target: str | None
-    classes: Sequence[str] | None
-    """The target's classes, if it has any."""
-    answers: Mapping[str, str]
-    """Output of the default signature → dtype."""
+    kind: Feature | None
+    """The target's type, if there is a target."""
+    answers: Mapping[str, predicting.Answer]
+    """The outputs of the default signature."""
     measured: Collection[str] | None
     """The metrics of a validation; None for a dataset without a validation split."""
 
@@ -35,8 +36,8 @@ Expect = Callable[[Rehearsed], None]
 """Raises `InputError` for a mistake that a stage after training would find."""
 
 
-def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, str]:
-    """Trace what will be exported, and return the dtypes of its outputs. Raises `InputError` if it is invalid.
+def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predicting.Answer]:
+    """Trace what will be exported, and return the types of its outputs. Raises `InputError` if it is invalid.
 
     data: of the split that validate will predict; an own `served` is called with them. Tracing may create variables and
     advance random generators: do not use the recipe object that will be trained.
@@ -57,7 +58,7 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, str]:
         what = "a dict without outputs" if isinstance(found, Mapping) else "nothing" if found is None else "no dict"
         where = DEFAULT if own else "predict"
         raise InputError(f"{name}: {where} returns {what}: return a dict of outputs, such as {{'score': scores}}")
-    return {output: spec.dtype.name for output, spec in found.items()}
+    return {output: predicting.Answer(spec.dtype.name, _shape(spec)) for output, spec in found.items()}
 
 
 def _given(recipe: Recipe, path: Path, data: Columns | None) -> Iterable[str] | None:
@@ -70,17 +71,28 @@ def _given(recipe: Recipe, path: Path, data: Columns | None) -> Iterable[str] | 
         return predicting.served(recipe, data)
 
 
-def recorded(folder: Path) -> dict[str, str] | None:
+def _shape(spec: Any) -> tuple[int | None, ...] | None:
+    return None if spec.shape.rank is None else tuple(spec.shape.as_list())
+
+
+def recorded(folder: Path) -> dict[str, predicting.Answer] | None:
     """Return the `answers` of an earlier start; None if there is no whole record."""
     try:
-        return {name: str(dtype) for name, dtype in json_text.mapping(files.read_bytes(folder / RECORD)).items()}
-    except (OSError, InputError, json_text.NotJson):
+        found = json_text.mapping(files.read_bytes(folder / RECORD))
+        return {name: _recorded(entry["dtype"], entry["shape"]) for name, entry in found.items()}
+    except (OSError, InputError, json_text.NotJson, KeyError, TypeError):  # a string is an earlier Tapeline's
         return None
 
 
-def record(folder: Path, found: Mapping[str, str]) -> None:
+def _recorded(dtype: Any, shape: Any) -> predicting.Answer:
+    if not all(size is None or type(size) is int for size in shape or ()):
+        raise TypeError("shape")
+    return predicting.Answer(str(dtype), None if shape is None else tuple(shape))
+
+
+def record(folder: Path, found: Mapping[str, predicting.Answer]) -> None:
     """Keep the `answers` of this start."""
-    files.write_json(folder / RECORD, dict(found))
+    files.write_json(folder / RECORD, {name: asdict(answer) for name, answer in found.items()})
 
 
 def check(
@@ -88,23 +100,23 @@ def check(
     settings: TrainSettings,
     evaluation: Evaluation | None,
     tried: Collection[str],
-    found: Mapping[str, str] | None,
+    found: Mapping[str, predicting.Answer] | None,
     expect: Expect | None,
     *,
-    classes: Sequence[str] | None,
+    kind: Feature | None,
     examples: int,
 ) -> None:
     """Raise `InputError` if `train.best` names no metric of a validation, or if `expect` raises it.
 
     tried: metrics that `evaluate` returned for a few examples; if they do not suffice, it is called with all examples.
-    found: the result of `answers`; without it `expect` is not called. classes: the target's.
+    found: the result of `answers`; without it `expect` is not called. kind: the target's.
     """
 
     def checked(measured: Collection[str] | None) -> None:
         if settings.best and measured is not None:
             settings.best.among(measured)
         if expect and found is not None:
-            expect(Rehearsed(recipe.target, classes, found, measured))
+            expect(Rehearsed(recipe.target, kind, found, measured))
 
     if evaluation is None:
         return checked(None)
