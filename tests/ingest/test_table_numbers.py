@@ -47,6 +47,42 @@ def test_a_whole_number_that_float32_would_round_is_refused(
     )
 
 
+FLOATS = [float(2**24), *(1.7e9 + number for number in range(9))]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "words.parquet"])
+def test_a_whole_number_among_floats_is_refused_too(project: Path, refused: Refused, name: str) -> None:
+    values = pa.array([repr(value) for value in FLOATS]).dictionary_encode() if "words" in name else pa.array(FLOATS)
+    said = "1700000001.0" if name == "t.parquet" else "'1700000001.0'"
+    refused(
+        write(project, name, values),
+        f"{name}: column 'x', row 3 below the header: {said} would become 1700000000 as float32; a whole number that "
+        "float32 rounds, in a column without fractions: keep the feature as int64 with `integers`, or store it in "
+        f"smaller units (8 bad cells, also column 'x' row 4 {said.replace('1.', '2.')},",
+    )
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_a_fraction_in_any_part_tells_that_a_column_is_measured(
+    project: Path, ingested: Ingested, refused: Refused, name: str
+) -> None:
+    refused(
+        write(project, name, pa.array([*([1.0] * 299_999), 1.7e9 + 1, 2.0])),
+        "column 'x', row 300000 below the header: ",
+    )
+    numbers = [1.7e9 + number for number in range(300_000)]  # several parts
+    for measured in (0.5, 1e30):
+        settings = write(project, name, pa.array([*numbers, measured]))
+        assert Dataset.open(ingested(settings)).column("train", "x")[3] == np.float32(1.7e9)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_integers_are_kept_of_floats(project: Path, ingested: Ingested, name: str) -> None:
+    settings = write(project, name, pa.array(FLOATS))
+    dataset = Dataset.open(ingested({**settings, "integers": ["x"]}))
+    assert dataset.column("train", "x").tolist() == [int(value) for value in FLOATS]
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_integers_are_kept(project: Path, ingested: Ingested, name: str) -> None:
     values = [2**24 + 1, -(2**63), 2**63 - 1, 0]
@@ -76,7 +112,8 @@ def test_decimal_fractions_are_rounded_as_ever(project: Path, ingested: Ingested
     [("1.5", "row 2 below the header: '1.5' is not a whole number of 64 bits"), (str(2**63), "is not a whole number of 64"),
      ("0x10", "'0x10' is not a whole number"), ("a", "'a' is not a whole number"), ("+", "'+' is not a whole number"),
      ("+1.5", "'+1.5' is not a whole number"), ("+-1", "'+-1' is not a whole number"),
-     (f"+{2**63}", "is not a whole number of 64")],
+     (f"+{2**63}", "is not a whole number of 64"), (f"{2**63}.0", "is not a whole number of 64"),
+     ("5.", "'5.' is not a whole number"), (".0", "'.0' is not a whole number")],
 )  # fmt: skip
 def test_what_is_no_integer_is_refused(project: Path, refused: Refused, cell: str, message: str) -> None:
     (project / "t.csv").write_text(f"x\n1\n{cell}\n")

@@ -45,6 +45,8 @@ CELLS = [
     "1e400",
     "007",
     "1_0",
+    "5.0",
+    "-5.00",
     "",
     "a",
     "ö",
@@ -194,6 +196,20 @@ def test_a_row_that_goes_over_the_end_of_a_block(tmp_path, monkeypatch):
     assert [one["w"][0] for one in found] == words
     with pytest.raises(InputError, match="a.csv, line 26: n is 'x', which is not a float32"):
         next(rows)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64"])
+@pytest.mark.parametrize("cell", ["1_000", "٣", "1٣", "１"])
+def test_what_ingest_takes_for_no_number_is_none(tmp_path, kind, cell):
+    (tmp_path / "a.csv").write_text(f"x\n1\n{cell}\n")
+    with pytest.raises(InputError, match=f"a.csv, line 3: x is '{cell}', which is not a {kind}$"):
+        list(text_rows.csv_rows(tmp_path / "a.csv", signature(x=(kind, ()))))
+
+
+def test_whole_numbers_as_pandas_writes_them(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n9007199254740993.0\n -5.00\n\u00a07\n")
+    found = [one["x"].tolist() for one in text_rows.csv_rows(tmp_path / "a.csv", signature(x=("int64", ())))]
+    assert found == [[9007199254740993], [-5], [7]]
 
 
 def test_blocks_are_whole_lines(monkeypatch, tmp_path):

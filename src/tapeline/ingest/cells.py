@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,19 +10,47 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tapeline.ingest.bad_cells import BadCell, BadCells
+from tapeline.ingest.bad_cells import COUNTED, BadCell, BadCells
 from tapeline.runtime.errors import InputError
 
 WHOLE = re.compile(r"[+-]?[0-9]+")
+POINTED = re.compile(r"[+-]?[0-9]+(\.0+)?")
+"""Whole numbers as pandas writes them in a column of floats, too."""
 EXACT = 2.0**24
 """float32 represents every integer up to this one, and only some beyond."""
+BEYOND = 2.0**63
+"""No float from here on is a 64-bit integer."""
 MEND = "fix the row or drop it"
 USABLE = "a feature needs numbers: integers, floats, decimals, booleans, or text that holds numbers"
 TEXT = (
     "most of the column is text: it can be the `label` or say the `split`; for a feature write numbers, "
     "or leave the column out"
 )
-ROUNDED = "a whole number that float32 rounds: keep the feature as int64 with `integers`, or store it in smaller units"
+KEEP = "keep the feature as int64 with `integers`, or store it in smaller units"
+ROUNDED = f"a whole number that float32 rounds: {KEEP}"
+ALL_WHOLE = f"a whole number that float32 rounds, in a column without fractions: {KEEP}"
+
+
+@dataclass
+class Doubts:
+    """Whole numbers among a column's floats that float32 rounds: a mistake unless the column is of measurements.
+
+    It is if a float has a fraction or is beyond 64 bits.
+    """
+
+    measured: bool = False
+    rounded: list[BadCell] = field(default_factory=list)
+
+    def add(self, later: "Doubts", first: int) -> None:
+        """Add what was found in later rows, whose numbers were counted from `first`."""
+        self.measured = self.measured or later.measured
+        some = later.rounded[: COUNTED - len(self.rounded)]
+        self.rounded = [] if self.measured else [*self.rounded, *(replace(one, row=one.row + first) for one in some)]
+
+    def refuse(self) -> None:
+        """Raise `BadCells` for whole numbers that float32 rounds."""
+        if self.rounded:
+            raise BadCells(self.rounded, remedy=ALL_WHOLE)
 
 
 @dataclass(frozen=True)
@@ -52,11 +80,12 @@ class Cells:
             self._refuse(blank[self.values.indices.to_numpy()], "is blank")
         return pa.DictionaryArray.from_arrays(self.values.indices, words)
 
-    def numbers(self) -> NDArray[np.float32]:
+    def numbers(self, doubts: Doubts | None = None) -> NDArray[np.float32]:
         """Return the values as float32.
 
         Raises `BadCells` for a value that is missing, not a number, or not finite as float32, and for an integer that
-        float32 would round: that is expected of a decimal fraction, but not of a count or an identifier.
+        float32 would round: that is expected of a decimal fraction, but not of a count or an identifier. Of floats,
+        only a whole column tells which they are; `doubts` takes what these rows say, without it they are the column.
         """
         kind = self.values.type
         if kind in (pa.float32(), pa.float64()) and not self.values.null_count:
@@ -67,6 +96,11 @@ class Cells:
             result: NDArray[np.float32] = numbers.astype(np.float32, copy=False)
         self._refuse(~np.isfinite(result), "is not finite as float32")
         self._refuse_rounded(result)
+        found = self._doubts(numbers, result)
+        if doubts is None:
+            found.refuse()
+        else:
+            doubts.add(found, 0)
         return result
 
     def integers(self) -> NDArray[np.int64]:
@@ -105,6 +139,20 @@ class Cells:
             stored = int(result[np.argmax(bad)])
             raise self._wrong(bad, f"would become {stored} as float32", ROUNDED)
 
+    def _doubts(self, numbers: NDArray[Any], result: NDArray[np.float32]) -> Doubts:
+        kind = self.values.type.value_type if pa.types.is_dictionary(self.values.type) else self.values.type
+        if not (_is_text(kind) or pa.types.is_floating(kind)):
+            return Doubts()
+        for some in (numbers[:64], numbers):  # the first tell, as a rule
+            if not np.array_equal(np.rint(some), some) or np.abs(some).max(initial=0) >= BEYOND:
+                return Doubts(measured=True)
+        rows = np.flatnonzero((np.abs(numbers) >= EXACT) & (numbers != result))
+        if not len(rows):
+            return Doubts()
+        bad = np.zeros(len(result), bool)
+        bad[rows[:COUNTED]] = True
+        return Doubts(rounded=self._wrong(bad, f"would become {int(result[rows[0]])} as float32").cells)
+
     def _decoded(self) -> Any:
         return self.values.dictionary_decode() if pa.types.is_dictionary(self.values.type) else self.values
 
@@ -124,14 +172,14 @@ class Cells:
 
 
 def _digits(values: pa.Array) -> pa.Array:
-    """Return text of whole numbers without plus signs, which Arrow takes in floats only.
+    """Return text of whole numbers without plus signs and `.0`, which Arrow takes in floats only.
 
     Raises `ArrowInvalid` for any other text: Arrow would read hexadecimal digits too.
     """
     if pc.all(pc.match_substring_regex(values, "^-?[0-9]+$"), min_count=0).as_py():
         return values
-    if pc.all(pc.match_substring_regex(values, f"^{WHOLE.pattern}$"), min_count=0).as_py():
-        return pc.replace_substring_regex(values, r"^\+", "")
+    if pc.all(pc.match_substring_regex(values, f"^{POINTED.pattern}$"), min_count=0).as_py():
+        return pc.replace_substring_regex(values, r"^\+|\.0+$", "")
     raise pa.ArrowInvalid("not all are whole numbers")
 
 
@@ -173,7 +221,8 @@ def _whole(value: Any, *, points: bool = False) -> int | None:
     """
     if isinstance(value, str):
         text = value.strip()
-        return int(text) if WHOLE.fullmatch(text) and len(text) < 1000 else None
+        form = POINTED if points else WHOLE
+        return int(text.partition(".")[0]) if form.fullmatch(text) and len(text) < 1000 else None
     if isinstance(value, float) and not points:
         return None
     try:

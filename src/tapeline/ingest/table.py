@@ -79,7 +79,7 @@ def _fractions(
     ids: dict[str, int] = {}
     strata, keys, bad = [np.empty(0, np.int64)], Keys(), Collected()
     for rows in table.rows([*decoder.columns, settings.stratify]):
-        values = decoder.values(rows, bad)
+        values = decoder.values(rows, bad, {})
         with bad.column():
             words = rows.cells(settings.stratify).words().to_pylist()
             strata.append(np.array([ids.setdefault(word, len(ids)) for word in words], np.int64))

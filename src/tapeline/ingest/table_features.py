@@ -1,7 +1,7 @@
 """Makes features of a table's rows: a label, whole numbers, or float32.
 
 decoder = Decoder({"x": ("area", "rooms"), "kind": "kind"}, "kind", classes, integers=())
-decoder.values(rows, bad)            # {"x": float32 (rows, 2), "kind": int64 (rows,)}
+decoder.values(rows, bad, doubts)    # {"x": float32 (rows, 2), "kind": int64 (rows,)}
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tapeline.dataset.columns import Feature
 from tapeline.ingest.bad_cells import Collected
-from tapeline.ingest.cells import EXACT
+from tapeline.ingest.cells import EXACT, Doubts
 from tapeline.ingest.labels import Classes
 from tapeline.ingest.table_file import Rows
 
@@ -61,8 +61,11 @@ class Decoder:
         numbers = (value for value in values.values() if value.dtype == np.float32 and value.size)
         return any(value.max() >= EXACT or value.min() <= -EXACT for value in numbers)
 
-    def values(self, rows: Rows, bad: Collected) -> dict[str, NDArray[Any]]:
-        """Return the features of some rows. Adds bad cells to `bad`; features may then be missing."""
+    def values(self, rows: Rows, bad: Collected, doubts: dict[str, Doubts]) -> dict[str, NDArray[Any]]:
+        """Return the features of some rows. Adds bad cells to `bad`; features may then be missing.
+
+        doubts: gets those of each column of numbers.
+        """
         values: dict[str, NDArray[Any]] = {}
         for name, of in self.wanted.items():
             parts: list[NDArray[Any]] = []
@@ -71,8 +74,11 @@ class Decoder:
                 with bad.column():
                     if name == self.label and self.classes is not None:
                         parts.append(self.classes.encode(cells.words()))
+                    elif name in self.integers:
+                        parts.append(cells.integers())
                     else:
-                        parts.append(cells.integers() if name in self.integers else cells.numbers())
+                        doubts[column] = Doubts()
+                        parts.append(cells.numbers(doubts[column]))
             if not bad.count:
                 values[name] = parts[0] if isinstance(of, str) else np.stack(parts, axis=1)
         return values

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tapeline.config.ingest import TableSource
 from tapeline.ingest.bad_cells import Collected
+from tapeline.ingest.cells import Doubts
 from tapeline.ingest.csv_parts import Unusual
 from tapeline.ingest.table_features import Decoder
 from tapeline.ingest.table_file import Rows, Table
@@ -23,6 +24,7 @@ class Piece:
     values: dict[str, NDArray[Any]]
     keys: list[str] | None
     splits: list[str] | None
+    doubts: dict[str, Doubts]
 
 
 def types_of(decoder: Decoder, settings: TableSource) -> dict[str, Any]:
@@ -33,14 +35,15 @@ def types_of(decoder: Decoder, settings: TableSource) -> dict[str, Any]:
 
 def _piece(rows: Rows, decoder: Decoder, settings: TableSource, bad: Collected) -> Piece:
     """Decode some rows. Adds bad cells to `bad`; then the piece is not complete."""
-    values = decoder.values(rows, bad)
+    doubts: dict[str, Doubts] = {}
+    values = decoder.values(rows, bad, doubts)
     keys = splits = None
     if settings.key is not None:
         with bad.column():
             keys = rows.cells(settings.key).words().to_pylist()
     if settings.split is not None and not bad.count:
         splits = rows.splits(settings.split)
-    return Piece(rows.batch.num_rows, values, keys, splits)
+    return Piece(rows.batch.num_rows, values, keys, splits, doubts)
 
 
 def pieces(table: Table, decoder: Decoder, settings: TableSource) -> Iterator[tuple[int, Piece]]:
@@ -56,15 +59,17 @@ def pieces(table: Table, decoder: Decoder, settings: TableSource) -> Iterator[tu
         # Whether a large number was written as a whole number, which float32 must not round, only its text tells.
         return None if bad.count or (plain and decoder.has_large(piece.values)) else piece
 
-    done = 0
+    done, doubts = 0, dict[str, Doubts]()
     try:
         for first, piece in table.in_parts(types, work):
             if piece.count:
                 yield first, piece
+            _add(doubts, piece, first)
             done = first + piece.count
-        return
     except (Unusual, InputError):  # said again, of the first row that is at fault
         pass
+    else:
+        return _refuse(doubts)
     bad = Collected()
     for rows in table.rows(types, skip=done):
         piece = _piece(rows, decoder, settings, bad)
@@ -72,4 +77,21 @@ def pieces(table: Table, decoder: Decoder, settings: TableSource) -> Iterator[tu
             break
         if piece.count and not bad.count:  # else the other bad cells are collected
             yield rows.first, piece
+        _add(doubts, piece, 0)
+    bad.refuse()
+    return _refuse(doubts)
+
+
+def _add(doubts: dict[str, Doubts], piece: Piece, first: int) -> None:
+    """Add a piece's doubts. first: what its rows are counted from."""
+    for column, found in piece.doubts.items():
+        doubts.setdefault(column, Doubts()).add(found, first)
+
+
+def _refuse(doubts: dict[str, Doubts]) -> None:
+    """Raise `InputError` for whole numbers that float32 rounds in columns without fractions."""
+    bad = Collected()
+    for of_column in doubts.values():
+        with bad.column():
+            of_column.refuse()
     bad.refuse()

@@ -6,6 +6,7 @@ Python: so values and refusals are Python's, whichever reads.
 
 import csv
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,9 @@ def _check_names(file: Path, names: Sequence[str], signature: Signature) -> None
         raise InputError(f"{file} has no column {shortened(missing)}: it has {shortened(names)}")
     if twice := [column for column in needed if names.count(column) > 1]:
         raise InputError(f"{file} has more than one column {shortened(twice)}: leave one out")
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+(\.0+)?")
 
 
 class _Csv:
@@ -136,8 +140,14 @@ def _has_blank_line(block: bytes) -> bool:
 
 
 def _cell(text: str, dtype: str, column: str, where: str) -> float | int | str:
+    """Return a cell as a value, as ingest reads one: Python alone would take `1_000`, and digits of any script."""
+    if dtype == "string":
+        return text
+    plain = text.strip()
     try:
-        return text if dtype == "string" else int(text) if "int" in dtype else float(text)
+        if not plain.isascii() or "_" in plain or ("int" in dtype and not _INTEGER.fullmatch(plain)):
+            raise ValueError(text)
+        return int(plain.partition(".")[0]) if "int" in dtype else float(plain)
     except ValueError:
         raise InputError(f"{where}: {column} is {text!r:.80}, which is not a {dtype}") from None
 
