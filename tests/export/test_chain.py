@@ -64,6 +64,15 @@ def test_the_model_answers_in_a_process_of_tensorflow_alone(chain):
     subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=120)
 
 
+def test_a_model_that_answers_in_bfloat16_is_exported(chain):
+    source = chain.run.recipe.read_text()
+    chain.run.recipe.write_text(source.replace("tf.nn.softmax(logits)", "tf.cast(tf.nn.softmax(logits), tf.bfloat16)"))
+    chain.validate()
+    assert np.load(chain.validated / "predictions.npz")["probabilities"].dtype == np.float32
+    model = chain.export()
+    assert model["signatures"]["serving_default"]["outputs"]["probabilities"]["dtype"] == "bfloat16"
+
+
 def test_a_verdict_of_no_exports_nothing_and_keeps_the_old_model(chain):
     chain.validate()
     chain.export()

@@ -176,6 +176,12 @@ def test_bytes_of_text_are_those_of_tensorflow(tf):
     assert arrays.storable(texts[:0].reshape(0, 2)).shape == (0, 2)
 
 
+def test_what_numpy_does_not_know_by_itself_is_stored_as_float32(tf):
+    found = arrays.storable(tf.constant([[1.5, float("nan")], [2.0**100, -0.0]], tf.bfloat16).numpy())
+    assert found.dtype == np.float32 and repr(found.tolist()) == repr([[1.5, float("nan")], [2.0**100, -0.0]])
+    assert arrays.storable(kept := np.ones(2, np.float16)) is kept
+
+
 UNPACK = r"""
 import re, resource, sys
 from pathlib import Path

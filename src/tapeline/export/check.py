@@ -45,7 +45,7 @@ def mapped(inputs: Mapping[str, str]) -> Arrays:
 
 
 def answered(tf: Any, signature: Any, given: Mapping[str, Any]) -> Arrays:
-    """Return a signature's outputs as `batched` does; text as bytes, which `.npz` stores without pickle."""
+    """Return a signature's outputs as `batched` does, of types that `.npz` stores without pickle."""
 
     def answer(batch: Arrays) -> Arrays:
         answers = signature(**{name: tf.constant(values) for name, values in batch.items()})
@@ -92,8 +92,10 @@ def close(one: Any, other: Any, tolerance: float) -> bool:
 
 
 def storable(values: Any) -> Any:
-    """Return text as validate records it: fixed-length bytes instead of objects."""
-    return values.astype(np.bytes_) if values.dtype == object else values
+    """Return answers as validate records them: text as fixed-length bytes, bfloat16 and its like as float32."""
+    if values.dtype == object:
+        return values.astype(np.bytes_)
+    return values if values.dtype.kind in "biufcSU" else values.astype(np.float32)
 
 
 if __name__ == "__main__":

@@ -126,9 +126,13 @@ def unpacked(path: Path, names: Collection[str] | None = None) -> dict[str, NDAr
 
 
 def storable(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that NumPy files can hold: TensorFlow's text, an object array, becomes fixed-length bytes."""
+    """Return an array that NumPy files can hold.
+
+    TensorFlow's text, an object array, becomes fixed-length bytes; bfloat16 and its like, which NumPy does not know by
+    itself, float32, which has every value.
+    """
     if values.dtype != object:
-        return values
+        return values if values.dtype.kind in KINDS else values.astype(np.float32)
     return np.array([one.encode() if isinstance(one, str) else one for one in values.flat], "S").reshape(values.shape)
 
 

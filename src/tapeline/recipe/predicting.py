@@ -40,7 +40,7 @@ def served(recipe: Recipe, data: Columns) -> dict[str, NDArray[Any]]:
 def predictions(
     signature: Callable[..., Mapping[str, tf.Tensor]], given: Columns, batch_size: int
 ) -> dict[str, NDArray[Any]]:
-    """Return a signature's outputs for all given examples, in order, by output name; text as bytes.
+    """Return a signature's outputs for all given examples, in order, by output name; as `arrays.storable`.
 
     Raises `InputError` if an input of the signature is not given.
     """
