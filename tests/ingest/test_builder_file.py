@@ -233,6 +233,73 @@ def test_a_bad_builder_is_refused(
     refused(SETTINGS, message)
 
 
+@pytest.mark.parametrize(
+    ("feature", "value", "message"),
+    [
+        (
+            "Scalar(np.uint8)",
+            "np.int64(297 + value)",
+            "train example 0: feature 'x' has 297, which uint8 does not hold",
+        ),
+        (
+            "Scalar(np.uint8)",
+            "np.int64(253 + value)",
+            "train example 3: feature 'x' has 256, which uint8 does not hold",
+        ),
+        ("Scalar(np.int8)", "3.7 if value == 2 else 3.0", "train example 2: feature 'x' has 3.7, which int8 does not"),
+        (
+            "Scalar(np.int64)",
+            "np.nan",
+            "train example 0: feature 'x' has nan, which int64 does not hold: declare a type",
+        ),
+        ("Scalar(np.bool_)", "value", "train example 2: feature 'x' has 2, which bool does not hold"),
+        ("Tensor(shape=(2,), dtype=np.uint8)", "[1, np.int32(-value)]", "train example 1: feature 'x' has -1, which"),
+        ("Sequence(np.int8, length=2)", "[1, np.int32(126 + value)]", "train example 2: feature 'x' has 128, which"),
+    ],
+)
+def test_an_integer_that_tfds_would_wrap_is_refused(
+    project: Path, refused: Refused, feature: str, value: str, message: str
+) -> None:
+    write(project, FEATURES=f'{{"x": tfds.features.{feature}}}', EXAMPLE=f'key, {{"x": {value}}}')
+    refused(SETTINGS, message)
+
+
+def test_integers_of_any_type_are_taken_that_their_feature_holds(project: Path, ingested: Ingested) -> None:
+    features = """{
+        "x": {"a": tfds.features.Scalar(np.uint8), "b": tfds.features.Tensor(shape=(2,), dtype=np.uint64)},
+        "of none": tfds.features.Scalar(np.uint8),
+    }"""
+    example = 'key, {"x": {"a": np.float64(251 + value), "b": [value, 2**64 - 1]}, "of none": np.int64(300)}'
+    write(project, FEATURES=features, EXAMPLE=example)
+    dataset = Dataset.open(ingested({**SETTINGS, "columns": ["x/a", "x/b"]}))
+    assert dataset.column("train", "x/a").tolist() == [251, 252, 253, 254, 255]
+    assert dataset.column("train", "x/b").tolist() == [[value, 2**64 - 1] for value in range(5)]
+
+
+@pytest.mark.parametrize(
+    "feature", ["Scalar(np.float64)", "Tensor(shape=(), dtype=np.float64)", "Sequence(np.float64, length=1)"]
+)
+def test_float64_that_tfds_would_round_is_refused(
+    project: Path, refused: Refused, tmp_path: Path, feature: str
+) -> None:
+    begun = tmp_path / "begun"
+    write(project, FEATURES=f'{{"x": tfds.features.{feature}}}', SPLITS=f'open({str(begun)!r}, "w").close()')
+    refused(
+        SETTINGS,
+        "feature 'x' is float64, and TFDS stores float64 as float32: declare float32, or a tfds.features.Tensor with "
+        "`encoding=tfds.features.Encoding.BYTES`",
+    )
+    assert not begun.exists()
+
+
+@pytest.mark.parametrize(("encoding", "shape"), [("BYTES", "()"), ("ZLIB", "(2,)")])
+def test_float64_is_kept_in_bytes(project: Path, ingested: Ingested, encoding: str, shape: str) -> None:
+    feature = f"tfds.features.Tensor(shape={shape}, dtype=np.float64, encoding=tfds.features.Encoding.{encoding})"
+    write(project, FEATURES=f'{{"x": {feature}}}', EXAMPLE=f'key, {{"x": np.full({shape}, value / 3)}}')
+    found = Dataset.open(ingested(SETTINGS)).column("train", "x")
+    assert found.dtype == np.float64 and found.reshape(5, -1)[:, 0].tolist() == [value / 3 for value in range(5)]
+
+
 def test_an_unknown_column_is_refused(project: Path, refused: Refused) -> None:
     write(project)
     refused({**SETTINGS, "columns": ["y"]}, "TFDS dataset own has no feature 'y' to keep as `columns` says: it has x")

@@ -70,6 +70,31 @@ def test_split_expressions_become_our_splits(
     assert {split: dataset.examples(split) for split in dataset.splits} == {"test": 3, "train": 15, "val": 5}
 
 
+def test_float64_is_said_to_be_rounded(
+    tmp_path: Path, ingested: Ingested, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with tfds.core.registered.skip_registration():
+
+        class Fractions(tfds.core.GeneratorBasedBuilder):
+            VERSION = tfds.core.Version("1.0.0")
+
+            def _info(self) -> Any:
+                kinds = {"x": tfds.features.Scalar(np.float64), "y": tfds.features.Scalar(np.float32)}
+                return tfds.core.DatasetInfo(builder=self, features=tfds.features.FeaturesDict(kinds))
+
+            def _split_generators(self, dl_manager: Any) -> Any:
+                return {"train": self._generate_examples()}
+
+            def _generate_examples(self) -> Any:
+                yield from ((key, {"x": key / 3, "y": key / 3}) for key in range(9))
+
+    Fractions(data_dir=str(tmp_path)).download_and_prepare()
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    ingested({**SETTINGS, "name": "fractions", "splits": {"train": "train"}})
+    notes = [line for line in capfd.readouterr().out.splitlines() if "note:" in line]
+    assert notes == ["set: note: feature 'x' is float64, of which TFDS stores float32: its values are rounded"]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

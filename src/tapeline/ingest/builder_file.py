@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -36,7 +36,7 @@ def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -
     path = _file(path)
     code = _compiled(path)
     startup.tensorflow()
-    from tapeline.ingest import tfds_reader
+    from tapeline.ingest import builder_examples, tfds_reader
     from tapeline.ingest.prepare import prepare
 
     folder, downloads = work / "tfds" / "passing", work / "tfds" / "downloads"
@@ -45,12 +45,26 @@ def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -
         with _errors_placed(path):
             builder = _builder_class(path, code)(data_dir=str(folder))
             tfds_reader.check_features(builder, settings.columns)  # before preparing, which may take hours
+            _refuse_rounded(tfds_reader.chosen(builder, settings.columns))
+            builder_examples.check_each(builder, settings.columns)
             prepare(builder, downloads=downloads, bring=_bring(downloads), report=report)
         # No hash of the file: changing a comment in it must not change the dataset.
         origin = {"kind": "builder", "name": builder.name, "version": str(builder.version)}
         yield tfds_reader.read(builder, origin=origin, splits=_splits(builder), columns=settings.columns)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_rounded(features: Mapping[str, Any]) -> None:
+    """Raise `InputError` for a feature of float64 that TFDS would round."""
+    from tapeline.ingest import tfds_reader
+
+    for name, feature in features.items():
+        if tfds_reader.is_rounded(feature):
+            raise InputError(
+                f"feature {name!r} is float64, and TFDS stores float64 as float32: declare float32, or a "
+                "tfds.features.Tensor with `encoding=tfds.features.Encoding.BYTES`"
+            )
 
 
 def _bring(downloads: Path) -> str:

@@ -31,6 +31,7 @@ def read(
     of = f"TFDS dataset {builder.name}"
     available = _flat(builder.info.features, of)
     features = {name: _type(name, available[name], of) for name in sorted(chosen_features(available, columns, of=of))}
+    rounded = [name for name in features if is_rounded(available[name])]
     datasets = {split: _dataset(builder, expression, of) for split, expression in splits.items()}
     sizes = [int(dataset.cardinality()) for dataset in datasets.values()]
     return Source(
@@ -39,17 +40,31 @@ def read(
         splits=tuple(splits),
         examples=_examples(datasets, features),
         total=sum(sizes) if min(sizes) >= 0 else None,
+        notes=[
+            f"feature {name!r} is float64, of which TFDS stores float32: its values are rounded" for name in rounded
+        ],
     )
 
 
 def check_features(builder: Any, columns: tuple[str, ...] | None) -> None:
     """Raise `InputError` for features that `read` would refuse; works before the builder is prepared."""
-    of = f"TFDS dataset {builder.name}"
+    for name, feature in chosen(builder, columns).items():
+        _type(name, feature, f"TFDS dataset {builder.name}")
+
+
+def chosen(builder: Any, columns: tuple[str, ...] | None) -> dict[str, Any]:
+    """Return TFDS's features by name, those to keep; none of a builder that has them only once prepared."""
     if builder.info.features is None:
-        return  # some builders have them only once prepared
+        return {}
+    of = f"TFDS dataset {builder.name}"
     available = _flat(builder.info.features, of)
-    for name in chosen_features(available, columns, of=of):
-        _type(name, available[name], of)
+    return {name: available[name] for name in chosen_features(available, columns, of=of)}
+
+
+def is_rounded(feature: Any) -> bool:
+    """Return whether TFDS stores a feature of float64 as float32, as all that it does not encode to bytes."""
+    stored = feature.get_serialized_info()
+    return isinstance(stored, tfds.features.TensorInfo) and stored.np_dtype == np.float64
 
 
 def _flat(features: Any, of: str, prefix: str = "") -> dict[str, Any]:
@@ -102,7 +117,7 @@ def _examples(datasets: Mapping[str, Any], features: Mapping[str, Feature]) -> I
     size = piece(features)
 
     def keep(example: dict[str, Any]) -> dict[str, Any]:
-        return {name: _inner(example, name) for name in features}
+        return {name: inner(example, name) for name in features}
 
     for split, dataset in datasets.items():
         place, kept = 0, dataset.map(keep)
@@ -142,9 +157,9 @@ def _reason(error: Any, names: Sequence[str]) -> str:
     return str(one_line(ValueError(re.sub(r"component (\d+)", lambda found: f"{names[int(found[1])]!r}", text))))
 
 
-def _inner(example: Any, name: str) -> Any:
+def inner(example: Any, name: str) -> Any:
     """Return a feature of a nested example; a single feature's name may contain `/` too."""
     if name in example:
         return example[name]
     outer, _, rest = name.partition("/")
-    return _inner(example[outer], rest)
+    return inner(example[outer], rest)
