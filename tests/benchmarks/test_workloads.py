@@ -62,7 +62,9 @@ def learned(name, contender, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ("mlp", "cnn") else [pytest.mark.long]) for name in NAMES]
+)
 def test_every_peer_that_is_installed_learns_the_same(name, tmp_path):
     from benchmarks.measure import own_folder, write_inputs
 

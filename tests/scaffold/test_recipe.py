@@ -71,9 +71,9 @@ DATASETS = {"table": "rows", "number": "numbers", "image": "pets", "text": "text
     [
         *((kind, DATASETS[kind]) for kind in KINDS),
         ("own-step", "mixed"),
-        ("number", "scalars"),
         ("number", "odd-number"),
-        ("number", "whole"),
+        pytest.param("number", "scalars", marks=pytest.mark.long),
+        pytest.param("number", "whole", marks=pytest.mark.long),
     ],
 )
 def test_each_kind_trains_and_is_exported(project, kind, dataset):
