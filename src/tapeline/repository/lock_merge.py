@@ -66,7 +66,7 @@ def merged(versions: Mapping[str, bytes], side: str | None) -> Merged:
             f"both sides of the merge have changed {', '.join(both)}: `git checkout --ours {LOCK}` or `git checkout "
             f"--theirs {LOCK}` chooses, then `tapeline repair` adds what only the other side has changed"
         )
-    from tapeline.repository.dvc_internals import lock_text
+    from tapeline.repository.dvc.lock_file import lock_text
 
     rest = {name: entry for (part, name), entry in taken.items() if not part and entry is not None}
     stages = {name: entry for (part, name), entry in taken.items() if part and entry is not None}
