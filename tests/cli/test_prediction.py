@@ -1,7 +1,6 @@
 """Where the answers go: nothing that is there already is lost, but an older output."""
 
 import os
-import subprocess
 import sys
 
 import clones
@@ -60,18 +59,12 @@ def test_closed_streams_and_names_that_are_no_text(tf, tmp_path):
     np.save(tmp_path / "a.npy", np.ones((2, 2), np.float32))
     command = f"{sys.executable} -P -m tapeline predict ./model a.npy"
 
-    def call(more, **environment):
-        return subprocess.run(
-            ["sh", "-c", f"{command} {more}"], cwd=tmp_path, capture_output=True, check=False, timeout=100,
-            env={**clones.environment(), "PYTHONPATH": str(clones.ROOT / "src"), **environment},
-        )  # fmt: skip
-
     printed = b"file,row,y.0,y.1\n"
     for more, begins in ((">&-", b""), ("2>&-", printed), ("<&- >&- 2>&-", b"")):
-        answer = call(more)
+        answer = clones.shell(f"{command} {more}", tmp_path)
         assert answer.returncode == 0 and answer.stderr == b"", (more, answer.stderr)
         assert answer.stdout[: len(printed)] == begins
-    answer = call("--out \"$(printf 'caf\\351.csv')\"", PYTHONIOENCODING="utf-8:strict")
+    answer = clones.shell(f"{command} --out \"$(printf 'caf\\351.csv')\"", tmp_path, PYTHONIOENCODING="utf-8:strict")
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout == b"2 examples answered by model: caf\\udce9.csv\n"
     assert (tmp_path / os.fsdecode(b"caf\xe9.csv")).read_bytes().startswith(b"file,row")

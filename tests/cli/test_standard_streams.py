@@ -1,7 +1,6 @@
 """Standard streams that the caller has closed, or whose encoding lacks a name, in any command."""
 
 import os
-import subprocess
 import sys
 
 import clones
@@ -22,18 +21,11 @@ os.write(opened, (str(opened) + " " + " ".join(places)).encode())
 """
 
 
-def call(command, folder, **environment):
-    return subprocess.run(
-        ["sh", "-c", command], cwd=folder, capture_output=True, check=False, timeout=60, stdin=subprocess.DEVNULL,
-        env={**clones.environment(), "PYTHONPATH": str(clones.ROOT / "src"), **environment},
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])
 def test_no_file_gets_the_number_of_a_closed_stream(tmp_path, closed):
     (tmp_path / "program.py").write_text(PROGRAM)
     closing = " ".join(f"{number}>&-" for number in closed)
-    answer = call(f"{sys.executable} -P program.py result {closing}", tmp_path)
+    answer = clones.shell(f"{sys.executable} -P program.py result {closing}", tmp_path)
     assert answer.returncode == 0, answer.stderr
     opened, *places = (tmp_path / "result").read_text().split()
     assert int(opened) > 2
@@ -44,7 +36,7 @@ def test_no_file_gets_the_number_of_a_closed_stream(tmp_path, closed):
 @pytest.mark.parametrize("closing", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_command_without_a_stream(tmp_path, closing):
     for command, status in (("--version", 0), ("list", 2)):
-        answer = call(f"{sys.executable} -P -m tapeline {command} {closing}", tmp_path)
+        answer = clones.shell(f"{sys.executable} -P -m tapeline {command} {closing}", tmp_path)
         assert answer.returncode == status, answer.stderr
         assert b"Traceback" not in answer.stderr
 
@@ -54,5 +46,5 @@ def test_a_name_that_stdout_cannot_encode_is_escaped(tmp_path):
         "import os; from tapeline.cli.standard_streams import *; print_any_name(); print(os.fsdecode(b'caf\\xe9'))"
     )
     for encoding, said in (("utf-8:strict", b"caf\\udce9\n"), ("utf-8:surrogateescape", b"caf\xe9\n")):
-        answer = call(f'{sys.executable} -P -c "{program}"', tmp_path, PYTHONIOENCODING=encoding)
+        answer = clones.shell(f'{sys.executable} -P -c "{program}"', tmp_path, PYTHONIOENCODING=encoding)
         assert (answer.returncode, answer.stdout) == (0, said), answer.stderr

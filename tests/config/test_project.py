@@ -1,15 +1,11 @@
 """Where a project keeps what outlives a worktree, in every way in which Git may have laid out a checkout."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
+from repositories import git
 
 from tapeline.config.project import Project
-
-
-def git(folder, *arguments):
-    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ import pytest
 import servers
 from clones import BIN, ROOT, call, cloned, environment, sums
 from surroundings import locks_are_free, running_stage, wait_for_none
+from waiting import until
 
 CANCELS = int(os.environ.get("TAPELINE_CANCELS", "3"))
 PIPELINE = "linear-regression"
@@ -29,14 +30,6 @@ IN_A_ROW = 4
 SERVE = (
     f"from flows.training import training; training.serve(name='cancelled', parameters={{'pipeline': '{PIPELINE}'}})"
 )
-
-
-def until(condition, *, limit=200.0):
-    end = time.monotonic() + limit
-    while not (answer := condition()):
-        assert time.monotonic() < end, f"not within {limit} s"
-        time.sleep(0.1)
-    return answer
 
 
 @pytest.fixture
@@ -108,7 +101,7 @@ def test_twenty_at_any_moment(api, serving, tmp_path):
         folder = cloned(ROOT, tmp_path / str(build) / "tapeline")
         runner = serving(folder)
         known = {"deployments": {"name": {"any_": ["cancelled"]}}}
-        [deployment] = until(lambda known=known: api("POST", "/deployments/filter", known))
+        [deployment] = until(lambda known=known: api("POST", "/deployments/filter", known), limit=200)
 
         def start(deployment=deployment):
             path = f"/deployments/{deployment['id']}/create_flow_run"

@@ -1,14 +1,13 @@
 import base64
 import json
 import os
-import struct
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pictures import deep_png
 from PIL import Image
 
 from tapeline.config.ingest import ImageFolderSource
@@ -185,12 +184,7 @@ def sixteen_bit(project: Path) -> None:
 
 
 def sixteen_bit_colour(project: Path) -> None:
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    header, rows = struct.pack(">IIBBBBB", 6, 4, 16, 2, 0, 0, 0), zlib.compress((b"\0" + bytes(36)) * 4)
-    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-    save(project, "train/a/1.png").write_bytes(content)
+    save(project, "train/a/1.png").write_bytes(deep_png(4, 6))
 
 
 def sixteen_bit_pixmap(project: Path) -> None:

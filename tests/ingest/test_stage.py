@@ -1,14 +1,13 @@
 import errno
 import json
-import resource
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from disks import files_of_at_most
 
 from tapeline.config.ingest import TableSource
 from tapeline.dataset.columns import Dataset, Feature
@@ -159,17 +158,6 @@ def test_what_ingest_did_not_write_is_not_replaced(project: Path, ingested: Inge
     Dataset.open(ingested(SETTINGS)).verify()  # an empty folder is no loss
 
 
-@contextmanager
-def full_disk(after: int) -> Iterator[None]:
-    """Have the kernel refuse any file that grows beyond `after` bytes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (after, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_a_failed_ingest_leaves_the_old_dataset_whole(project: Path, ingested: Ingested, hashes: Hashes) -> None:
     (project / "t.csv").write_text("x\n1\n2\n")
     before = hashes(ingested(SETTINGS))
@@ -178,7 +166,7 @@ def test_a_failed_ingest_leaves_the_old_dataset_whole(project: Path, ingested: I
         ingested(SETTINGS)
     assert hashes(project / "data" / "set") == before
     (project / "t.csv").write_text("x\n" + "4\n" * 300_000)
-    with full_disk(after=2**20), pytest.raises(OSError, match=r"File too large") as caught:
+    with files_of_at_most(2**20), pytest.raises(OSError, match=r"File too large") as caught:
         ingested(SETTINGS)
     assert caught.value.errno == errno.EFBIG
     assert hashes(project / "data" / "set") == before

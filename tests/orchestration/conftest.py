@@ -13,7 +13,6 @@ from importlib import metadata
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 import waiting
 
@@ -39,23 +38,6 @@ def _home():
 def until():
     """Poll until something is so, a minute and a half unless told."""
     return lambda condition, *, limit=90.0: waiting.until(condition, limit=limit)
-
-
-@pytest.fixture(scope="session")
-def processes_below():
-    """Return the processes that work in a folder or below it: the flow, its server, DVC and the stage."""
-
-    def find(folder):
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if Path(process.cwd()).is_relative_to(folder) and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process.cmdline())
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
-                continue
-        return found
-
-    return find
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from surroundings import started_by
+from surroundings import below, started_by
 
 from tapeline.repository import reproduction
 
@@ -40,12 +40,12 @@ def held(folder):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_ends_everything_in_order(waiting, signum, processes_below, run):
+def test_a_signal_ends_everything_in_order(waiting, signum, run):
     folder, flow = waiting
-    assert len(processes_below(folder)) == 4, "the run, the guard, DVC and the stage"
+    assert len(below(folder)) == 4, "the run, the guard, DVC and the stage"
     flow.send_signal(signum)
     _, err = flow.communicate(timeout=120)
-    assert processes_below(folder) == []
+    assert below(folder) == []
     assert flow.returncode == 128 + signum, err
     assert "checkpoint at step 17" in err, "what the stage says while it ends is told"
     assert err.splitlines()[-1] == f"training: stopped by {signum.name}; run again to resume"
@@ -67,16 +67,16 @@ def test_what_dvc_left_cut_when_it_was_ended_is_mended_before_the_flow_ends(wait
 
 
 @pytest.mark.slow
-def test_sigkill_leaves_no_process(waiting, processes_below, until, run):
+def test_sigkill_leaves_no_process(waiting, until, run):
     folder, flow = waiting
     flow.kill()
-    until(lambda: processes_below(folder) == [], limit=60)
+    until(lambda: below(folder) == [], limit=60)
     finishes_from_the_checkpoint(folder, run)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fork", ["0", "1"])
-def test_sigkill_leaves_no_command_of_any_kind(project, start, until, processes_below, fork):
+def test_sigkill_leaves_no_command_of_any_kind(project, start, until, fork):
     folder = project()
     stages = (folder / "dvc.yaml").read_text()
     command = "touch begun; (sleep 601 &); sleep 602 && true"
@@ -84,7 +84,7 @@ def test_sigkill_leaves_no_command_of_any_kind(project, start, until, processes_
     with start(folder, "--pipeline", "tiny", TAPELINE_FORK=fork) as flow:
         until((folder / "begun").exists, limit=200)
         flow.kill()
-    until(lambda: processes_below(folder) == [], limit=60)
+    until(lambda: below(folder) == [], limit=60)
 
 
 def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
@@ -100,13 +100,13 @@ def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
 
 
 @pytest.mark.slow
-def test_a_killed_dvc_without_another_try_fails_the_run(project, start, until, processes_below):
+def test_a_killed_dvc_without_another_try_fails_the_run(project, start, until):
     folder = project("waits")
     with start(folder, "--pipeline", "tiny", "--retries", "0") as flow:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         running_dvc(flow).kill()
         _, err = flow.communicate(timeout=120)
-    assert processes_below(folder) == []
+    assert below(folder) == []
     assert flow.returncode == 128 + signal.SIGKILL
     assert "dvc, which ran train@tiny, was killed by SIGKILL" in err.splitlines()[-1]
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from surroundings import below
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,7 +59,7 @@ def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isolated", [False, True])
-def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, ask, until, processes_below, isolated):
+def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, ask, until, isolated):
     folder = project("waits")
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
     subprocess.run([*git, "branch", "-M", "main"], cwd=folder, check=True)
@@ -71,7 +72,7 @@ def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, 
     until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
     api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING"}})
     until(lambda: api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED", limit=200)
-    left = [command for command in processes_below(folder) if {"dvc", "stage.py"} & set(command)]
+    left = [process.info for process in below(folder) if {"dvc", "stage.py"} & {*(process.info["cmdline"] or ())}]
     assert left == [], "the flow's process ends when its children have"
     assert serving.poll() is None
     assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"

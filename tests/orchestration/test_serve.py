@@ -19,7 +19,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending
 from serving import commit, entry, environment, prepare, write
 from serving import started as start
-from surroundings import started_by
+from surroundings import below, started_by
 
 from tapeline.config.project import Project
 from tapeline.orchestration.schedules import dead_runs
@@ -282,7 +282,7 @@ def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, se
 
 
 @pytest.mark.slow
-def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_database, until, processes_below):
+def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_database, until):
     folder = checkout()
     with_database(folder)
     write(folder, entry("own"))
@@ -310,7 +310,7 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
         until(lambda: names() == ["own"], limit=200)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=120) == 0
-    assert processes_below(folder) == []
+    assert below(folder) == []
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
+from surroundings import below
 
 from tapeline.config.project import Project
 from tapeline.orchestration.runs.sweep import repeatable
@@ -249,12 +250,12 @@ def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository,
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on_with_what_it_had_begun(repository, sweep, until, processes_below):
+def test_a_killed_sweep_goes_on_with_what_it_had_begun(repository, sweep, until):
     folder = repository("waits")
     with sweep.start(folder, *SEARCH, "--trials", "1") as process:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         process.kill()
-    until(lambda: processes_below(folder) == [], limit=200)
+    until(lambda: below(folder) == [], limit=200)
     done = sweep(folder, *SEARCH, "--trials", "1")
     assert done.returncode == 0, done.stderr
     assert "resuming from step 17" in (folder / ".tapeline/sweeps/tiny/1.log").read_text()
@@ -301,13 +302,13 @@ def test_trials_that_all_fail_end_the_sweep(repository, sweep):
 
 
 @pytest.mark.slow
-def test_a_stopped_sweep_stops_everything(repository, sweep, until, processes_below):
+def test_a_stopped_sweep_stops_everything(repository, sweep, until):
     folder = repository("waits")
     with sweep.start(folder, *SEARCH, "--parallel", "2") as process:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
         process.terminate()
         process.communicate(timeout=120)
-        until(lambda: processes_below(folder) == [], limit=60)
+        until(lambda: below(folder) == [], limit=60)
     assert process.returncode == 143
     assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"
     journal = JournalStorage(JournalFileBackend(str(folder / ".tapeline/sweeps/tiny/journal")))

@@ -3,11 +3,10 @@
 import json
 import os
 import pickle
-import struct
-import zlib
 
 import numpy as np
 import pytest
+from pictures import deep_png
 from PIL import Image
 
 from tapeline.config.ingest import ImageFolderSource
@@ -175,17 +174,6 @@ def picture(folder):
 def deep(folder):
     (folder / "a.png").write_bytes(deep_png(8, 8))
     return folder / "a.png"
-
-
-def deep_png(height, width):
-    """Return an RGB PNG of 16 bits a channel, which Pillow reads and cannot write."""
-
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    rows = zlib.compress((b"\0" + bytes(range(6)) * width) * height)
-    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 def archived(damage, save=np.savez):

@@ -74,7 +74,7 @@ def test_a_tag_and_its_verdict(registry):
     assert seen.startswith("the tag one#prod#1, which counted here, is another tag now")
     made = json.loads(whole.decode().partition("\n\n")[2].partition("\n")[2].partition("-----BEGIN")[0])
     registry.git("tag", "--delete", "one#prod#1")
-    commit = registry.git("rev-parse", "one@v1.0.0^{commit}").strip()
+    commit = registry.commit_of()
     for number, change in enumerate(({"verdict": "no"}, {"rules": {**made["rules"], "sha256": "0" * 64}}, {}), 1):
         text = f"x\n\n{json.dumps({**made, **change})}\n"
         tag(registry, f"one#prod#{number}", commit, text, "--sign", time=int(time.time()) + number)
@@ -132,7 +132,7 @@ NONSENSE = [
 
 @pytest.mark.slow
 def test_nonsense_in_tags(registry):
-    commit = registry.git("rev-parse", "one@v1.0.0^{commit}").strip()
+    commit = registry.commit_of()
     for number, record in enumerate(NONSENSE):
         text = f"x\n\n{json.dumps(record)}\n"
         tag(registry, f"one@v2.0.{number}", commit, text, "--sign")

@@ -57,7 +57,7 @@ def test_a_revocation_is_cut_off(registry, people):
 def test_what_never_counted_is_not_missed(registry):
     """Anybody's tags come and go: a stage that the project does not have, and a signature of nobody."""
     one = opened(registry)
-    commit = registry.git("rev-parse", "one@v1.0.0^{commit}").strip()
+    commit = registry.commit_of()
     for name in ("one#canary#7", "tapeline/revoked/one/v1.0.0"):
         tag(registry, name, commit, "x\n")
     before = journal(registry).read_text()

@@ -25,10 +25,6 @@ def promotion(registry, stage, version="v1.0.0", **more):
     return f"x\n\n{json.dumps({**record, 'version_tag': made, **more})}\n"
 
 
-def commit_of(registry, version="v1.0.0"):
-    return registry.git("rev-parse", f"one@{version}^{{commit}}").strip()
-
-
 @pytest.mark.slow
 def test_a_stage_before_that_only_an_unsigned_tag_says(registry, people):
     """Dated back behind another promotion, it decided nothing in that stage, and was counted all the same."""
@@ -39,7 +35,7 @@ def test_a_stage_before_that_only_an_unsigned_tag_says(registry, people):
     people[1].at(registry)("registry", "approve", "one@v1.0.1", "--stage", "prod")
     people[0].at(registry)("registry", "promote", "one@v1.0.0", "staging")
     old = int(time.time()) - DAY
-    tag(registry, "one#staging#9", commit_of(registry, "v1.0.1"), promotion(registry, "staging", "v1.0.1"), time=old)
+    tag(registry, "one#staging#9", registry.commit_of("v1.0.1"), promotion(registry, "staging", "v1.0.1"), time=old)
     said = registry("registry", "promote", "one@v1.0.1", "prod", status=2).stderr
     assert "one@v1.0.1 was not put into staging, which prod asks for, by a tag that counts: " in said
 
@@ -53,7 +49,7 @@ def test_steps_that_a_rollback_goes_back(registry, people):
         people[1].at(registry)("registry", "approve", f"one@{version}", "--stage", "prod")
         people[0].at(registry)("registry", "promote", f"one@{version}", "prod")
         middle = middle or int(time.time())
-    tag(registry, "one#prod#9", commit_of(registry), promotion(registry, "prod", action="rollback"), time=middle)
+    tag(registry, "one#prod#9", registry.commit_of(), promotion(registry, "prod", action="rollback"), time=middle)
     back = registry("registry", "rollback", "one", "prod")
     assert back.stdout.startswith("one in prod: v1.0.2 → v1.0.1 ")
     assert "tapeline: skipping one#prod#9: it is not signed\n" in back.stderr
@@ -64,7 +60,7 @@ def test_an_expired_key_that_dates_back(registry, people):
     ana, ben, _ = people
     (registry.folder / "signers").write_text(ana.line() + ben.line(f'valid-before="{day(-1)}"'))
     registry.git("commit", "--quiet", "--all", "--message", "Ben has left")
-    commit, before = commit_of(registry), int(time.time()) - 2 * DAY
+    commit, before = registry.commit_of(), int(time.time()) - 2 * DAY
     text = registry.git("for-each-ref", "--format=%(contents:subject)%0a%0a%(contents:body)", "refs/tags/one@v1.0.0")
     for name in registry.tags():
         registry.git("tag", "--delete", name)
@@ -94,7 +90,7 @@ def test_an_expired_key_of_gpg_that_dates_back(built, people, gnupg, tmp_path):
     govern(registry, lines, policy, **{"keys.asc": gnupg.exported})
     ana.at(registry)("registry", "register", "one")
     text = registry.git("for-each-ref", "--format=%(contents:subject)%0a%0a%(contents:body)", "refs/tags/one@v1.0.0")
-    commit, valid = commit_of(registry), gnupg.made + 100
+    commit, valid = registry.commit_of(), gnupg.made + 100
     registry.git("tag", "--delete", "one@v1.0.0")
     (registry.folder / ".git" / "tapeline" / "tags").unlink(missing_ok=True)
     tag(registry, "one@v1.0.0", commit, text, "--sign", time=valid - 50)
@@ -127,7 +123,7 @@ def day(offset):
 
 def test_an_approval_and_a_promotion_from_before_the_version(registry, people):
     """They name the version's tag, so they were made after it, whatever they say."""
-    commit, old = commit_of(registry), int(time.time()) - DAY
+    commit, old = registry.commit_of(), int(time.time()) - DAY
     tag(registry, "one#staging#2", commit, promotion(registry, "staging"), "--sign", time=old)
     found = opened(registry).state("one")
     assert list(found.aside.values()) == ["it says it is older than one@v1.0.0, which it is about"]

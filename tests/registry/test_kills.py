@@ -17,6 +17,7 @@ from pathlib import Path
 import clones
 import pytest
 from registries import TAPELINE
+from repositories import git
 
 KILLS = int(os.environ.get("TAPELINE_PROMOTION_KILLS", "8"))
 VERSIONS = ("v1.0.0", "v1.0.1", "v1.0.2")
@@ -77,10 +78,6 @@ def in_the_folder(folder: Path):
 def noted(registry) -> Path:
     """Return where a rollback notes what it does until it has done it."""
     return registry.folder / ".tapeline" / "registry" / "rollbacks" / "one-prod.json"
-
-
-def git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 def start(registry, arguments):

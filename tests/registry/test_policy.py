@@ -258,7 +258,7 @@ def test_a_registry_of_plain_gto_gets_a_policy(built, people, tmp_path):
 def test_what_others_tags_cannot_do(registry, people):
     """A second version on the commit, taking back, revoking, a renamed tag, a lightweight one, a tag of a tag."""
     eve = people[2].at(registry)
-    commit = registry.git("rev-parse", "one@v1.0.0^{commit}").strip()
+    commit = registry.commit_of()
     signed_by_ana = registry.git("rev-parse", "refs/tags/one#prod#1").strip()
     tag(eve, "one@v1.0.7", commit, "x\n", "--sign", time=now())
     tag(eve, "one@v1.0.0!", commit, "x\n", "--sign", time=now())

@@ -76,7 +76,7 @@ def test_looking_serves_no_other_version(registry):
     """The version that is live cannot be read any more: only a command that changes something changes what is served."""
     served = registry.folder / "serving" / "one"
     before = sorted(path.relative_to(served) for path in served.rglob("*"))
-    commit = registry.git("rev-parse", "one@v1.0.1^{commit}").strip()
+    commit = registry.commit_of("v1.0.1")
     registry.git("tag", "--delete", "one@v1.0.1")
     tag(registry, "one@v1.0.1", commit, message=record(metrics={"loss": "low"}))
     assert "`tapeline registry sync one`" in registry("registry", "show").stderr

@@ -25,7 +25,7 @@ def test_the_first_version_and_what_its_tag_says(fresh):
     assert fresh.tags() == ["one@v1.0.0"]
     assert fresh.git("cat-file", "-t", "one@v1.0.0").strip() == "tag"
     found = record(fresh, "one@v1.0.0")
-    assert found["commit"] == head == fresh.git("rev-parse", "one@v1.0.0^{commit}").strip()
+    assert found["commit"] == head == fresh.commit_of()
     assert found["metrics"] == {"loss": 1.0}
     assert found["data"]["name"] == "points" and found["data"]["md5"].endswith(".dir")
     assert found["environment"] == {"machine": {"cpu": "test"}}

@@ -23,21 +23,17 @@ def registry(governed, tmp_path):
     return governed.copy(tmp_path)
 
 
-def commit_of(registry, version="v1.0.0"):
-    return registry.git("rev-parse", f"one@{version}^{{commit}}").strip()
-
-
 def unsigned(registry, name, commit, record=None, *, time=None):
     """Make a tag that nobody has signed, though Git has a key."""
     tag(registry, name, commit, f"x\n\n{json.dumps(record or {})}\n", "--no-sign", time=time)
 
 
 SQUATS = {
-    "unsigned": lambda registry, eve: unsigned(registry, PLAIN, commit_of(registry)),
-    "signed": lambda registry, eve: tag(eve.at(registry), PLAIN, commit_of(registry), "x\n", "--sign"),
-    "lightweight": lambda registry, eve: registry.git("tag", PLAIN, commit_of(registry)),
-    "a folder": lambda registry, eve: unsigned(registry, f"{PLAIN}/x", commit_of(registry)),
-    "a file": lambda registry, eve: unsigned(registry, "tapeline/revoked/one", commit_of(registry)),
+    "unsigned": lambda registry, eve: unsigned(registry, PLAIN, registry.commit_of()),
+    "signed": lambda registry, eve: tag(eve.at(registry), PLAIN, registry.commit_of(), "x\n", "--sign"),
+    "lightweight": lambda registry, eve: registry.git("tag", PLAIN, registry.commit_of()),
+    "a folder": lambda registry, eve: unsigned(registry, f"{PLAIN}/x", registry.commit_of()),
+    "a file": lambda registry, eve: unsigned(registry, "tapeline/revoked/one", registry.commit_of()),
 }
 
 
@@ -69,7 +65,7 @@ def test_a_revocation_has_its_plain_name_where_it_is_free(registry):
 
 
 def test_the_audit_sees_each_revocation(registry):
-    unsigned(registry, PLAIN, commit_of(registry))
+    unsigned(registry, PLAIN, registry.commit_of())
     one = opened(registry)
     revoked, _ = revoke(one, one.version_numbered("one", "v1.0.0"), "leaks names")
     report = registry("registry", "audit", status=1).stdout
@@ -93,17 +89,17 @@ def test_an_approval_for_which_there_is_no_room(registry, people):
 def test_a_revocation_of_another_repository_s_version(registry):
     """Ana has signed it there, where a model has this name, and the numbers begin with v1.0.0 too."""
     record = {"action": "revoke", "version": "v1.0.0", "commit": "1" * 40, "because": "x"}
-    tag(registry, PLAIN, commit_of(registry), f"x\n\n{json.dumps(record)}\n", "--sign")
+    tag(registry, PLAIN, registry.commit_of(), f"x\n\n{json.dumps(record)}\n", "--sign")
     found = opened(registry).state("one")
     assert found.revoked == {} and list(found.aside.values()) == ["it is about another commit than that of one@v1.0.0"]
 
 
 def test_without_a_policy_the_first_revocation_stands(released, tmp_path):
     registry = released.copy(tmp_path)
-    registry.git("tag", "--annotate", PLAIN, commit_of(registry), "--message", "x")
+    registry.git("tag", "--annotate", PLAIN, registry.commit_of(), "--message", "x")
     one = opened(registry)
     assert revoke(one, one.version_numbered("one", "v1.0.0"), "more")[0].tag.name == PLAIN
-    registry.git("tag", "tapeline/revoked/one/v1.0.2", commit_of(registry, "v1.0.2"))
+    registry.git("tag", "tapeline/revoked/one/v1.0.2", registry.commit_of("v1.0.2"))
     one = opened(registry)
     with pytest.raises(InputError, match="the tag tapeline/revoked/one/v1.0.2 already exists"):
         revoke(one, one.version_numbered("one", "v1.0.2"), "more")
@@ -125,7 +121,7 @@ def test_a_second_tag_of_a_version(registry, people):
 
 def test_taking_back_and_registering_anew_by_who_may(registry):
     """Of several tags that count the last one does."""
-    commit = commit_of(registry)
+    commit = registry.commit_of()
     tag(registry, "one@v1.0.0!", commit, "x\n", "--sign", time=int(time.time()) + 1)
     unsigned(registry, "one@v1.0.0#7", commit, time=int(time.time()) + 2)
     found = opened(registry).state("one")
@@ -140,7 +136,7 @@ def test_a_number_above_and_a_tag_on_the_same_commit(registry):
     """Neither keeps who may from registering: not the commit that somebody else has tagged, and not a lower number."""
     registry.build(5)
     unsigned(registry, "one@v7.0.0", "HEAD")
-    unsigned(registry, "one@v8.0.0", commit_of(registry))
+    unsigned(registry, "one@v8.0.0", registry.commit_of())
     assert "registered one@v1.0.1" in registry("registry", "register", "one", "--version", "1.0.1").stdout
     said = registry("registry", "register", "one", "--version", "1.0.2", status=2).stderr
     assert "is one@v1.0.1 already" in said
@@ -228,7 +224,7 @@ def test_a_promotion_counts_from_its_approval_on(registry, people):
     registry.versions(2)
     record = {**PROMOTED, "version_tag": registry.git("rev-parse", "refs/tags/one@v1.0.1").strip()}
     text = f"x\n\n{json.dumps(record)}\n"
-    tag(registry, "one#prod#2", commit_of(registry, "v1.0.1"), text, "--sign", time=int(time.time()) + 1)
+    tag(registry, "one#prod#2", registry.commit_of("v1.0.1"), text, "--sign", time=int(time.time()) + 1)
     said = registry("registry", "sync", status=2).stderr
     assert "the tag one#prod#2, which Ana is said to have made, is not followed: nobody else of" in said
     assert "is not followed" in registry("predict", "one#prod", "make.py", status=2).stderr

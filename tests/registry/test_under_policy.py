@@ -37,7 +37,7 @@ def test_weights_to_start_from(registry, people):
     """Of a version that counts; not of one that Eve, or nobody, has signed, nor of one without the SHA-256 of them."""
     project = with_weights(registry)
     assert (initial_weights(project, "one@v1.0.1") / "all").read_text() == "2" * 50
-    commit = registry.git("rev-parse", "one@v1.0.1^{commit}").strip()
+    commit = registry.commit_of("v1.0.1")
     text = registry.git("for-each-ref", "--format=%(contents:subject)%0a%0a%(contents:body)", "refs/tags/one@v1.0.1")
     people[2].at(registry)
     tag(registry, "one@v1.0.7", commit, text, "--sign")
@@ -128,7 +128,7 @@ def test_a_tag_that_says_it_is_older_than_the_one_before_it(registry):
     """Ana dates a promotion back: it is in force nowhere, and the audit names it."""
     made = json.loads(registry.git("for-each-ref", "--format=%(contents:body)", "refs/tags/one#prod#1"))
     before = {"tag": "one#prod#1", "object": registry.git("rev-parse", "refs/tags/one#prod#1").strip()}
-    commit = registry.git("rev-parse", "one@v1.0.0^{commit}").strip()
+    commit = registry.commit_of()
     text = f"x\n\n{json.dumps({**made, 'before': before})}\n"
     tag(registry, "one#prod#2", commit, text, "--sign", time=int(time.time()) - 86_400)
     assert "is v1.0.0 (one#prod#1)" in registry("registry", "sync").stdout

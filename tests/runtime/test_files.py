@@ -1,8 +1,6 @@
 import hashlib
 import os
-import resource
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from disks import files_of_at_most, link_to_a_device, unix_socket
 
 from tapeline.runtime import files, forks
 from tapeline.runtime.errors import InputError
@@ -116,13 +115,8 @@ def test_a_child_forked_while_a_file_is_written_keeps_nobody_waiting(tmp_path: P
 def test_a_disk_that_is_full_on_the_way_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x"
     files.write_bytes(path, b"old")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            files.write_bytes(path, bytes(100_000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with files_of_at_most(1000), pytest.raises(OSError, match="File too large"):
+        files.write_bytes(path, bytes(100_000))
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["x"]
 
@@ -189,21 +183,8 @@ def test_a_kill_in_the_middle_leaves_the_old_folder_and_the_next_call_tidies_up(
     assert names(out) == ["next"]
 
 
-def fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def unix_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as opened:
-        opened.bind(str(path))
-
-
-def device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("make", [fifo, unix_socket, device])
+@pytest.mark.parametrize("make", [os.mkfifo, unix_socket, link_to_a_device])
 @pytest.mark.parametrize("read", [files.read_bytes, files.sha256, files.sha256_of_tree])
 def test_what_is_no_file_is_refused_and_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], read: Callable[[Path], object]
@@ -215,7 +196,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("make", [fifo, unix_socket, device])
+@pytest.mark.parametrize("make", [os.mkfifo, unix_socket, link_to_a_device])
 @pytest.mark.parametrize("where", ["x", "a/b/x"])
 def test_a_tree_is_searched_for_what_is_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], where: str

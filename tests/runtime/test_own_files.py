@@ -1,10 +1,10 @@
 """A file that is ours by its name, and was replaced by something else: nothing waits for it, and nothing goes elsewhere."""
 
 import os
-import socket
 from pathlib import Path
 
 import pytest
+from disks import link_to_a_device, unix_socket
 
 from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError
@@ -26,15 +26,6 @@ def link_to_a_folder(path: Path) -> None:
 
 def link_to_nothing(path: Path) -> None:
     path.symlink_to("elsewhere")
-
-
-def link_to_a_device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def unix_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as opened:
-        opened.bind(str(path))
 
 
 NO_FILES = [os.mkfifo, unix_socket]

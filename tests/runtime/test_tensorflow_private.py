@@ -1,17 +1,11 @@
 """Each private name of TensorFlow that is used is still there, and does what is relied on."""
 
-import importlib
+from functools import partial
 
+import private_names
 import pytest
 
-
-def hint(name):
-    import tensorflow as tf
-
-    return (
-        f"TensorFlow {tf.__version__} has no {name} any more: give its function in "
-        f"src/tapeline/runtime/tensorflow_private.py another way, then raise the bound on tensorflow in pyproject.toml"
-    )
+hint = partial(private_names.hint, "tensorflow")
 
 
 @pytest.mark.parametrize(
@@ -30,13 +24,7 @@ def hint(name):
     ],
 )
 def test_the_name_is_there(tf, module, name):
-    try:
-        found = importlib.import_module(module)
-    except ImportError:
-        pytest.fail(hint(module))
-    for part in name.split("."):
-        assert hasattr(found, part), hint(f"{module}.{name}")
-        found = getattr(found, part)
+    private_names.find("tensorflow", module, name)
 
 
 def test_a_users_function_is_converted(tf):

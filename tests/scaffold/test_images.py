@@ -4,7 +4,7 @@ import io
 import struct
 import zlib
 
-import numpy as np
+import pictures
 import pytest
 from PIL import Image
 from proposals import ingested
@@ -15,13 +15,7 @@ from tapeline.scaffold.images import listed, propose
 
 @pytest.fixture
 def pets(tmp_path):
-    folder = tmp_path / "pets"
-    for split, count in (("train", 24), ("test", 4)):
-        for number in range(count):
-            place = folder / split / ("cat", "dog")[number % 2]
-            place.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(np.full((20, 30, 3), number, np.uint8)).save(place / f"{split}{number}.png")
-    return folder
+    return pictures.pets(tmp_path / "pets")
 
 
 def huge():

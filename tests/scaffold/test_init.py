@@ -7,9 +7,9 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+from pictures import pets
+from repositories import git
 
 from tapeline.cli.main import main
 from tapeline.config import engine_lock
@@ -36,16 +36,6 @@ def files_of(folder):
 
 TWO = "".join(f"{n * 3},{'uv'[n % 2]}\n" for n in range(40))
 """Rows with a number and one of two names."""
-
-
-def pets(folder, each=12):
-    """Write images of cats and dogs: so many of each to train on, and two of each to test with."""
-    for split, count in (("train", each), ("test", 2)):
-        for number in range(2 * count):
-            place = folder / split / ("cat", "dog")[number % 2]
-            place.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(np.full((20, 30, 3), number, np.uint8)).save(place / f"{split}{number}.png")
-    return folder
 
 
 @pytest.fixture
@@ -109,10 +99,6 @@ def test_a_table_is_looked_at(tmp_path, table):
     assert (tmp_path / "p" / dataset.needs).read_bytes() == table.read_bytes()
     assert said[0] == "predicts 'price' (a number) from 2 columns of numbers"
     assert [line.split(":")[0] for line in said[1:3]] == ["column 'id' is ignored", "column 'address' is ignored"]
-
-
-def git(folder, *arguments):
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])

@@ -25,6 +25,14 @@ def call(folder, *command, status=0, timeout=840):
     return answer
 
 
+def shell(command, folder, **more):
+    """Run a line of the shell with this tree's package, and return what came of it, as bytes."""
+    return subprocess.run(
+        ["sh", "-c", command], cwd=folder, capture_output=True, check=False, timeout=100, stdin=subprocess.DEVNULL,
+        env={**environment(), "PYTHONPATH": str(ROOT / "src"), **more},
+    )  # fmt: skip
+
+
 def environment():
     """Return an environment with this interpreter's folder in PATH and without Prefect, Python or DVC settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PYTHON", "DVC_"))}

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dvc.repo import Repo
+from repositories import git
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,9 +39,7 @@ class RawData:
             return getattr(repo, verb)(*arguments, **options)
 
     def git(self, *arguments: str) -> str:
-        answer = subprocess.run(["git", *arguments], cwd=self.folder, capture_output=True, text=True, check=False)
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-        return answer.stdout
+        return git(self.folder, *arguments)
 
     def commit(self) -> None:
         """Commit everything that is not ignored."""

@@ -149,6 +149,9 @@ class Registry:
     def gto(self, *arguments: str) -> str:
         return self._call(str(clones.BIN / "gto"), *arguments).stdout
 
+    def commit_of(self, version: str = "v1.0.0") -> str:
+        return self.git("rev-parse", f"one@{version}^{{commit}}").strip()
+
     def tags(self) -> list[str]:
         return self.git("tag").split()
 

@@ -36,6 +36,18 @@ pipelines:
 """
 
 
+def git(folder: Path, *arguments: str) -> str:
+    """Call Git, and return what it prints."""
+    return called(folder, "git", *arguments)
+
+
+def called(folder: Path, *command: str) -> str:
+    """Run a command, which must succeed, and return what it prints."""
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout
+
+
 class Repository:
     """The pipelines `one` and `two` (whose data needs a network) in a folder; `one` is built and committed."""
 
@@ -55,16 +67,11 @@ class Repository:
         self.commit()
 
     def git(self, *arguments: str) -> str:
-        return self._call("git", *arguments)
+        return git(self.folder, *arguments)
 
     def dvc(self, *arguments: str) -> str:
-        return self._call(sys.executable, "-m", "dvc", *arguments)
+        return called(self.folder, sys.executable, "-m", "dvc", *arguments)
 
     def commit(self) -> None:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "state")
-
-    def _call(self, *command: str) -> str:
-        answer = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
-        assert answer.returncode == 0, answer.stdout + answer.stderr
-        return answer.stdout

@@ -14,9 +14,9 @@ ORPHANS = 120.0
 
 
 def below(folder):
-    """Return the processes that work in a folder: flow, server, DVC, stage."""
+    """Return the processes that work in a folder: flow, server, DVC, stage. Their `info` has the command lines."""
     found = []
-    for process in psutil.process_iter():
+    for process in psutil.process_iter(["cmdline"]):
         try:
             if Path(process.cwd()).is_relative_to(folder) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)

@@ -111,6 +111,11 @@ class Run:
         return sorted(self.checkpoints.rglob("step-*"))
 
 
+def outs(folder: Path, name: str) -> dict[str, bytes]:
+    """Return the bytes of every output that the train stage of a project has made."""
+    return {p.name: p.read_bytes() for p in sorted((folder / "runs" / name / "train").rglob("*")) if p.is_file()}
+
+
 def steps(recipe: Path, dataset: Path, count: int = 1, **settings):
     """Return what a run is assembled of, after its first steps."""
     import tensorflow as tf

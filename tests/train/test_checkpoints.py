@@ -2,11 +2,10 @@
 
 import os
 import random
-import resource
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from disks import files_of_at_most
 
 from tapeline.runtime.errors import RunError
 
@@ -137,17 +136,6 @@ def test_a_checkpoint_is_the_state_when_it_was_asked_for(state, tf, tmp_path):
     writer.close()
     read = disk.read(disk.saved(tmp_path)[0], state.expected)
     assert np.array_equal(read.tensors["state/w"], np.ones(700, np.float32))
-
-
-@contextmanager
-def files_of_at_most(size):
-    """A disk that takes no larger file: what a write of more gets from the kernel is a real error."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_disk_that_refuses_a_checkpoint_is_said_and_tried_again(state, tmp_path):

@@ -3,13 +3,13 @@
 import signal
 import subprocess
 import sys
-import time
 
 import datasets
 import pytest
 import recipes
 from projects import write_params
-from trainings import Crash, Lengths, Run, crash_after
+from trainings import Crash, Lengths, Run, crash_after, outs
+from waiting import until
 
 from tapeline.runtime.errors import InputError, LimitReached, RunError
 
@@ -269,18 +269,6 @@ def project(tmp_path):
             process.communicate()
 
 
-def wait_for(process, there, limit=120):
-    end = time.monotonic() + limit
-    while not there():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
-def outs(folder):
-    return {p.name: p.read_bytes() for p in sorted((folder / "runs/long/train").rglob("*")) if p.is_file()}
-
-
 @pytest.mark.slow
 def test_after_sigkill_a_run_with_a_hook_has_the_bytes_of_an_uninterrupted_one(project):
     make, start = project
@@ -290,14 +278,14 @@ def test_after_sigkill_a_run_with_a_hook_has_the_bytes_of_an_uninterrupted_one(p
     said = process.communicate(timeout=300)[1]
     assert process.returncode == 0, said
     process = start(cut)  # 3 200 steps are to come when its first checkpoint is on disk
-    wait_for(process, lambda: any((cut / ".tapeline/checkpoints").rglob("step-*")))
+    until(lambda: any((cut / ".tapeline/checkpoints").rglob("step-*")), limit=120, process=process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (cut / "runs").exists()
     process = start(cut)
     said = process.communicate(timeout=300)[1]
     assert process.returncode == 0 and "resuming from step " in said, said
-    assert outs(cut) == outs(whole)
+    assert outs(cut, "long") == outs(whole, "long")
 
 
 @pytest.mark.slow
@@ -309,7 +297,7 @@ def test_a_signal_is_obeyed_while_a_hook_takes_its_time(project):
             __import__("time").sleep(1000)"""
     folder = make("slow", sleep)
     process = start(folder)
-    wait_for(process, (folder / "asleep").exists)
+    until((folder / "asleep").exists, limit=120, process=process)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 143 and "its checkpoint is saved: run it again to resume" in said, said

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pipelines import ONE_PER_RECIPE, PIPELINES, STEPS_PER_EPOCH, stand_in, without_models
 from ruamel.yaml import YAML
+from trainings import outs
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,10 +52,6 @@ def start(folder, name, cores=None):
         )
     finally:
         os.sched_setaffinity(0, before)
-
-
-def outs(folder, name):
-    return {p.name: p.read_bytes() for p in sorted((folder / "runs" / name / "train").rglob("*")) if p.is_file()}
 
 
 WHOLE, SHARDED = ("mnist-gan", "digits-multi", "cartpole-reinforce"), ("digits", "sinusoid-maml", "addition-seq2seq")

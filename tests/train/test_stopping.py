@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import datasets
@@ -13,6 +12,7 @@ import pytest
 import recipes
 from projects import write_params
 from trainings import Run
+from waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 120
@@ -64,14 +64,6 @@ def progress(folder, event):
     return path.exists() and f'"event": "{event}"' in path.read_text()
 
 
-def wait_for(condition, process):
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.02)
-
-
 def outcome(folder):
     return json.loads((folder / ".tapeline" / "outcome" / "train@long.json").read_text())["outcome"]
 
@@ -86,7 +78,7 @@ def checkpoints(folder):
 @pytest.mark.parametrize("mode", ["graph", pytest.param("xla", marks=pytest.mark.slow)])
 def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
     process = project(compile=mode)
-    wait_for(lambda: progress(project.folder, "progress"), process)
+    until(lambda: progress(project.folder, "progress"), limit=LIMIT, process=process)
     process.send_signal(signum)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == status, said
@@ -103,7 +95,7 @@ def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
 def test_a_signal_while_xla_compiles(project):
     """Python's handlers do not run then; the watcher saves the state of step 0 and leaves."""
     process = project(*SLOW_TO_COMPILE, compile="xla")
-    wait_for(lambda: progress(project.folder, "started"), process)
+    until(lambda: progress(project.folder, "started"), limit=LIMIT, process=process)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 143
@@ -118,7 +110,7 @@ def test_a_signal_while_xla_compiles(project):
 @pytest.mark.slow
 def test_a_second_signal_ends_at_once(project):
     process = project(*SLOW_TO_COMPILE, compile="xla")
-    wait_for(lambda: progress(project.folder, "started"), process)
+    until(lambda: progress(project.folder, "started"), limit=LIMIT, process=process)
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
@@ -128,7 +120,7 @@ def test_a_second_signal_ends_at_once(project):
 
 def test_a_signal_before_there_is_state(project):
     process = project()
-    wait_for((project.folder / ".tapeline" / "progress").exists, process)
+    until((project.folder / ".tapeline" / "progress").exists, limit=LIMIT, process=process)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 143
