@@ -6,23 +6,20 @@ Both run the same recipe in turn in one process. The cost of a checkpoint every 
 noise; that of sixty times as many is not.
 """
 
-import argparse
 import statistics
 import tempfile
 from pathlib import Path
 
 from benchmarks import engine as engines
-from benchmarks import machine, result_files
+from benchmarks import program
 
 OFTEN, NEVER, PROMISED = 0.5, 1e6, 30.0
 
 
 def main() -> None:
     """Measure each workload, print a line for each, and write the records."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program.parser(__doc__, repeats=7)
     parser.add_argument("--seconds", type=float, default=8.0)
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
     records = {}
     for name, (shape, mode, batch, examples, source) in engines.WORKLOADS.items():
@@ -44,7 +41,7 @@ def main() -> None:
                 f"{name:10}  every {OFTEN:g} s: {ratio:.3f} of none  at one per {PROMISED:g} s: {share:.3%} of the time"
             )
             records[name] = {"ratio": ratio, "share": share, "pairs": pairs}
-    result_files.write(options.out, {"workload": "checkpoint", "records": records}, machine.describe())
+    program.write(options.out, {"workload": "checkpoint", "records": records})
 
 
 if __name__ == "__main__":

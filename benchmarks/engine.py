@@ -30,7 +30,7 @@ startup.tensorflow()
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import machine, result_files
+from benchmarks import machine, program
 from benchmarks.catalogue import workload
 from benchmarks.inputs import write_dataset
 from benchmarks.workload import Recipe, Workload
@@ -62,11 +62,10 @@ PAUSE = 5.0
 
 def main() -> None:
     """Measure every workload; print a line and write a file for each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn, about")
     parser.add_argument("--starts", type=int, default=10, help="how often both are built")
     parser.add_argument("--repeats", type=int, default=6, help="turns of each in a start")
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     parser.add_argument("--only", choices=list(WORKLOADS), help="one of the workloads")
     options = parser.parse_args()
     for name, (which, mode) in WORKLOADS.items():
@@ -74,7 +73,7 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             record = measure(name, Path(folder), options, workload(which), mode)
-        result_files.write(options.out, record, machine.describe())
+        program.write(options.out, record)
 
 
 def measure(name: str, folder: Path, options: argparse.Namespace, chosen: Workload, mode: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ the given seconds of steps; the second ends by itself, after as many epochs as t
 outputs.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -20,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine, result_files
+from benchmarks import program
 from benchmarks.workload import ROOT
 
 SUPPORT = ROOT / "tests" / "support"
@@ -74,10 +73,9 @@ class Training:
 
 def main() -> None:
     """Train in turn, print the extremes and the median of each kind, and write all results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program.parser(__doc__)
     parser.add_argument("--trainings", type=int, default=20, help="of each kind")
     parser.add_argument("--seconds", type=float, default=20.0, help="of steps in each")
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
     sys.path[:0] = [str(ROOT / "src"), str(SUPPORT)]
     import datasets
@@ -105,7 +103,7 @@ def main() -> None:
         low, middle, high = min(seconds), statistics.median(seconds), max(seconds)
         print(f"{kind:8} min {low:.2f} s  median {middle:.2f} s  max {high:.2f} s, of {len(seconds)}")
     record = {"workload": "exits", "seconds_of_steps": options.seconds, "seconds": taken}
-    result_files.write(options.out, record, machine.describe())
+    program.write(options.out, record)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ disk alone; what is written is not waited for, except by ingest, which also chec
 columns, and describes them. CPU time tells what a busy machine hides.
 """
 
-import argparse
 import contextlib
 import io
 import os
@@ -28,7 +27,7 @@ import pyarrow as pa
 from PIL import Image
 from pyarrow import csv, parquet
 
-from benchmarks import machine, result_files
+from benchmarks import program
 from benchmarks.images import images
 from benchmarks.process import Process
 from benchmarks.rounds import in_turn
@@ -44,11 +43,9 @@ STEADY = 0.05
 
 def main() -> None:
     """Measure every kind of source; print a line and write a file for all."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5, help="turns of each")
+    parser = program.parser(__doc__, repeats=5)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--images", type=int, default=4_000)
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     parser.add_argument("--cold", action="store_true", help="empty the page cache before each turn (root)")
     parser.add_argument("--only", choices=["numbers", "labels", "parquet", "jpeg"])
     options = parser.parse_args()
@@ -68,7 +65,7 @@ def main() -> None:
                 )
     if options.only is None:
         name = "ingesting_cold" if options.cold else "ingesting"
-        result_files.write(options.out, {"workload": name, **found}, machine.describe())
+        program.write(options.out, {"workload": name, **found})
 
 
 def kinds(folder: Path) -> dict[str, dict[str, Callable[[], None]]]:

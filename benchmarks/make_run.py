@@ -6,7 +6,6 @@ HEAD is cloned to a temporary folder that uses this checkout's environment, so t
 the second none. A plain `dvc repro` in another clone does the same work without Prefect.
 """
 
-import argparse
 import os
 import re
 import statistics
@@ -15,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import machine, result_files
+from benchmarks import program
 from benchmarks.workload import ROOT
 
 BEGINS = re.compile(r"Beginning flow run")
@@ -84,10 +83,7 @@ def pieces(seconds: float, lines: list[tuple[float, str]]) -> dict[str, float]:
 
 def main() -> None:
     """Run the pipeline from scratch and again, in fresh clones; print medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
-    options = parser.parse_args()
+    options = program.parser(__doc__, repeats=3).parse_args()
     python = str(ROOT / ".venv" / "bin" / "python")
     flow = [python, "-m", "flows.training", "--pipeline", "digits"]
     repro = [python, "-m", "dvc", "repro", "export@digits"]
@@ -105,12 +101,12 @@ def main() -> None:
                 for piece, part in pieces(seconds, lines).items():
                     note(f"{run}: {piece}", part)
             note("dvc repro of the same", timed(repro, cloned(Path(name) / "dvc"))[0])
-            for piece, program in PIECES.items():
-                note(piece, timed([python, "-c", program], clone)[0])
+            for piece, code in PIECES.items():
+                note(piece, timed([python, "-c", code], clone)[0])
     for name, values in rows.items():
         print(f"{name:<44} {statistics.median(values):7.2f} s")
     record = {"workload": "make_run", "seconds": rows}
-    result_files.write(options.out, record, machine.describe())
+    program.write(options.out, record)
 
 
 if __name__ == "__main__":

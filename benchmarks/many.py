@@ -6,7 +6,6 @@ A project of `tapeline init` is built and registered, and copied. One copy gets 
 versions, each on a commit of its own. A promotion is taken back after each turn, so that the next one does the same.
 """
 
-import argparse
 import shutil
 import statistics
 import subprocess
@@ -15,7 +14,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks import machine, result_files, rounds
+from benchmarks import machine, program, rounds
 from benchmarks.make_run import timed
 from benchmarks.workload import ROOT
 
@@ -40,11 +39,9 @@ PROMOTED = "iris#staging#1"
 
 def main() -> None:
     """Measure all in turn; print and write the medians and their ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser = program.parser(__doc__, repeats=5)
     parser.add_argument("--pipelines", type=int, default=100, help="further ones")
     parser.add_argument("--versions", type=int, default=1000, help="in all")
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
     calm = machine.Calm(most=3)
     with tempfile.TemporaryDirectory() as name:
@@ -70,7 +67,7 @@ def main() -> None:
         print(f"{what:<32} {median[what]:6.2f} s  ({', '.join(f'{one:.2f}' for one in sorted(values))})")
     print(f"list with {more}: {median[f'list, {more}']:.2f} s (bound: 2)")
     print(f"promote with {many}: {median[f'promote, {many}'] / median['promote']:.2f} times as long (bound: 1.2)")
-    result_files.write(options.out, {"workload": "many", "seconds": seconds, "stolen": calm.stolen}, machine.describe())
+    program.write(options.out, {"workload": "many", "seconds": seconds, "stolen": calm.stolen})
 
 
 def built(folder: Path) -> Path:

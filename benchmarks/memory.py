@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import machine, result_files
+from benchmarks import program
 from benchmarks.process import Process
 from benchmarks.workload import OWN_RECIPES, ROOT, Recipe
 from tapeline.runtime import files
@@ -31,10 +31,9 @@ RECIPE = Recipe(path=OWN_RECIPES / "reading.py", train={"batch_size": BATCH, "da
 
 def main() -> None:
     """Train on both in separate processes; print and write the memory that each used."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program.parser(__doc__)
     parser.add_argument("--times", type=float, default=1.5, help="size of the large dataset in memories")
     parser.add_argument("--seconds", type=float, default=60.0, help="of training on each")
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -51,7 +50,7 @@ def main() -> None:
         print(f"{name}: {json.dumps(found[name])}", flush=True)
     for kind in ("resident_mb", "anonymous_mb"):
         print(f"{kind}: {found['large'][kind] - found['small'][kind]:+.0f} MB on the larger one")
-    result_files.write(options.out, {"workload": "memory", **found}, machine.describe())
+    program.write(options.out, {"workload": "memory", **found})
 
 
 def write_sparse(folder: Path, examples: int) -> None:

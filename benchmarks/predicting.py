@@ -8,7 +8,6 @@ measured in the same round; Keras and the bare signature time themselves, after 
 predict` answers with portable bits, so on a CPU with AVX-512 the others are its equals with `--caps avx2` alone.
 """
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks import machine, result_files, rounds
+from benchmarks import machine, program, rounds
 from benchmarks.process import Process
 
 EXPORT = """
@@ -120,14 +119,9 @@ def check(folder: Path) -> None:
 
 def main() -> None:
     """Run all in turn; print and write medians, their spread and the ratios to the fastest `model.predict`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program.parser(__doc__, repeats=5, caps=True)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--network", choices=["perceptron", "convolutions"], default="perceptron")
-    parser.add_argument(
-        "--caps", choices=sorted(machine.CAPS), help="the instructions of a lesser CPU, for all; recorded"
-    )
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
     machine.cap(options.caps)
     names, calm = [*WAYS, *PEERS], machine.Calm()
@@ -149,7 +143,7 @@ def main() -> None:
             spread = (max(values) - min(values)) / medians[name]
             print(f"  {name:16} {medians[name]:12,.0f}  spread {spread:4.0%}  {medians[name] / best:5.2f} × keras")
         record[clock] = {"medians": medians, "ratios": {name: median / best for name, median in medians.items()}}
-    result_files.write(options.out, {**record, "stolen": calm.stolen}, {**machine.describe(), "caps": options.caps})
+    program.write(options.out, {**record, "stolen": calm.stolen}, caps=options.caps)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
 One small recipe is trained to both steps and stopped there with a checkpoint; then new processes resume in turn.
 """
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -15,7 +14,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks import machine, result_files
+from benchmarks import machine, program
 from benchmarks.workload import ROOT
 
 PATHS = [str(ROOT / "src"), str(ROOT / "tests" / "support")]
@@ -61,10 +60,7 @@ def call(folder: Path, target: int) -> dict:
 
 def main() -> None:
     """Prepare both checkpoints, resume from them in turn, and print medians and ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
-    options = parser.parse_args()
+    options = program.parser(__doc__, repeats=5).parse_args()
     sys.path[:0] = PATHS
     import datasets
     import recipes
@@ -93,9 +89,7 @@ def main() -> None:
             )
         print(f"start, 10⁶ against 10²: {medians[10**6]['seconds'] / medians[100]['seconds']:.3f}")
         print(f"steps/s, 10⁶ against 0: {medians[10**6]['speed'] / medians[0]['speed']:.3f}")
-        result_files.write(
-            options.out, {"workload": "resume", "results": results, "stolen": calm.stolen}, machine.describe()
-        )
+        program.write(options.out, {"workload": "resume", "results": results, "stolen": calm.stolen})
 
 
 if __name__ == "__main__":

@@ -3,11 +3,9 @@
 python -m benchmarks.run [WORKLOAD ...] [--repeats 7] [--seconds 4]
 """
 
-import argparse
 import sys
-from pathlib import Path
 
-from benchmarks import chart, machine, result_files, table
+from benchmarks import chart, machine, program, result_files, table
 from benchmarks.catalogue import NAMES, workload
 from benchmarks.measure import measure
 from benchmarks.peers.engine import FAMILY, with_native
@@ -16,18 +14,11 @@ from benchmarks.process import Failed
 
 def main() -> int:
     """Return the exit status: 1 if a contender did not learn the same as Tapeline, or a workload failed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = program.parser(__doc__, repeats=7, caps=True, out=result_files.FOLDER)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(NAMES)}; all by default")
-    parser.add_argument("--repeats", type=int, default=7, help="rounds in which each contender has one turn")
     parser.add_argument("--seconds", type=float, default=4.0, help="of a turn, at least")
     parser.add_argument("--warm-up", type=float, help="seconds of the turn that does not count; as long as the others")
     parser.add_argument("--only", default="", help="tapeline and contenders with this in their name; writes nothing")
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER, help="where the JSON and the chart go")
-    parser.add_argument(
-        "--caps", choices=sorted(machine.CAPS), help="the instructions of a lesser CPU, for all; recorded"
-    )
     parser.add_argument(
         "--native", action="store_true", help="tapeline alone, in each mode with portable and with native bits"
     )

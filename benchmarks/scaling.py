@@ -6,14 +6,13 @@ One hidden layer; each axis is varied by itself. Writes `results/other/scaling.j
 line means that the axis costs nothing; where a line levels off at its left end, the remaining time is overhead.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine, result_files
+from benchmarks import program
 from benchmarks.images import images
 from benchmarks.measure import measure
 from benchmarks.peers import engine, jax_scan
@@ -52,11 +51,9 @@ def point(axis: str, value: int) -> Workload:
 
 def main() -> int:
     """Measure every point of the axes and plot them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program.parser(__doc__, repeats=3)
     parser.add_argument("axes", nargs="*", metavar="AXIS", help=f"of {', '.join(AXES)}; all by default")
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
     if unknown := set(options.axes) - set(AXES):
         parser.error(f"unknown axis {', '.join(sorted(unknown))}: there are {', '.join(AXES)}")
@@ -75,7 +72,7 @@ def main() -> int:
             speeds = "  ".join(f"{name} {one['median']:,.0f} steps/s" for name, one in record["contenders"].items())
             print(f"{value:>9,} {UNITS[axis]}: {speeds}", flush=True)
         _draw(axis, records[axis], options.out / f"scaling_{axis}.png")
-    result_files.write(options.out, {"workload": "scaling", "axes": records}, machine.describe())
+    program.write(options.out, {"workload": "scaling", "axes": records})
     return int(any(record["disagree"] for axis in records.values() for record in axis.values()))
 
 

@@ -1,6 +1,6 @@
 """What a run costs besides its steps, and a sweep besides its trials' steps: as it is, and without forks.
 
-    python -m benchmarks.starting [--repeats 5] [--sweeps 1] [--trials 20]
+    python -m benchmarks.run_overhead [--repeats 5] [--sweeps 1] [--trials 20]
 
 HEAD is cloned to temporary folders that use this checkout's environment, with page cache and byte code warm after an
 uncounted first run. A run of `digits` with another seed, so that all but ingest is stale, then one with nothing to do;
@@ -8,7 +8,6 @@ a sweep of short trials in a clone of its own, for no trial may find an earlier 
 trial after the other, as there was before there were forks. All in turn.
 """
 
-import argparse
 import os
 import re
 import statistics
@@ -17,7 +16,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from benchmarks import machine, result_files
+from benchmarks import machine, program
 from benchmarks.make_run import cloned, timed
 from benchmarks.workload import ROOT
 
@@ -57,11 +56,9 @@ main(["train", "digits", "--fresh"])
 
 def main() -> None:
     """Measure all in turn; print and write the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser = program.parser(__doc__, repeats=5)
     parser.add_argument("--sweeps", type=int, default=1, help="of each kind; one without forks takes minutes")
     parser.add_argument("--trials", type=int, default=20)
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
     options = parser.parse_args()
     rows: dict[str, list[float]] = {}
     calm = machine.Calm(most=3)
@@ -83,8 +80,8 @@ def main() -> None:
     for what, values in rows.items():
         print(f"{what:<48} {statistics.median(values):7.2f} s  ({', '.join(f'{one:.2f}' for one in sorted(values))})")
     print_ratios({what: statistics.median(values) for what, values in rows.items()}, options.trials)
-    record = {"workload": "starting", "seconds": rows, "stolen": calm.stolen}
-    result_files.write(options.out, record, machine.describe())
+    record = {"workload": "run_overhead", "seconds": rows, "stolen": calm.stolen}
+    program.write(options.out, record)
 
 
 def print_ratios(median: dict[str, float], trials: int) -> None:

@@ -1,6 +1,6 @@
 """Train a workload's recipe as `tapeline train` does, report when the first step is done, and exit.
 
-python -m benchmarks.first_step WORKLOAD FOLDER
+python -m benchmarks.first_step_program WORKLOAD FOLDER
 """
 
 import os

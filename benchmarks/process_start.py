@@ -1,12 +1,11 @@
 """From the start of a process to the end of its first step: Tapeline against TensorFlow's own import and trace.
 
-    python -m benchmarks.start [--repeats 5]
+    python -m benchmarks.process_start [--repeats 5]
 
 Both train the perceptron of the workload `mlp` in its recipe's mode. TensorFlow alone: import, build the model, trace
 and compile one step, run it. Tapeline: the whole program, with its checks of the data, loop and state.
 """
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from benchmarks import machine, result_files
+from benchmarks import machine, program
 from benchmarks.measure import write_inputs
 from benchmarks.process import Process
 from benchmarks.workload import ROOT
@@ -68,29 +67,26 @@ def first_step(command: list[str]) -> float:
 
 def main() -> None:
     """Start both in turn; print and write the medians and their ratio."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=result_files.FOLDER / "other")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    options = program.parser(__doc__, repeats=5).parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
         write_inputs(WORKLOAD, folder)
-        programs = {
-            "tapeline": [sys.executable, "-m", "benchmarks.first_step", WORKLOAD.name, str(folder)],
+        commands = {
+            "tapeline": [sys.executable, "-m", "benchmarks.first_step_program", WORKLOAD.name, str(folder)],
             "tensorflow": [sys.executable, "-c", TENSORFLOW, str(folder)],
         }
-        seconds: dict[str, list[float]] = {program: [] for program in programs}
+        seconds: dict[str, list[float]] = {name: [] for name in commands}
         calm = machine.Calm()
         for _ in range(options.repeats):
-            for program, command in programs.items():
-                seconds[program].append(calm(partial(first_step, command)))
-    medians = {program: statistics.median(values) for program, values in seconds.items()}
+            for name, command in commands.items():
+                seconds[name].append(calm(partial(first_step, command)))
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
     ratio = medians["tapeline"] / medians["tensorflow"]
     print(
         f"first step after {medians['tapeline']:.2f} s, TensorFlow's own {medians['tensorflow']:.2f} s: {ratio:.2f} ×"
     )
-    record = {"workload": "start", "seconds": seconds, "medians": medians, "ratio": ratio, "stolen": calm.stolen}
-    result_files.write(options.out, record, machine.describe())
+    record = {"workload": "process_start", "seconds": seconds, "medians": medians, "ratio": ratio}
+    program.write(options.out, {**record, "stolen": calm.stolen})
 
 
 if __name__ == "__main__":
