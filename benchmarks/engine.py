@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -41,7 +42,7 @@ from tapeline.recipe.autograph import convert
 from tapeline.recipe.context import running
 from tapeline.recipe.metrics import sums_and_counts
 from tapeline.runtime.progress import Progress
-from tapeline.runtime.records import LoopEnded
+from tapeline.runtime.records import LoopEnded, Record
 from tapeline.train.job import Job
 from tapeline.train.observers.standard import standard
 from tapeline.train.stage import train
@@ -78,8 +79,7 @@ def main() -> None:
 
 def measure(name: str, folder: Path, options: argparse.Namespace, chosen: Workload, mode: str) -> dict[str, Any]:
     """Run both in turn; print the mean of the starts' ratios."""
-    data = write_dataset(folder / "data", chosen.columns())
-    recipe = replace(chosen.recipe, train={**chosen.recipe.train, "compile": mode})
+    data, recipe = inputs(folder, chosen, mode)
     starts, again = [], 0
     for number in range(options.starts):
         turns = Turns(Bare(recipe, data), options.seconds, options.repeats)
@@ -101,8 +101,14 @@ def measure(name: str, folder: Path, options: argparse.Namespace, chosen: Worklo
     return record
 
 
+def inputs(folder: Path, chosen: Workload, mode: str) -> tuple[Dataset, Recipe]:
+    """Return a workload's data, written to the folder, and its recipe in a mode."""
+    data = write_dataset(folder / "data", chosen.columns())
+    return data, replace(chosen.recipe, train={**chosen.recipe.train, "compile": mode})
+
+
 class Enough(BaseException):
-    """All turns were taken. A `BaseException`, so that the engine does not blame the recipe for it."""
+    """All is measured. A `BaseException`, so that the engine does not blame the recipe for it."""
 
 
 class Turns:
@@ -172,9 +178,11 @@ class Bare:
         )[1]
 
 
-def engine(folder: Path, recipe: Recipe, data: Dataset, turns: "Turns") -> None:
-    """Train until the turns are taken."""
-    settings = recipe.settings().model_copy(update={"checkpoint": CheckpointPolicy(every_seconds=5.0)})
+def engine(
+    folder: Path, recipe: Recipe, data: Dataset, hook: Callable[[Record], object], *, every: float = 5.0
+) -> None:
+    """Train until the hook raises `Enough`. every: the seconds between two checkpoints."""
+    settings = recipe.settings().model_copy(update={"checkpoint": CheckpointPolicy(every_seconds=every)})
     sys.stderr, held = io.StringIO(), sys.stderr
     try:
         with Progress(folder / "progress.jsonl") as report, suppress(Enough):
@@ -188,7 +196,7 @@ def engine(folder: Path, recipe: Recipe, data: Dataset, turns: "Turns") -> None:
                     checkpoints=folder / "checkpoints",
                     traces=folder / "traces",
                     observers=standard(report),
-                    hooks=[turns],
+                    hooks=[hook],
                 )
             )
     finally:
