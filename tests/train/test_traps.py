@@ -85,6 +85,13 @@ EVALUATE = """
         return {{"judged": float(extra)}}
 """
 
+HELPERS = """
+import pathlib, sys
+pathlib.Path(__file__).with_name("helpers_of_trap.py").write_text(
+    "N = _N = 0\\ndef scale():\\n    global _N\\n    _N += 1\\n    return 0.5 if _N > 30 else 1.0\\n"
+)
+sys.path.append(str(pathlib.Path(__file__).parent))
+"""
 LOOKUP = """
 class Lookup:
     def __init__(self, values):
@@ -340,6 +347,68 @@ REFUSED: dict[str, dict[str, str]] = {
         "step": "self.seen.append(1); extra = float(len(self.seen))",
         "said": "self.seen",
     },
+    "nested object": {
+        "build": "self.counter = Counter()",
+        "step": "extra = self.counter.up()",
+        "said": "self.counter.n",
+    },
+    "object with slots": {
+        "build": "self.slotted = Slotted()",
+        "step": "self.slotted.n += 1; extra = float(self.slotted.n)",
+        "said": "self.slotted.n",
+    },
+    "NumPy array": {
+        "build": "self.array = np.zeros(3)",
+        "step": "self.array += 1; extra = float(self.array[0])",
+        "said": "self.array",
+    },
+    "module's global": {"step": "TOTAL[0] += 1; extra = float(TOTAL[0])", "said": "TOTAL[0]"},
+    "class attribute": {"step": "self.shared.append(1); extra = float(len(self.shared))", "said": "Trap.shared"},
+    "deque": {
+        "build": "self.last = deque(maxlen=3)",
+        "step": "self.last.append(float(context.step)); extra = self.last[0]",
+        "said": "self.last",
+    },
+    "namespace": {
+        "module": "from types import SimpleNamespace",
+        "build": "self.names = SimpleNamespace(n=0)",
+        "step": "self.names.n += 1; extra = float(self.names.n)",
+        "said": "the Python attribute self.names.n (0 → 1)",
+    },
+    "layer that a trace lets train": {
+        "build": "self.spare = keras.layers.Dense(1)\n        self.spare.trainable = False\n"
+        "        def unfreeze(): self.spare.trainable = True\n        self.unfreeze = unfreeze",
+        "step": "if context.step == 4000: self.unfreeze()",
+        "said": "train_step changes the Python attribute self.spare.trainable (False → True), which happens once, when it "
+        "is traced: set it in build; to train a layer from some step on, multiply its gradients",
+    },
+    "layer that a trace sets": {
+        "build": "self.drop = keras.layers.Dropout(0.5)\n"
+        "        def less(): self.drop.rate = 0.1\n        self.less = less",
+        "step": "if context.step == 4000: self.less()\n        x = self.drop(x, training=True)",
+        "said": "train_step changes the Python attribute self.drop.rate",
+    },
+    "optimizer that a trace sets": {
+        "build": "def clip(): self.optimizer.clipnorm = 0.1\n        self.optimizer.build(self.model.trainable_variables)\n"
+        "        self.clip = clip",
+        "step": "if context.step == 4000: self.clip()",
+        "said": "train_step changes the Python attribute self.optimizer.clipnorm",
+    },
+    "attribute in prepare": {
+        "build": "self.n = 0",
+        "prepare": "self.n += 1; extra = 1.0",
+        "said": "prepare changes the Python attribute self.n",
+    },
+    "attribute in eval": {
+        "build": "self.n = 0",
+        "eval": "self.n += 1",
+        "said": "eval_step changes the Python attribute self.n",
+    },
+    "global of another module": {
+        "module": HELPERS + "import helpers_of_trap",
+        "step": "helpers_of_trap.N += 1",
+        "said": "the Python attribute helpers_of_trap.N",
+    },
     # eval_step and evaluate
     "eval draws": {"eval": "extra = tf.random.normal([])", "said": "eval_step draws from the stateful"},
     "eval changes a weight": {"eval": "self.model.layers[0].bias.assign_add([1.0])", "said": "eval_step changes model"},
@@ -484,6 +553,21 @@ SAME: dict[str, dict[str, str]] = {
         "module": LOOKUP,
         "step": "extra = self.looks[1].table.lookup(context.step % 3)",
     },
+    "memo of a module": {"module": "MEMO = {}", "step": "extra = MEMO.setdefault('one', 1.0)"},
+    "layers and optimizers of many kinds": {
+        "build": "kinds = keras.layers; self.norm = kinds.BatchNormalization(); self.drop = kinds.Dropout(0.5)\n"
+        "        self.late = [kinds.Bidirectional(kinds.LSTM(2)), kinds.SpectralNormalization(kinds.Dense(2))]\n"
+        "        self.late += [kinds.Normalization(mean=0.0, variance=1.0), kinds.GaussianNoise(0.1), kinds.GRU(2)]\n"
+        "        for layer in self.late: layer.build((8, 3, 2) if 'RNN' in str(type(layer).__mro__) or layer is "
+        "self.late[0] else (8, 2))\n"
+        "        self.heads = kinds.MultiHeadAttention(2, 3); self.heads.build((8, 3, 2), (8, 3, 2))\n"
+        "        self.norm.build((8, 2)); self.mean = keras.metrics.Mean()\n"
+        "        self.optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.AdamW(0.01))",
+        "step": "long = tf.stack([x, x, x], 1); x = self.drop(self.norm(x, training=True), training=True)\n"
+        "        for layer in self.late: extra += tf.reduce_mean(layer(long if layer in (self.late[0], self.late[4]) "
+        "else x, training=True) if layer is not self.late[2] else layer(x))\n"
+        "        extra += tf.reduce_mean(self.heads(long, long, training=True)); self.mean.update_state(extra)",
+    },
     "vocabulary": {
         "build": "self.look = keras.layers.StringLookup(vocabulary=['a', 'b'])",
         "step": "extra = self.look(tf.constant(['b']))[0]",
@@ -493,33 +577,11 @@ SAME: dict[str, dict[str, str]] = {
 
 EAGER: dict[str, dict[str, str]] = {
     "private attribute": {"build": "self._n = 0", "step": "self._n += 1; extra = float(self._n)", "said": "self._n"},
-    "nested object": {
-        "build": "self.counter = Counter()",
-        "step": "extra = self.counter.up()",
-        "said": "self.counter.n",
-    },
-    "object with slots": {
-        "build": "self.slotted = Slotted()",
-        "step": "self.slotted.n += 1; extra = float(self.slotted.n)",
-        "said": "self.slotted.n",
-    },
-    "NumPy array": {
-        "build": "self.array = np.zeros(3)",
-        "step": "self.array += 1; extra = float(self.array[0])",
-        "said": "self.array",
-    },
-    "module's global": {"step": "TOTAL[0] += 1; extra = float(TOTAL[0])", "said": "TOTAL[0]"},
-    "class attribute": {"step": "self.shared.append(1); extra = float(len(self.shared))", "said": "Trap.shared"},
     "default argument": {"step": "default.append(1); extra = float(len(default))", "said": "a default argument of"},
     "dict in a private list": {
         "build": "self._seen = [{'n': 0}]",
         "step": "self._seen[0]['n'] += 1; extra = float(self._seen[0]['n'])",
         "said": "self._seen[0]['n']",
-    },
-    "deque": {
-        "build": "self.last = deque(maxlen=3)",
-        "step": "self.last.append(float(context.step)); extra = self.last[0]",
-        "said": "self.last",
     },
     "tensor attribute": {
         "build": "self.total = tf.zeros([])",
@@ -552,6 +614,29 @@ EAGER: dict[str, dict[str, str]] = {
         "step": "extra = self.up()",
         "said": "self.up",
     },
+    "layer that counts in private": {
+        "module": "class Privately(keras.layers.Layer):\n    _n = 0\n    def call(self, x):\n        self._n += 1\n"
+        "        return x * (0.5 if self._n > 30 else 1.0)",
+        "build": "self.counting = Privately(); self.counting._n = 0",
+        "step": "x = self.counting(x)",
+        "said": "self.counting._n",
+    },
+    "optimizer that counts": {
+        "module": "class Counting2(keras.optimizers.SGD):\n    _calls = 0\n    def apply(self, grads, variables=None):\n"
+        "        self._calls += 1\n        return super().apply([g * 1.0 for g in grads], variables)",
+        "build": "self.optimizer = Counting2(0.05)",
+        "said": "self.optimizer._calls",
+    },
+    "layer that learns to drop": {
+        "build": "self.drop = keras.layers.Dropout(0.5)",
+        "step": "if tf.executing_eagerly(): self.drop.rate = 0.1\n        x = self.drop(x, training=True)",
+        "said": "self.drop.rate",
+    },
+    "function of another module": {
+        "module": HELPERS + "from helpers_of_trap import scale",
+        "step": "extra = scale()",
+        "said": "helpers_of_trap._N",
+    },
     "layer that counts": {
         "build": "self.counting = Counting()",
         "step": "x = self.counting(x)",
@@ -565,7 +650,10 @@ FAST = {
     "prepare image flip", "untracked variable in a function", "stateful draw in a function", "dataset in the step", "timestamp",
     "clock while tracing", "global np.random in prepare", "initial weights without a seed", "eval changes a weight", "evaluate with its generator",
     "variables in a set", "evaluate with np.random", "numpy_function that lies", "table without a seed", "vocabulary",
+    "layer that a trace lets train", "attribute in prepare", "attribute in eval", "NumPy array", "deque", "namespace",
+    "module's global", "global of another module", "memo of a module", "layers and optimizers of many kinds",
 }  # fmt: skip
+FAST_EAGER = {"evaluate with np.random", "layers and optimizers of many kinds", "layer that a trace lets train"}
 
 
 def cases():
@@ -574,6 +662,7 @@ def cases():
         for name, slots in traps.items():
             for mode in ("graph", "xla", "eager"):
                 fast = (name in FAST and mode == "graph") or (verdict == "eager" and mode == "eager")
+                fast |= name in FAST_EAGER and mode == "eager"
                 marks = () if fast else (pytest.mark.slow, *([] if mode == "graph" else [pytest.mark.long]))
                 yield pytest.param(verdict, slots, mode, id=f"{name}-{mode}", marks=marks)
 

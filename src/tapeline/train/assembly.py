@@ -116,18 +116,21 @@ def _traced(
     initial = variables.snapshot(built.all())  # before tracing, which may create more states
     key = tf.constant([settings.seed, 0], tf.int32)
     batches = _batches(settings, dataset)
+    check_python = python_state.Tracing(recipe)
     feed = _feed(recipe, settings, dataset, batches, key, loaded)
+    check_python("prepare")
     evaluation = _evaluation(recipe, settings, dataset, key)
     measure = InGraphMeasure(evaluation) if evaluation and settings.in_graph_epochs > 1 else None
-    plain = python_state.attributes(recipe)
+    check_python("eval_step")
     at_once = settings.at_once or environment.cores()
     step = Step(recipe, feed, key=key, shards=settings.shards, at_once=at_once if settings.one_thread else None)
-    python_state.check_traced(plain, recipe)
+    check_python("train_step")
     requirements.check(recipe, settings, dataset, step.names, evaluation)
     requirements.check_updated(recipe, settings)
     found = variables.find(recipe)
     requirements.check_built(recipe, built.weights, found.weights)
     made = _checked(recipe, step, evaluation, initial=initial, path=path)
+    check_python("eval_step")
     step.check_writes(path)  # last: a step that nobody may take is refused for that
     average = Average(found.weights, settings.ema) if settings.ema else None
     inside = None
