@@ -212,7 +212,12 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         (
             PICTURES,
             {"FEATURES": IMAGE, "EXAMPLE": 'key, {"x": png(2, 9 if key == 2 else None)}'},
-            "train example 2 cannot be read: Invalid PNG. Failed to initialize decoder.",
+            "train example 2: feature 'x': its file is not an image that can be decoded (cannot identify image file)",
+        ),
+        (
+            PICTURES,
+            {"FEATURES": IMAGE, "EXAMPLE": 'key, {"x": png(2, 50 if key == 2 else None)}'},
+            "train example 2 cannot be read: Invalid PNG",
         ),
         (
             PICTURES,
@@ -231,6 +236,54 @@ def test_a_bad_builder_is_refused(
 ) -> None:
     write(project, source, **parts)
     refused(SETTINGS, message)
+
+
+DEEP = f"""{BUILDER}
+def deep(size):
+    import struct, zlib
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", size, size, 16, 2, 0, 0, 0)
+    rows = zlib.compress((b"\\0" + bytes(range(6)) * size) * size)
+    return b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+def path(size):
+    import pathlib
+    file = pathlib.Path(__file__).with_name("deep.png")
+    file.write_bytes(deep(size))
+    return file
+def opened(size):
+    import io
+    return io.BytesIO(deep(size))
+def grey(size):
+    from PIL import Image
+    return Image.new("I;16", (size, size))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            "path(2)",
+            "train example 1: feature 'x': deep.png has more than 8 bits a channel: save it with 8 bits a channel",
+        ),
+        ("str(path(2))", "deep.png has more than 8 bits a channel: save it with 8 bits a channel"),
+        ("deep(2)", "its file has more than 8 bits a channel: save it with 8 bits a channel"),
+        ("opened(2)", "its file has more than 8 bits a channel: save it with 8 bits a channel"),
+        ("grey(2)", "feature 'x' has pixels of type I;16: make it 8 bits a channel"),
+    ],
+)
+def test_an_image_that_tfds_would_cut_to_8_bits_is_refused(
+    project: Path, refused: Refused, given: str, message: str
+) -> None:
+    example = f'key, {{"x": {given} if key == 1 else np.zeros((2, 2, 3), np.uint8)}}'
+    write(project, DEEP, FEATURES=IMAGE, EXAMPLE=example)
+    refused(SETTINGS, message)
+
+
+def test_images_of_16_bits_are_kept_in_a_feature_of_16_bits(project: Path, ingested: Ingested) -> None:
+    feature = '{"x": tfds.features.Image(shape=(2, 2, 3), dtype=np.uint16)}'
+    write(project, DEEP, FEATURES=feature, EXAMPLE='key, {"x": path(2)}')
+    assert Dataset.open(ingested(SETTINGS)).column("train", "x")[0, 0, 0].tolist() == [1, 2 * 256 + 3, 4 * 256 + 5]
 
 
 @pytest.mark.parametrize(
@@ -262,6 +315,15 @@ def test_an_integer_that_tfds_would_wrap_is_refused(
 ) -> None:
     write(project, FEATURES=f'{{"x": tfds.features.{feature}}}', EXAMPLE=f'key, {{"x": {value}}}')
     refused(SETTINGS, message)
+
+
+def test_the_older_form_of_split_generators_is_checked_too(project: Path, ingested: Ingested, refused: Refused) -> None:
+    splits = 'return [tfds.core.SplitGenerator(name="train", gen_kwargs={"values": range(5)})]'
+    kind = '{"x": tfds.features.Scalar(np.uint8)}'
+    write(project, FEATURES=kind, SPLITS=splits, EXAMPLE='key, {"x": np.int64(253 + value)}')
+    refused(SETTINGS, "train example 3: feature 'x' has 256, which uint8 does not hold")
+    write(project, FEATURES=kind, SPLITS=splits)
+    assert Dataset.open(ingested(SETTINGS)).column("train", "x").tolist() == [0, 1, 2, 3, 4]
 
 
 def test_integers_of_any_type_are_taken_that_their_feature_holds(project: Path, ingested: Ingested) -> None:

@@ -113,9 +113,25 @@ def test_an_image_is_turned_as_ingest_turns_it(tmp_path, orientation):
     Image.fromarray(pixels).save(file, exif=exif)
     settings = ImageFolderSource(source="images", needs="pictures", size=(8, 8))
     (examples,) = image_folder.read(settings, tmp_path / "pictures").examples
-    found = read(file, signature(image=("uint8", (8, 8, 3))))["image"]
+    found = read(file, signature(image=("uint8", (8, 8, 3)), resized=["image"]))["image"]
     assert np.array_equal(found, examples.columns["image"])
     assert np.array_equal(found[0], pixels) == (orientation == 1)
+
+
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+@pytest.mark.parametrize("orientation", [0, 1, 2, 6, 9])
+def test_an_image_to_be_turned_is_refused_where_ingest_turned_none(tmp_path, orientation, kind):
+    """TFDS, which reads a builder's images, does not turn them."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = tmp_path / f"a.{kind}"
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(file, exif=exif)
+    taken = signature(image=("uint8", (8, 8, 3)))
+    if orientation in (2, 6):
+        with pytest.raises(InputError, match=rf"a\.{kind} is to be turned, as its EXIF data say, and .*: give \.npy"):
+            read(file, taken)
+    else:
+        assert read(file, taken)["image"].shape == (1, 8, 8, 3)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

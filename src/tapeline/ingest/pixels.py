@@ -82,6 +82,11 @@ def upright(image: Image.Image, channels: int) -> Image.Image:
     return turned if turned.mode in MODES[channels] else turned.convert(MODES[channels][0])
 
 
+def is_turned(image: Image.Image) -> bool:
+    """Return whether `upright` would turn an image according to its EXIF tag."""
+    return _orientation(image) in TURNS
+
+
 def resized(image: Image.Image, height: int, width: int) -> Image.Image:
     """Return an image of this size: itself, or resized bilinearly, in integer arithmetic."""
     size = (width, height)

@@ -204,6 +204,11 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
         )
     content = files.read_bytes(file)
     with pixels.decoded(io.BytesIO(content), str(file)) as image:
+        if name not in signature.resized and pixels.is_turned(image):
+            raise InputError(
+                f"{file} is to be turned, as its EXIF data say, and the images that the model was trained on were "
+                "taken as they are stored: give .npy, or save it upright"
+            )
         picture = pixels.upright(image, shape[2])
         if name in signature.resized and shape[0] is not None and shape[1] is not None:
             picture = pixels.resized(picture, shape[0], shape[1])
