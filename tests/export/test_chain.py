@@ -64,6 +64,28 @@ def test_the_model_answers_in_a_process_of_tensorflow_alone(chain):
     subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=120)
 
 
+def test_pairs_of_many_classes_are_not_counted(tmp_path, tf, capfd):
+    numbers = {"train": 320, "val": 20, "test": 310}
+    columns = {}
+    for split, count in numbers.items():
+        label = np.arange(count) % 301
+        columns[split] = {"x": np.stack([label, label], 1).astype(np.float32), "label": label}
+    names = [f"kind {number}" for number in range(301)]
+    data = datasets.write(tmp_path / "many", columns, {"label": names})
+    source = recipes.EVERYTHING.replace('"image"', '"x"').replace("keras.Input((8, 8, 1))", "keras.Input((2,))")
+    source = source.replace("if training:\n            image = ", "if False:\n            image = ").replace(
+        "Dense(3,", "Dense(301,"
+    )
+    (tmp_path / "recipe.py").write_text(source)
+    chain = Chain(Run(tmp_path, tmp_path / "recipe.py", data.folder, epochs=1, batch_size=16)())
+    metrics, said = chain.validate(), capfd.readouterr().out
+    assert metrics["confusion"] == {"classes": names} and len(metrics["classes"]) == 301
+    note = "note: metrics.json counts no pairs of more than 300 classes: plots/confusion.csv has each example"
+    assert note in said.splitlines()
+    assert len((chain.validated / "plots" / "confusion.csv").read_text().splitlines()) == 311
+    assert chain.export()["metrics"]["confusion"] == {"classes": names}
+
+
 def test_a_model_that_answers_in_bfloat16_is_exported(chain):
     source = chain.run.recipe.read_text()
     chain.run.recipe.write_text(source.replace("tf.nn.softmax(logits)", "tf.cast(tf.nn.softmax(logits), tf.bfloat16)"))

@@ -44,6 +44,10 @@ def measure(
         given = predicting.served(built, dataset.columns(settings.split))
         predicted = predicting.predictions(signature, given, settings.batch_size)
     further, details, plots = _compared(built, dataset, settings, predicted)
+    if "confusion" in details and "counts" not in details["confusion"]:
+        note = f"metrics.json counts no pairs of more than {MOST_COUNTED} classes: plots/confusion.csv has each example"
+        print(f"note: {note}")
+        report({"event": "note", "text": note})
     metrics |= further
     verdict = {"split": settings.split, **judge(metrics, settings.thresholds, finite.faults(predicted))}
     with files.replacing(out / "plots") as folder:
@@ -59,6 +63,8 @@ def measure(
     print(f"verdict: {verdict['verdict']}" + (f": {verdict['reason']}" if verdict["reason"] else ""))
 
 
+MOST_COUNTED = 300
+"""Classes up to which all pairs of classes are counted: their number grows with the square."""
 Compared = tuple[dict[str, float], dict[str, Any], dict[str, str]]
 """Further metrics, structured results, and plots by file name."""
 
@@ -99,8 +105,10 @@ def _classifier(
         "confusion.csv": classification.confusion_csv(labels, chosen, classes),
         "calibration.csv": classification.calibration_csv(diagram),
     }
-    matrix = classification.confusion(labels, chosen, len(classes)).tolist()
-    return metrics, {"classes": figures, "confusion": {"classes": list(classes), "counts": matrix}}, plots
+    confusion: dict[str, Any] = {"classes": list(classes)}
+    if len(classes) <= MOST_COUNTED:
+        confusion["counts"] = classification.confusion(labels, chosen, len(classes)).tolist()
+    return metrics, {"classes": figures, "confusion": confusion}, plots
 
 
 def npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
