@@ -62,8 +62,18 @@ def test_a_class_in_test_only(project: Path, said: Said) -> None:
     settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "split": "s"}
     assert sorted(said(settings)) == [
         "y: classes that test has and train lacks: 1 (c)",
+        "y: classes that train has and test lacks, and macro averages count as 0: 1 (b)",
         "y: classes that val has and train lacks: 1 (d)",
     ]
+
+
+def test_classes_that_test_lacks(project: Path, said: Said) -> None:
+    rows = [f"{n},{'abcdef'[n % 6]},train" for n in range(12)]
+    settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "split": "s"}
+    for tested, notes in (("", []), ("20,f,test\n", ["5 (a, b, c, ...)"])):
+        (project / "t.csv").write_text("x,y,s\n" + "\n".join(rows) + f"\n{tested}")
+        start = "y: classes that train has and test lacks, and macro averages count as 0: "
+        assert said(settings) == [start + note for note in notes], "without a test split, nothing is tested"
 
 
 def test_class_names_that_look_the_same(project: Path, said: Said) -> None:

@@ -42,6 +42,16 @@ def unlearned(feature: str, kind: Feature, statistics: Mapping[str, Any]) -> Ite
             yield f"{feature}: classes that {split} has and train lacks: {named(missing)}"
 
 
+def untested(feature: str, kind: Feature, statistics: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for classes that are in `train` but not in `test`."""
+    if not kind.classes or not {"train", "test"} <= statistics.keys():
+        return
+    counts = zip(*(statistics[split][feature]["counts"] for split in ("train", "test")), strict=True)
+    missing = [name for name, (there, here) in zip(kind.classes, counts, strict=True) if there and not here]
+    if missing:
+        yield f"{feature}: classes that train has and test lacks, and macro averages count as 0: {named(missing)}"
+
+
 class Constants:
     """Tracks the columns of scalar and vector features, to report which ones are constant."""
 

@@ -27,7 +27,7 @@ from tapeline.ingest.columns import ColumnWriter
 from tapeline.ingest.duplicates import Duplicates
 from tapeline.ingest.hashed import Hashing
 from tapeline.ingest.progress import ExampleCounter
-from tapeline.ingest.remarks import Constants, alike, unlearned
+from tapeline.ingest.remarks import Constants, alike, unlearned, untested
 from tapeline.ingest.source import SPLITS, Source
 from tapeline.ingest.split import cut
 from tapeline.ingest.statistics import describe
@@ -183,6 +183,7 @@ def _notes_on_classes(source: Source, statistics: Mapping[str, Any]) -> Iterator
     for feature, kind in source.features.items():
         yield from alike(kind.classes or ())
         yield from unlearned(feature, kind, statistics)
+        yield from untested(feature, kind, statistics)
 
 
 def _index(name: str, source: Source, folder: Path, counts: Mapping[str, int]) -> dict[str, Any]:
