@@ -391,7 +391,8 @@ def test_line_ends_that_git_would_change_are_committed(project):
 
 
 @pytest.mark.slow
-def test_the_machine_s_description_is_committed_when_the_stage_left_one(repository, isolated):
+def test_the_machine_s_description_is_committed_when_the_stage_left_one(repository, isolated, run, server):
+    """And it comes from there where DVC restores the training: it was gone, and a version could not be registered."""
     folder = repository(dirty=False)
     text = (folder / "stage.py").read_text()
     described = 'write(Path("runs") / name / "environment.json", {"machine": "this"})'
@@ -402,3 +403,10 @@ def test_the_machine_s_description_is_committed_when_the_stage_left_one(reposito
     assert isolated(folder).returncode == 0
     [branch] = branches(folder)
     assert json.loads(git(folder, "show", f"{branch}:runs/tiny/environment.json")) == {"machine": "this"}
+    restored = run(folder, "--pipeline", "tiny", PREFECT_API_URL=server)
+    assert restored.returncode == 0 and re.search("train@tiny +restored", restored.stdout)
+    assert f"runs/tiny/environment.json is that of {branch}, which has trained this" in restored.stderr
+    path = folder / "runs/tiny/environment.json"
+    assert json.loads(path.read_text()) == {"machine": "this"}
+    path.unlink()
+    assert run(folder, "--pipeline", "tiny", PREFECT_API_URL=server).returncode == 0 and path.exists()

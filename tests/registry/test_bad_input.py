@@ -244,7 +244,16 @@ CASES = {
     "no description of the machine": (
         lambda r: (new_model(r), r.git("rm", "-q", ENVIRONMENT), r.git("commit", "-qm", "x")),
         REGISTER,
-        "runs/one/environment.json is not in ",
+        "so nobody could say where the model was made: `dvc repro -f -s train@one` trains again and writes it",
+    ),
+    "a description of the machine that Git ignores": (
+        lambda r: (
+            new_model(r),
+            r.git("rm", "-q", "--cached", ENVIRONMENT),
+            committed(edit(".gitignore", f"!/{ENVIRONMENT.replace('one', '*')}\n", ""))(r),
+        ),
+        REGISTER,
+        "so nobody could say where the model was made: `git add` it, and commit",
     ),
     "a cut description of the machine": (
         lambda r: (new_model(r), committed(edit(ENVIRONMENT, "}}", ""))(r)),

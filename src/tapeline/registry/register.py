@@ -265,7 +265,9 @@ def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
     path = f"runs/{name}/environment.json"
     text = registry.repository.read(commit, path)
     if text is None:
-        raise InputError(f"{path} is not in {commit[:10]}, so nobody could say where the model was made: `git add` it")
+        is_here = (registry.project.folder / path).exists()
+        remedy = "`git add` it, and commit" if is_here else f"`dvc repro -f -s train@{name}` trains again and writes it"
+        raise InputError(f"{path} is not in {commit[:10]}, so nobody could say where the model was made: {remedy}")
     try:
         return json_text.mapping(text)
     except json_text.NotJson:

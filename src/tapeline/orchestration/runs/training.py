@@ -20,6 +20,7 @@ from tapeline.orchestration.stages.dvc_stage import DvcProject, DvcStage
 from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
 from tapeline.orchestration.stages.outcome import Outcome
 from tapeline.orchestration.stages.pipeline import checked
+from tapeline.repository import described
 from tapeline.repository.repair import repair
 from tapeline.runtime import imports
 from tapeline.runtime.errors import RunError
@@ -104,6 +105,7 @@ def _attempt(
             dvc, stage, project=report.project, say=monitor.say, follow=bar.follow, timeout=timeout
         )
         if outcome.ok:
+            _describe(stage, outcome, report, monitor)
             bar.complete()
         else:
             bar.show()
@@ -112,6 +114,16 @@ def _attempt(
         return outcome
 
     return attempt
+
+
+def _describe(stage: DvcStage, outcome: Outcome, report: Report, monitor: Monitor) -> None:
+    """Bring the machine's description of a training that was not made here, for who commits or registers it."""
+    folder, pipeline = report.project.folder, report.pipeline
+    is_here = (folder / described.path(pipeline)).exists()
+    if stage.name != f"train@{pipeline}" or outcome.word == "ran" or (is_here and outcome.word != "restored"):
+        return
+    if branch := described.bring(folder, pipeline):
+        monitor.say(f"{described.path(pipeline)} is that of {branch}, which has trained this")
 
 
 def _repair(project: Project, monitor: Monitor) -> None:
