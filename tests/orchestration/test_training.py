@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -166,3 +167,48 @@ def test_what_a_killed_dvc_left_is_mended_and_said(second, folder, run, server, 
     assert any("dvc.lock: was truncated" in message for message in said)
     assert flow.run["state_type"] == "COMPLETED"
     assert (folder / "dvc.lock").read_bytes() == lock
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cancelled_on_the_server_ends_with_a_checkpoint(project, start, run, server, ask, api, until):
+    """It trained to the end, and stayed Cancelling."""
+    folder = project("waits")
+    with start(folder, "--pipeline", "tiny", PREFECT_API_URL=server) as flow:
+        until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
+        [begun] = ask("flow_runs", {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}})
+        cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+        api("POST", f"/flow_runs/{begun['id']}/set_state", cancelling)
+        _, err = flow.communicate(timeout=120)
+    assert flow.returncode == 128 + signal.SIGTERM, err
+    assert "checkpoint at step 17" in err
+    assert err.splitlines()[-1] == "training: cancelled in Prefect; run again to resume"
+    assert "Traceback" not in err
+    [ended] = ask("flow_runs", {"flow_runs": {"id": {"any_": [begun["id"]]}}})
+    assert ended["state_type"] == "CANCELLED"
+    again = run(folder, "--pipeline", "tiny", PREFECT_API_URL=server)
+    assert again.returncode == 0 and "resuming from step 17" in again.stderr
+
+
+CANCELS = """
+    import httpx
+    api = os.environ["PREFECT_API_URL"]
+    running = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}}
+    [run] = httpx.post(f"{api}/flow_runs/filter", json=running, trust_env=False).json()
+    wanted = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+    httpx.post(f"{api}/flow_runs/{run['id']}/set_state", json=wanted, trust_env=False).raise_for_status()
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cancelled_in_its_last_moment_is_cancelled_too(project, run, server, ask):
+    folder = project()
+    stage = folder / "stage.py"
+    written = '    write(project.model(name) / "model.json", "{}")\n'
+    assert written in stage.read_text()
+    stage.write_text(stage.read_text().replace(written, written + CANCELS))
+    done = run(folder, "--pipeline", "tiny", PREFECT_API_URL=server)
+    assert done.returncode == 128 + signal.SIGTERM and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.splitlines()[-1] == "training: cancelled in Prefect; run again to resume"
+    name = re.search(r"Beginning flow run '([^']+)'", done.stderr)[1]
+    [ended] = ask("flow_runs", {"flow_runs": {"name": {"any_": [name]}}})
+    assert ended["state_type"] == "CANCELLED"

@@ -83,9 +83,11 @@ def _on_server(project: Project, url: str, request: SweepRequest) -> list[Any]:
     """Run the Prefect flow, and return the trials, the best first."""
     with discovery.used(project, url):
         with imports.lasting():
+            from tapeline.orchestration.flows.monitor import as_interrupted
             from tapeline.orchestration.flows.sweep import sweep
 
-        ranked = sweep(**request.model_dump())
+        with as_interrupted():
+            ranked = sweep(**request.model_dump())
     assert isinstance(ranked, list), "the flow returns its trials, or raises"
     return ranked
 

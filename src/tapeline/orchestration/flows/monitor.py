@@ -1,13 +1,19 @@
 """A run on a Prefect server: a task run per stage, its output as the task's log, progress and report as artifacts."""
 
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import httpx
-from prefect import get_run_logger, runtime, task
+from prefect import get_run_logger, runtime, states, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.exceptions import CancelledRun, PrefectException, UnfinishedRun
 from prefect.states import Completed, Failed
 
 from tapeline.orchestration.monitors.monitor import RETRY_DELAY
@@ -16,15 +22,38 @@ from tapeline.orchestration.reports.page import markdown
 from tapeline.orchestration.reports.progress_artifact import ProgressArtifact
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
-from tapeline.runtime.errors import plain
+from tapeline.runtime.errors import Interrupted, plain
 
 if TYPE_CHECKING:  # Optuna takes a second
     from tapeline.orchestration.sweeps.request import SweepRequest
     from tapeline.orchestration.sweeps.study import Tried
 
 
+LOOK = 3.0
+"""Seconds between two looks at whether the run has been cancelled on the server."""
+
+
+class Cancelled(Interrupted):
+    """Somebody has cancelled the run on the server. It ends as at SIGTERM, which a worker sends then."""
+
+    def __init__(self) -> None:
+        super().__init__("cancelled in Prefect; run again to resume", signum=signal.SIGTERM)
+
+
+@contextmanager
+def as_interrupted() -> Iterator[None]:
+    """Raise `Cancelled` where Prefect raises for whoever has called a flow that it was cancelled."""
+    try:
+        yield
+    except (CancelledRun, UnfinishedRun):  # unfinished: as it ended, so that the server did not take its state
+        raise Cancelled from None
+
+
 class PrefectMonitor:
     """The flow run in which it is used."""
+
+    def __init__(self) -> None:
+        self._looked = time.monotonic()
 
     @property
     def run(self) -> Mapping[str, str]:
@@ -39,6 +68,20 @@ class PrefectMonitor:
         """Log a warning."""
         get_run_logger().warning(plain(line))
 
+    def look(self, *, at_once: bool = False) -> None:
+        """Ask the server every few seconds, or at once. What a deployment has started is ended by its worker."""
+        if runtime.deployment.id or (time.monotonic() - self._looked < LOOK and not at_once):
+            return
+        try:
+            with get_client(sync_client=True) as client:
+                state = client.read_flow_run(UUID(self.run["id"])).state
+        except (httpx.HTTPError, PrefectException) as error:
+            get_run_logger().debug(f"whether the run is cancelled is not known: {error!r}")
+        else:
+            if state and (state.is_cancelling() or state.is_cancelled()):
+                raise Cancelled
+        self._looked = time.monotonic()
+
     def bar(self, stage: str) -> ProgressArtifact:
         """Return the stage's bar in the UI."""
         return ProgressArtifact(stage.replace("@", "-"))
@@ -46,16 +89,23 @@ class PrefectMonitor:
     def run_stage(self, stage: str, attempt: Callable[[], Outcome], *, retries: int) -> None:
         """Call `attempt` as a task, never submitted: a signal is raised in the main thread only."""
         last: list[Outcome] = []
+        cancelled: list[Cancelled] = []
 
         def was_killed(*of_task: object) -> bool:
             return bool(last and last[-1].may_go_on)
 
         def recorded() -> Outcome:
-            last.append(attempt())
+            try:
+                last.append(attempt())
+            except Cancelled as error:
+                cancelled.append(error)
+                raise
             return last[-1]
 
         tried = _run_stage.with_options(retries=retries, retry_delay_seconds=RETRY_DELAY, retry_condition_fn=was_killed)
         tried(stage, recorded)
+        if cancelled:  # the task's state is returned, not raised
+            raise cancelled[0]
 
     def publish(self, report: Report) -> None:
         """Leave the report on the server, and its event."""
@@ -80,7 +130,10 @@ class PrefectMonitor:
 @task(name="run_stage", task_run_name="{stage}", cache_policy=NO_CACHE)
 def _run_stage(stage: str, attempt: Callable[[], Outcome]) -> State[Any]:
     """Bring one stage up to date."""
-    outcome = attempt()
+    try:
+        outcome = attempt()
+    except Cancelled as cancelled:
+        return states.Cancelled(message=str(cancelled))
     if not outcome.ok:
         return Failed(message=outcome.message)
     return Completed(name="Completed" if outcome.word == "ran" else outcome.word, message=outcome.message)

@@ -12,14 +12,14 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from prefect import flow, get_run_logger, runtime, tags
+from prefect import flow, get_run_logger, runtime, states, tags
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import log
-from tapeline.orchestration.flows.monitor import PrefectMonitor
+from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, as_interrupted
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.request import Name, Overrides, Ref, Request, Retries, Timeouts
 from tapeline.orchestration.runs.training import train
@@ -79,7 +79,11 @@ def _ended(**parameters: Any) -> State[Any]:
         take_late_runs_along()
         if not request.isolated and is_likely_stale(project, request.pipeline):
             begin_imports()
-        report = train(request, project, PrefectMonitor())
+        monitor = PrefectMonitor()
+        report = train(request, project, monitor)
+        monitor.look(at_once=True)  # a run that is cancelled by now can end as nothing else
+    except Cancelled as cancelled:
+        return states.Cancelled(message=str(cancelled))
     except TapelineError as error:
         return Failed(message=str(error), data=error)
     done = f"{report.headline()}: {report.branch}" if report.branch else report.headline()
@@ -87,8 +91,8 @@ def _ended(**parameters: Any) -> State[Any]:
 
 
 def tagged(request: Request, names: Iterable[str]) -> Report:
-    """Run the flow with tags, and return its report. Raises `TapelineError`."""
-    with tags(*names):
+    """Run the flow with tags, and return its report. Raises `TapelineError`, and `Interrupted` if it was cancelled."""
+    with tags(*names), as_interrupted():
         report = training(**request.model_dump())
     assert isinstance(report, Report), "the flow returns its report, or raises"
     return report

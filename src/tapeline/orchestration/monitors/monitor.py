@@ -43,6 +43,9 @@ class Monitor(Protocol):
     def warn(self, line: str) -> None:
         """Show a warning."""
 
+    def look(self) -> None:
+        """Raise `Interrupted` if the run has been cancelled where it is seen. Called often, from the main thread."""
+
     def bar(self, stage: str) -> Bar:
         """Return a progress bar, named after its stage."""
 

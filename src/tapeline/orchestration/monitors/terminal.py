@@ -70,6 +70,9 @@ class Terminal:
         """Print a warning."""
         self.say(line)
 
+    def look(self) -> None:
+        """Do nothing: a signal ends this run."""
+
     def bar(self, stage: str) -> NoBar:
         """Return nothing to look at."""
         return NoBar(page=self._page)

@@ -102,7 +102,13 @@ def _attempt(
             _repair(report.project, monitor)
         bar = monitor.bar(stage.name)
         outcome = bring_up_to_date(
-            dvc, stage, project=report.project, say=monitor.say, follow=bar.follow, timeout=timeout
+            dvc,
+            stage,
+            project=report.project,
+            say=monitor.say,
+            follow=bar.follow,
+            timeout=timeout,
+            look=monitor.look,
         )
         if outcome.ok:
             _describe(stage, outcome, report, monitor)

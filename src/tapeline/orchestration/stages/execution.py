@@ -31,15 +31,22 @@ def bring_up_to_date(
     say: Say,
     follow: Callable[[dict[str, Any]], None],
     timeout: float | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run `stage` if it is stale, and return how it went; it is stopped cleanly after `timeout` seconds.
 
-    project: the flow's own. `say` gets each line of the stage's output, `follow` each progress record. Waits for
-    another process that uses the stage's files, and then checks again: that process may have done the work. Raises
-    `RunError` when DVC cannot answer. No exception in here, not even a signal's, leaves a process behind.
+    project: the flow's own. `say` gets each line of the stage's output, `follow` each progress record; `look` is called
+    about twice a second, and may raise. Waits for another process that uses the stage's files, and then checks again:
+    that process may have done the work. Raises `RunError` when DVC cannot answer. No exception in here, not even a
+    signal's, leaves a process behind.
     """
-    while when_free(lambda: dvc.is_stale(stage), say=say):
-        outcome = _repro(stage, _project_of(stage, project), say, follow, timeout)
+
+    def is_stale() -> bool:
+        look()
+        return dvc.is_stale(stage)
+
+    while when_free(is_stale, say=say):
+        outcome = _repro(stage, _project_of(stage, project), say, follow, timeout, look)
         if outcome:
             if outcome.ok and outcome.message:
                 say(outcome.message)
@@ -69,7 +76,12 @@ def _project_of(stage: DvcStage, own: Project) -> Project:
 
 
 def _repro(
-    stage: DvcStage, project: Project, say: Say, follow: Callable[[dict[str, Any]], None], timeout: float | None
+    stage: DvcStage,
+    project: Project,
+    say: Say,
+    follow: Callable[[dict[str, Any]], None],
+    timeout: float | None,
+    look: Callable[[], None],
 ) -> Outcome | None:
     """Return the outcome of `dvc repro`, or None when DVC found the files in use."""
     kind, _, name = stage.name.partition("@")
@@ -85,6 +97,7 @@ def _repro(
                 say(line)
             for record in progress.records():
                 follow(record)
+            look()
             if time.monotonic() > deadline:
                 child.end()
                 return timed_out(kind, name, timeout)
