@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 from prefect.client.schemas.objects import DeploymentSchedule
 from prefect.client.schemas.responses import DeploymentResponse
-from prefect.client.schemas.schedules import CronSchedule
+from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 
-from tapeline.orchestration.schedules.deployments import Deployment
+from tapeline.orchestration.schedules.deployments import ANCHOR, Deployment
 from tapeline.orchestration.schedules.reconciliation import described, differences, remove_what_is_gone
 
 STEP = {"prefect.deployments.steps.set_working_directory": {"directory": "/here"}}
@@ -67,10 +67,18 @@ def test_a_flow_may_have_another_name_than_its_function():
         ({}, []),
         ({"paused": True}, ["changed train/a: paused"]),
         ({"job_variables": {"env": {"A": "1"}}}, ["changed train/a: job_variables"]),
-        ({"schedules": [schedule(active=False)]}, ["changed train/a: new schedule cron 0 3 * * * UTC (s), off"]),
+        (
+            {"schedules": [schedule(active=False)]},
+            ["changed train/a: new schedule cron 0 3 * * * UTC (s), off, no schedule cron 0 3 * * * UTC (s)"],
+        ),
+        ({"schedules": [schedule(active=True)] * 2}, ["changed train/a: new schedule cron 0 3 * * * UTC (s)"]),
+        ({"schedules": []}, ["changed train/a: no schedule cron 0 3 * * * UTC (s)"]),
         (
             {"schedules": [schedule(active=True, parameters={"ref": "v1"})]},
-            ['changed train/a: new schedule cron 0 3 * * * UTC (s), with {"ref": "v1"}'],
+            [
+                'changed train/a: new schedule cron 0 3 * * * UTC (s), with {"ref": "v1"}, '
+                "no schedule cron 0 3 * * * UTC (s)"
+            ],
         ),
     ],
 )
@@ -80,3 +88,15 @@ def test_what_has_changed_is_told(change, told):
         for more in ({"schedules": [schedule(active=True)]}, {"schedules": [schedule(active=True)]} | change)
     )
     assert list(differences(before, after)) == told
+
+
+def test_another_anchor_is_another_schedule():
+    def found(**anchor):
+        every = IntervalSchedule(interval=60, timezone="UTC", **anchor)
+        return Server(("train", deployment("a", "a.py:train", schedules=[DeploymentSchedule(schedule=every)])))
+
+    before, after = (described(found(anchor_date=anchor), "/here") for anchor in (ANCHOR, datetime(2024, 1, 1)))
+    assert list(differences(before, before)) == []
+    assert list(differences(before, after)) == [
+        "changed train/a: new schedule every 60 s UTC, from 2024-01-01T00:00:00+00:00, no schedule every 60 s UTC"
+    ]

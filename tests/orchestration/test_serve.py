@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,11 +10,13 @@ import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.objects import StateType
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Pending
@@ -65,7 +68,7 @@ def serve(server):
         if process.poll() is None:
             process.terminate()
         process.wait(timeout=120)
-    for log in logs:
+    for log in filter(Path.exists, logs):  # a project may have moved
         print(log.read_text())
 
 
@@ -84,6 +87,10 @@ def runs(ask):
         ({"concurrency_limit": {"limit": 0}}, "concurrency_limit"),
         ({"schedules": [{"cron": "0 3 * * *", "interval": 20}]}, "a schedule has either cron or interval"),
         ({"schedules": [{"crn": "0 3 * * *"}]}, "crn: no such setting; did you mean 'cron'?"),
+        ({"schedules": [{"cron": "61 3 * * *"}]}, "'61 3 * * *' is no cron expression, such as 0 3 * * *"),
+        ({"schedules": [{"interval": 60, "anchor_date": "tomorrow"}]}, "'tomorrow' is no date"),
+        ({"schedules": [{"interval": 60, "timezone": "Mars/Phobos"}]}, "'Mars/Phobos' is no time zone"),
+        ({"name": "a/b"}, "deployments.0.name"),
         ({"entrypoint": "flows.training"}, "entrypoint"),
         ({"concurency_limit": 1}, "concurency_limit: no such setting; did you mean 'concurrency_limit'?"),
         ({"schedule": {"cron": "0 3 * * *"}}, "schedule would have no effect: write schedules, a list"),
@@ -153,6 +160,35 @@ def test_a_deployment_is_served_as_the_file_has_it(checkout, monkeypatch):
     assert (found.paused, found.version, found.enforce_parameter_schema) == (True, "7", False)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"entrypoint": "flows/nope.py:training"}, "training/a: there is no file flows/nope.py"),
+        ({"entrypoint": "own.py:nope"}, "nope/a: own.py cannot be loaded: MissingFlowError: Flow function with name"),
+        ({"entrypoint": "broken.py:train"}, "train/a: broken.py cannot be loaded: ZeroDivisionError: division by zero"),
+        ({"entrypoint": "leaves.py:train"}, "train/a: leaves.py cannot be loaded: SystemExit: 3"),
+        ({"parameters": {"retries": "many"}}, "train/a: parameters.retries: 'many' is not of type 'integer'"),
+        (
+            {"schedules": [{"interval": 60, "parameters": {"retries": "few"}}]},
+            "train/a: parameters.retries: 'few' is not of type 'integer'",
+        ),
+    ],
+)
+def test_a_mistake_in_a_flow_is_one_line(tmp_path, monkeypatch, change, message):
+    from tapeline.orchestration.schedules.runner import served
+
+    flow = "from prefect import flow\n\n\n@flow\ndef train(retries: int = 0): ...\n"
+    for name, text in (("own", flow), ("broken", f"1 / 0\n{flow}"), ("leaves", "import sys\n\nsys.exit(3)\n")):
+        (tmp_path / f"{name}.py").write_text(text)
+    write(tmp_path, entry("a") | {"entrypoint": "own.py:train", "parameters": {}} | change)
+    monkeypatch.chdir(tmp_path)
+    [wanted] = read(tmp_path / "prefect.yaml")
+    with pytest.raises(InputError) as refusal:
+        served(wanted, tmp_path)
+    assert str(refusal.value).startswith(f"prefect.yaml: {message}")
+    assert "\n" not in str(refusal.value)
+
+
 def test_the_file_that_comes_along_is_right(root):
     names = [deployment.full_name for deployment in read(root / "prefect.yaml")]
     assert names == ["training/digits", "training/linear-regression", "training/by-hand"]
@@ -170,11 +206,14 @@ def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask)
     write(folder, entry("nightly", every=3600), entry("gone"))
     assert deploy(folder) == (0, ["created work pool test", "created training/gone", "created training/nightly"], "")
     assert deploy(folder)[:2] == (0, ["nothing changed"])
+    schedules = [schedule["schedule"] for deployment in ask("deployments") for schedule in deployment["schedules"]]
+    assert [schedule["anchor_date"] for schedule in schedules] == ["2020-01-01T00:00:00Z"]
     write(folder, entry("nightly", every=7200, retries=0))
     assert deploy(folder)[:2] == (
         0,
         [
-            "changed training/nightly: parameters, new schedule every 7200 s UTC (often)",
+            "changed training/nightly: parameters, new schedule every 7200 s UTC (often), "
+            "no schedule every 3600 s UTC (often)",
             "removed training/gone",
         ],
     )
@@ -198,6 +237,23 @@ def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask)
 
 
 @pytest.mark.slow
+def test_the_deploy_command_takes_over_no_deployment_of_another_project(checkout, deploy, ask, tmp_path):
+    folder, other = checkout(), tmp_path / "other"
+    (folder / "own.py").write_text("from prefect import flow\n\n\n@flow(name='mine')\ndef train(): ...\n")
+    write(folder, entry("here"), entry("own") | {"entrypoint": "own.py:train", "parameters": {}})
+    shutil.copytree(folder, other, symlinks=True)
+    assert deploy(folder)[0] == 0
+    before = {deployment["id"]: deployment["pull_steps"] for deployment in ask("deployments")}
+    refused = (
+        f"is on this server for {folder}: give this one another name in prefect.yaml, or remove that one on the server"
+    )
+    assert deploy(other) == (2, [], f"deploy: training/here {refused}\n")
+    write(other, entry("own") | {"entrypoint": "own.py:train", "parameters": {}})
+    assert deploy(other) == (2, [], f"deploy: mine/own {refused}\n")
+    assert {deployment["id"]: deployment["pull_steps"] for deployment in ask("deployments")} == before
+
+
+@pytest.mark.slow
 def test_a_schedule_trains_once_and_then_finds_nothing_new(checkout, serve, runs, until):
     folder = checkout()
     write(folder, entry("twice", every=4, isolated=True))
@@ -211,6 +267,75 @@ def test_a_schedule_trains_once_and_then_finds_nothing_new(checkout, serve, runs
     assert process.wait(timeout=120) == 0
     left = subprocess.run(["git", "worktree", "list"], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert len(left.splitlines()) == 1
+
+
+@pytest.fixture
+def run_of(server, runs, until):
+    """Start a run of a deployment on the server, and return it when it has ended."""
+
+    def ended(name):
+        with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+            identity = client.read_deployment_by_name(f"training/{name}").id
+            begun = str(client.create_flow_run_from_deployment(identity).id)
+        over = ("COMPLETED", "FAILED", "CRASHED")
+        return until(lambda: next((run for run in runs(name, *over) if run["id"] == begun), None), limit=200)
+
+    return ended
+
+
+@pytest.mark.slow
+def test_a_copy_of_a_project_does_not_take_its_deployment(checkout, serve, ask, until, tmp_path):
+    """Prefect copied the first folder over the other, `.git` included, at the first run."""
+    first, copy = checkout(), tmp_path / "copy"
+    write(first, entry("copied"))
+    process = serve(first)
+    until(lambda: ask("deployments"), limit=200)
+    process.terminate()
+    process.wait(timeout=120)
+    shutil.copytree(first, copy, symlinks=True)
+    assert serve(copy).wait(timeout=200) == 2
+    lines = (copy / "serve.log").read_text().splitlines()
+    assert lines[-2] == (
+        f"runner: training/copied is on this server for {first}: give this one another name in prefect.yaml, "
+        "or remove that one on the server"
+    )
+    [deployment] = ask("deployments")
+    assert deployment["path"] == str(first)
+
+
+@pytest.mark.slow
+def test_a_project_that_has_moved_is_served_where_it_is(checkout, serve, server, ask, run_of, until, tmp_path):
+    """Also where the server has the folder as earlier versions sent it, which was copied over the working directory."""
+    first, other = checkout(), tmp_path / "moved"
+    write(first, entry("moves"))
+    process = serve(first)
+    until(lambda: ask("deployments"), limit=200)
+    process.terminate()
+    process.wait(timeout=120)
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        [deployment] = client.read_deployments()
+        client.update_deployment(deployment.id, DeploymentUpdate(path=str(first), pull_steps=None))
+    first.rename(other)
+    first.mkdir()
+    (first / "behaviour").write_text("of another project")
+    serve(other)
+    until(lambda: ask("deployments")[0]["path"] == str(other), limit=200)
+    assert run_of("moves")["state_type"] == "COMPLETED"
+    assert (other / "models/tiny/model.json").exists()
+    assert (other / "behaviour").read_text() == "well"
+
+
+@pytest.mark.slow
+def test_what_a_worker_has_run_is_served(checkout, deploy, serve, ask, run_of, until):
+    folder = checkout()
+    write(folder, entry("both"), entry("gone"))
+    deploy(folder)
+    write(folder, entry("both"))
+    serve(folder)
+    until(lambda: len(ask("deployments")) == 1, limit=200)
+    assert run_of("both")["state_type"] == "COMPLETED"
+    [deployment] = ask("deployments")
+    assert (deployment["name"], deployment["work_pool_name"]) == ("both", None)
 
 
 @pytest.mark.slow
@@ -338,6 +463,18 @@ def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkou
     lines = (folder / "serve.log").read_text().splitlines()
     assert lines[-1] == "serve: prefect.yaml cannot be served: the reason is above"
     assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")
+
+
+@pytest.mark.slow
+def test_parameters_that_the_flow_does_not_take_end_serving_and_deploying_with_one_line(checkout, serve, deploy):
+    folder = checkout()
+    write(folder, entry("wrong", retries="many"))
+    line = "prefect.yaml: training/wrong: parameters.retries: 'many' is not of type 'integer'"
+    status, _, said = deploy(folder)
+    assert (status, said) == (2, f"deploy: {line}\n")
+    assert serve(folder).wait(timeout=200) == 2
+    lines = (folder / "serve.log").read_text().splitlines()
+    assert lines[-2:] == [f"runner: {line}", "serve: prefect.yaml cannot be served: the reason is above"]
 
 
 @pytest.mark.slow

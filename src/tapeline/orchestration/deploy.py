@@ -7,19 +7,25 @@ As `prefect deploy --all`, and then what the file no longer has is removed on th
 
 import argparse
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import command, discovery
-from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
+from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, Deployment, anchored, read
 from tapeline.runtime import leash, streams
 from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.interpreter import with_this_code
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
+
+LONGEST = 300
+"""Characters of an error of Prefect's: it may hold all that the server was sent."""
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy") -> int:
@@ -49,8 +55,19 @@ def deploy(checkout: Path) -> None:
             if wanted:
                 _prefect_deploy(checkout)
 
-        lines = reconciled(client, wanted, checkout, create)
+        lines = reconciled(client, {_full_name(each, checkout): each for each in wanted}, checkout, create)
     streams.say("\n".join(lines) or "nothing changed", sys.stdout)
+
+
+def _full_name(deployment: Deployment, checkout: Path) -> str:
+    """Return a deployment's name on the server: a flow may have another name than its function."""
+    from prefect.flows import load_flow_arguments_from_entrypoint
+
+    try:
+        flow = load_flow_arguments_from_entrypoint(f"{checkout}/{deployment.entrypoint}", {"name"})["name"]
+    except (ValueError, SyntaxError, OSError):  # it is imported into its file, or Prefect says what is wrong
+        return deployment.full_name
+    return f"{flow}/{deployment.name}"
 
 
 def _make_pools(client: "SyncPrefectClient", names: Iterable[str]) -> None:
@@ -66,13 +83,24 @@ def _make_pools(client: "SyncPrefectClient", names: Iterable[str]) -> None:
 
 
 def _prefect_deploy(checkout: Path) -> None:
+    """Call `prefect deploy`. Raises `InputError` for a mistake in the file or in a flow, else `RunError`."""
+    path = with_this_code().get("PYTHONPATH", os.environ.get("PYTHONPATH"))
     environment = {
         **os.environ,
         CHECKOUT: str(checkout),
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(checkout), path])),
     }
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
-    done = leash.text(command, cwd=checkout, env=environment)
+
+    def called(*command: str) -> "subprocess.CompletedProcess[str]":
+        return leash.text([sys.executable, "-m", *command], cwd=checkout, env=environment)
+
+    with tempfile.TemporaryDirectory(prefix="tapeline-deploy-") as folder:
+        file = Path(folder, FILE)
+        file.write_text(anchored(checkout / FILE), encoding="utf-8")
+        done = called("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file))
     if done.returncode:
+        looked = called("tapeline.orchestration.schedules.mistakes")
+        if looked.returncode == InputError.status and looked.stdout:
+            raise InputError(looked.stdout.splitlines()[-1])
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise RunError(f"prefect deploy: {lines[-1] if lines else f'status {done.returncode}'}")
+        raise RunError(f"prefect deploy: {lines[-1][:LONGEST] if lines else f'status {done.returncode}'}")

@@ -4,12 +4,14 @@ for wanted in read(Path("prefect.yaml")):
     wanted.flow, wanted.name, wanted.schedules
 """
 
+import json
+import zoneinfo
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tapeline.config.params import checked
 from tapeline.parsing import yaml_text
@@ -19,6 +21,9 @@ from tapeline.runtime.errors import InputError
 FILE = "prefect.yaml"
 CHECKOUT = "TAPELINE_CHECKOUT"
 """The variable with which the file refers to its own folder."""
+
+ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
+"""Start of all intervals: Prefect's default, the current time, would shift a schedule at each start."""
 
 
 class Limit(BaseModel):
@@ -32,7 +37,7 @@ class Limit(BaseModel):
 
 
 class Schedule(BaseModel):
-    """When a deployment runs: a cron expression or an interval in seconds, in a time zone."""
+    """When a deployment runs: a cron expression or an interval in seconds, in a time zone. As Prefect accepts them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,6 +48,35 @@ class Schedule(BaseModel):
     timezone: str = "UTC"
     active: bool = True
     parameters: dict[str, Any] = {}
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, cron: str | None) -> str | None:
+        from prefect.client.schemas.schedules import CronSchedule
+
+        if cron is not None:
+            try:
+                CronSchedule(cron=cron)
+            except ValidationError:
+                raise ValueError(f"{cron!r} is no cron expression, such as 0 3 * * *") from None
+        return cron
+
+    @field_validator("anchor_date")
+    @classmethod
+    def _is_date(cls, anchor: str | None) -> str | None:
+        if anchor is not None:
+            try:
+                datetime.fromisoformat(anchor)
+            except ValueError:
+                raise ValueError(f"{anchor!r} is no date, such as 2024-01-31T03:00:00") from None
+        return anchor
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_zone(cls, zone: str) -> str:
+        if zone not in zoneinfo.available_timezones():
+            raise ValueError(f"{zone!r} is no time zone, such as Europe/Berlin")
+        return zone
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "Schedule":
@@ -59,7 +93,7 @@ class Deployment(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Annotated[str, Field(pattern="^[^/%&><]+$")]
     entrypoint: Annotated[str, Field(pattern=r"^\S+\.py:\w+$")]
     description: str | None = None
     parameters: dict[str, Any] = {}
@@ -107,18 +141,32 @@ class _File(BaseModel):
 
 def read(path: Path) -> list[Deployment]:
     """Return the file's deployments. Raises `InputError` with the first error."""
+    found = checked(_File, _content(path), where=path.name).deployments
+    names = [deployment.full_name for deployment in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"{path.name}: there are two deployments {name}: give one another name")
+    return list(found)
+
+
+def anchored(path: Path) -> str:
+    """Return what `read` has accepted, with `ANCHOR` for intervals without an anchor, as JSON, which is YAML too."""
+    content = _content(path)
+    for deployment in content.get("deployments") or ():
+        for schedule in deployment.get("schedules") or ():
+            if schedule.get("interval") is not None and schedule.get("anchor_date") is None:
+                schedule["anchor_date"] = ANCHOR.isoformat()
+    return json.dumps(content, default=str, ensure_ascii=False)
+
+
+def _content(path: Path) -> Mapping[str, Any]:
     try:
         content = yaml_text.parsed(files.read_bytes(path))
     except FileNotFoundError:
         raise InputError(f"no {path.name} in {path.parent}: it says what is deployed") from None
     except yaml_text.NotYaml as error:
         raise InputError(f"{path.name}{error.where}: not YAML: {error}") from None
-    found = checked(_File, content if isinstance(content, Mapping) else {}, where=path.name).deployments
-    names = [deployment.full_name for deployment in found]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"{path.name}: there are two deployments {name}: give one another name")
-    return list(found)
+    return content if isinstance(content, Mapping) else {}
 
 
 def when(cron: str | None, interval: float | timedelta | None, timezone: str | None) -> str:

@@ -5,7 +5,8 @@ Only this checkout's deployments are considered: those whose flows are loaded fr
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,8 +15,10 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import DeploymentSchedule
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import DeploymentSort
+from prefect.exceptions import ObjectNotFound
 
-from tapeline.orchestration.schedules.deployments import Deployment, when
+from tapeline.orchestration.schedules.deployments import ANCHOR, FILE, Deployment, when
+from tapeline.runtime.errors import InputError
 
 PAGE = 200
 SHOWN = (
@@ -47,12 +50,31 @@ def deployed(client: SyncPrefectClient, checkout: Path) -> dict[str, DeploymentR
 
 
 def reconciled(
-    client: SyncPrefectClient, wanted: Sequence[Deployment], checkout: Path, create: Callable[[], object]
+    client: SyncPrefectClient, wanted: Mapping[str, Deployment], checkout: Path, create: Callable[[], object]
 ) -> list[str]:
-    """Create by `create` what is wanted, remove what the file no longer has, and return a line for each change."""
+    """Create by `create` what is wanted, remove what the file no longer has, and return a line for each change.
+
+    wanted: deployments by their full name. Raises `InputError` if one of these is of another project.
+    """
+    _refuse_others(client, wanted, checkout)
     before = described(client, checkout)
     create()
-    return [*differences(before, described(client, checkout)), *remove_what_is_gone(client, wanted, checkout)]
+    gone = remove_what_is_gone(client, [*wanted.values()], checkout)
+    return [*differences(before, described(client, checkout)), *gone]
+
+
+def _refuse_others(client: SyncPrefectClient, names: Iterable[str], checkout: Path) -> None:
+    """Raise `InputError` if one of these full names is a deployment of another project that is still there."""
+    for name in names:
+        try:
+            found = client.read_deployment_by_name(name)
+        except ObjectNotFound:
+            continue
+        if _is_of_another(found, checkout):
+            raise InputError(
+                f"{name} is on this server for {_folder(found)}: give this one another name in {FILE}, "
+                "or remove that one on the server"
+            )
 
 
 def remove_what_is_gone(client: SyncPrefectClient, wanted: Sequence[Deployment], checkout: Path) -> Iterator[str]:
@@ -97,10 +119,9 @@ def differences(before: dict[str, dict[str, Any]], after: dict[str, dict[str, An
             continue
         then = before[name]
         changed = [what for what in (*SHOWN, LIMIT) if then[what] != now[what]]
-        changed += [
-            f"new {what} {words}" for what in (SCHEDULE, TRIGGER) for words in now[what] if words not in then[what]
-        ]
-        changed += [f"no trigger {words}" for words in then[TRIGGER] if words not in now[TRIGGER]]
+        for what in (SCHEDULE, TRIGGER):
+            changed += [f"new {what} {words}" for words in (Counter(now[what]) - Counter(then[what])).elements()]
+            changed += [f"no {what} {words}" for words in (Counter(then[what]) - Counter(now[what])).elements()]
         if changed:
             yield f"changed {name}: {', '.join(changed)}"
 
@@ -122,7 +143,9 @@ def describe(schedule: DeploymentSchedule) -> str:
 
 def _in_detail(schedule: DeploymentSchedule) -> str:
     """Return a schedule with the properties that can change without making it another schedule."""
-    more = [] if schedule.active else ["off"]
+    anchor = getattr(schedule.schedule, "anchor_date", ANCHOR)
+    more = [] if anchor == ANCHOR else [f"from {anchor.isoformat()}"]
+    more += [] if schedule.active else ["off"]
     more += [f"with {json.dumps(schedule.parameters, sort_keys=True)}"] if schedule.parameters else []
     return ", ".join([describe(schedule), *more])
 
@@ -133,3 +156,17 @@ def _folder(deployment: DeploymentResponse) -> str | None:
             if name.endswith("set_working_directory"):
                 return str(options.get("directory"))
     return deployment.path
+
+
+def _is_of_another(deployment: DeploymentResponse, checkout: Path) -> bool:
+    """Return whether the flow of a deployment is, or may be, in a folder of this machine that is not the checkout."""
+    folder = Path(_folder(deployment) or "")
+    if not folder.is_absolute():
+        return False
+    try:
+        (folder / (deployment.entrypoint or "").rpartition(":")[0]).stat()
+        return not folder.samefile(checkout)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # another user's
+        return True

@@ -5,25 +5,33 @@ python -m tapeline.orchestration.schedules.runner
 
 import asyncio
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
 
 import httpx
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
-from prefect.deployments.runner import RunnerDeployment
+from prefect.deployments.runner import DeploymentApplyError, RunnerDeployment
 from prefect.events import DeploymentTriggerTypes, TriggerTypes
+from prefect.exceptions import PrefectHTTPStatusError, ScriptError
+from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.runner import Runner
+from prefect.runner.storage import LocalStorage
 from prefect.schedules import Schedule as PrefectSchedule
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import validate
 from pydantic import TypeAdapter, ValidationError
 
 from tapeline.config.project import Project
-from tapeline.orchestration.schedules.deployments import FILE, Deployment, Limit, Schedule, read
+from tapeline.orchestration.schedules.deployments import ANCHOR, FILE, Deployment, Limit, Schedule, read
 from tapeline.orchestration.schedules.reconciliation import reconciled
 from tapeline.runtime.errors import InputError, RunError, TapelineError
 
-ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
-"""Start of all intervals: Prefect's default, the current time, would shift a schedule at each start."""
+REFUSED = (httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY)
+"""How a server answers a mistake."""
 
 
 def main() -> int:
@@ -32,9 +40,15 @@ def main() -> int:
     try:
         checkout = Project.find().folder
         wanted = read(checkout / FILE)
+        ready = [served(deployment, checkout) for deployment in wanted]
         with get_client(sync_client=True) as client:
-            found = [served(deployment, checkout) for deployment in wanted]
-            lines = reconciled(client, wanted, checkout, lambda: [runner.add_deployment(each) for each in found])
+            named = {each.full_name: deployment for each, deployment in zip(ready, wanted, strict=True)}
+
+            def create() -> None:
+                for deployment in ready:
+                    _register(client, runner, deployment, checkout)
+
+            lines = reconciled(client, named, checkout, create)
     except TapelineError as error:
         print(f"runner: {error}", flush=True)
         return error.status
@@ -48,6 +62,26 @@ def main() -> int:
     return 0
 
 
+def _register(client: SyncPrefectClient, runner: Runner, deployment: RunnerDeployment, checkout: Path) -> None:
+    """Let the server have a deployment, and the runner run it in the checkout.
+
+    Without the step, Prefect copies the deployment's path into the working directory before each run; it sends the step
+    of a deployment that it creates only for a work pool, and the path of one that exists never. Raises `InputError` for
+    what the server does not accept, and its errors.
+    """
+    try:
+        identity = cast("UUID", runner.add_deployment(deployment))  # a coroutine in an event loop alone
+    except (PrefectHTTPStatusError, DeploymentApplyError) as error:
+        cause = error.__cause__ if isinstance(error, DeploymentApplyError) else error
+        if isinstance(cause, PrefectHTTPStatusError) and cause.response.status_code in REFUSED:
+            raise InputError(
+                f"{FILE}: the server refuses {deployment.full_name}: {cause.response.text[:300]}"
+            ) from None
+        raise cause or error from None
+    step = LocalStorage(str(checkout)).to_pull_step()
+    client.update_deployment(identity, DeploymentUpdate(path=str(checkout), pull_steps=[step]))
+
+
 def _away(error: httpx.HTTPError) -> int:
     print(
         f"runner: the server does not answer as expected: {type(error).__name__}: {error}".splitlines()[0], flush=True
@@ -56,9 +90,13 @@ def _away(error: httpx.HTTPError) -> int:
 
 
 def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
-    """Return a deployment as Prefect serves it."""
+    """Return a deployment as Prefect serves it: in the checkout, and in no work pool.
+
+    Raises `InputError` for a flow that cannot be loaded, and for parameters that it does not take.
+    """
+    _check(wanted, checkout)
     schedules = [_schedule(schedule) for schedule in wanted.schedules]
-    return RunnerDeployment.from_entrypoint(
+    deployment = RunnerDeployment.from_entrypoint(
         wanted.entrypoint,
         wanted.name,
         schedules=schedules,
@@ -71,6 +109,28 @@ def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
         version=wanted.version,
         enforce_parameter_schema=wanted.enforce_parameter_schema,
     )
+    deployment.storage = LocalStorage(str(checkout))
+    deployment.work_pool_name = None  # what is not set is not sent
+    deployment.work_queue_name = None
+    return deployment
+
+
+def _check(wanted: Deployment, checkout: Path) -> None:
+    """Raise `InputError` if a deployment's flow cannot be loaded, or does not take the parameters."""
+    about = f"{FILE}: {wanted.full_name}"
+    file = wanted.entrypoint.rpartition(":")[0]
+    if not (checkout / file).is_file():
+        raise InputError(f"{about}: there is no file {file}")
+    try:
+        flow: Flow[..., Any] = load_flow_from_entrypoint(wanted.entrypoint, use_placeholder_flow=False)
+    except (Exception, SystemExit) as error:
+        cause = error.user_exc if isinstance(error, ScriptError) else error
+        raise InputError(f"{about}: {file} cannot be loaded: {type(cause).__name__}: {str(cause).strip()}") from None
+    if wanted.enforce_parameter_schema:
+        schema = parameter_schema(flow).model_dump(exclude_unset=True)
+        for parameters in (wanted.parameters, *(schedule.parameters for schedule in wanted.schedules)):
+            for wrong in validate(parameters, schema, ignore_required=True):
+                raise InputError(f"{about}: {'.'.join(('parameters', *map(str, wrong.path)))}: {wrong.message}")
 
 
 def _schedule(wanted: Schedule) -> PrefectSchedule:
