@@ -123,7 +123,7 @@ class _Recorder:
 
 
 def _audit(event: str, arguments: tuple[object, ...]) -> None:
-    if event in _EVENTS:
+    if _EVENTS and event in _EVENTS:  # at the interpreter's end it is None
         for recorder in _recorders:
             recorder.moment(f"{event} {arguments[0]}")
 

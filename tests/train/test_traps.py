@@ -85,13 +85,14 @@ EVALUATE = """
         return {{"judged": float(extra)}}
 """
 
-HELPERS = """
-import pathlib, sys
-pathlib.Path(__file__).with_name("helpers_of_trap.py").write_text(
-    "N = _N = 0\\ndef scale():\\n    global _N\\n    _N += 1\\n    return 0.5 if _N > 30 else 1.0\\n"
-)
-sys.path.append(str(pathlib.Path(__file__).parent))
+HELPERS = """N = _N = 0
+
+def scale():
+    global _N
+    _N += 1
+    return 0.5 if _N > 30 else 1.0
 """
+"""`helpers_of_trap.py` beside the recipe."""
 LOOKUP = """
 class Lookup:
     def __init__(self, values):
@@ -405,7 +406,7 @@ REFUSED: dict[str, dict[str, str]] = {
         "said": "eval_step changes the Python attribute self.n",
     },
     "global of another module": {
-        "module": HELPERS + "import helpers_of_trap",
+        "module": "import helpers_of_trap",
         "step": "helpers_of_trap.N += 1",
         "said": "the Python attribute helpers_of_trap.N",
     },
@@ -633,7 +634,7 @@ EAGER: dict[str, dict[str, str]] = {
         "said": "self.drop.rate",
     },
     "function of another module": {
-        "module": HELPERS + "from helpers_of_trap import scale",
+        "module": "from helpers_of_trap import scale",
         "step": "extra = scale()",
         "said": "helpers_of_trap._N",
     },
@@ -678,10 +679,15 @@ def recipe(folder, slots):
 
 
 @pytest.mark.parametrize(("verdict", "slots", "mode"), list(cases()))
-def test_the_bits_are_the_same_or_the_recipe_is_refused_by_name(tmp_path, tf, verdict, slots, mode):
+def test_the_bits_are_the_same_or_the_recipe_is_refused_by_name(tmp_path, tf, monkeypatch, verdict, slots, mode):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "helpers_of_trap", raising=False)
     path, data = recipe(tmp_path, slots), datasets.points(tmp_path / "points").folder
+    needs = tmp_path / "helpers_of_trap.py"
+    needs.write_text(HELPERS)
     settings = {"epochs": 3, "batch_size": 8, "compile": mode, "best": {"metric": "loss", "mode": "min"}}
     first, steps = Run(tmp_path / "whole", path, data, **settings), []
+    first.needs = needs
     try:
         whole = first(pace=Lengths(50), hooks=[lambda r: steps.append(r) if isinstance(r, LoopEnded) else None]).outs()
     except InputError as error:
@@ -694,6 +700,7 @@ def test_the_bits_are_the_same_or_the_recipe_is_refused_by_name(tmp_path, tf, ve
         return
     assert verdict == "same" or (verdict == "eager" and mode != "eager")
     cut = Run(tmp_path / "cut", path, data, **settings, checkpoint={"every_steps": 3})
+    cut.needs = needs
     with pytest.raises(Crash):
         cut(hooks=[crash_after(6)], pace=Lengths(3))
     assert cut(pace=Lengths(2)).notes[0].startswith("resuming from step ")
