@@ -77,11 +77,13 @@ def test_what_is_outside_of_the_repository_is_noted(project, tmp_path, monkeypat
     ]
 
 
-@pytest.mark.parametrize("made", ["worktree", "clone"])
+@pytest.mark.parametrize("made", ["worktree", "relative", "clone"])
 def test_the_modules_are_those_of_the_recipes_own_tree(project, tmp_path, monkeypatch, made):
     """An editable install and PYTHONPATH name the folder of the checkout in which somebody works."""
     top, other = project.parents[1], tmp_path / "other"
-    git(top, *(["worktree", "add", "--quiet", other] if made == "worktree" else ["clone", "--quiet", top, other]))
+    git(top, *(["clone", "--quiet", top, other] if made == "clone" else ["worktree", "add", "--quiet", other]))
+    if made == "relative":  # as `worktree.useRelativePaths` of Git 2.48 writes it
+        (other / ".git").write_text("gitdir: ../project/.git/worktrees/other\n")
     (top / "src" / "mypkg" / "parts.py").write_text("an edit")
     before = list(sys.path)
     own_modules.use(other / "recipes" / "own.py")
@@ -89,6 +91,17 @@ def test_the_modules_are_those_of_the_recipes_own_tree(project, tmp_path, monkey
     assert {str(file.relative_to(other)) for file in closure.own(other / "recipes" / "own.py")} == USED
     own_modules.use(other / "recipes" / "own.py")
     assert len(sys.path) == len(before) + 1
+
+
+def test_a_submodule_is_another_repository(project):
+    top = project.parents[1]
+    inner = top / "inner"
+    (inner / "src").mkdir(parents=True)
+    (top / ".git" / "modules" / "inner").mkdir(parents=True)
+    (inner / ".git").write_text("gitdir: ../.git/modules/inner\n")
+    before = list(sys.path)
+    own_modules.use(inner / "recipe.py")
+    assert sys.path == [*before, str(inner)]
 
 
 def test_an_unrelated_repository_stays(project, tmp_path):

@@ -102,9 +102,11 @@ def _other_trees(tree: Path) -> Iterator[Path]:
     """Yield the main checkout of a worktree, and the folder on this machine of which a repository is a clone."""
     git = tree / ".git"
     if git.is_file():
-        main = Path(git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()).resolve().parents[2]
-        yield main
-        git = main / ".git"
+        own = (tree / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()).resolve()
+        if own.parent.name != "worktrees":  # of a submodule
+            return
+        git = own.parents[1]
+        yield git.parent
     config = git / "config"
     if config.is_file():
         yield from (

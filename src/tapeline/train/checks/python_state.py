@@ -8,7 +8,6 @@ because a recipe's author would expect what they hold to change at each step.
 
 import random
 import sys
-import sysconfig
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -21,6 +20,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tapeline.runtime import own_modules
 from tapeline.runtime.errors import InputError, NotRepeatable
 from tapeline.runtime.keras_private import layers_in
 
@@ -283,7 +283,6 @@ def _is_foreign(module: str) -> bool:
 
 
 _RECIPE = "tapeline_recipe_"
-_INSTALLED = tuple(Path(sysconfig.get_path(kind)) for kind in ("purelib", "platlib", "stdlib"))
 
 
 def _is_of_project(module: str) -> bool:
@@ -291,7 +290,7 @@ def _is_of_project(module: str) -> bool:
     if module.startswith(_RECIPE):
         return True
     file = None if _is_foreign(module) else getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
+    return file is not None and not own_modules.is_library(Path(file).resolve())
 
 
 def _text(value: Any) -> str:
