@@ -58,6 +58,7 @@ def hashes(package):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "old", "new", "changed"),
     [
@@ -90,6 +91,7 @@ def test_a_change_concerns_the_stages_that_reach_it(root, tmp_path, file, old, n
     assert {stage for stage in ENTRIES if before[stage] != after[stage]} == changed
 
 
+@pytest.mark.slow
 def test_a_renamed_local_makes_nothing_stale(root, tmp_path):
     package = tmp_path / "tapeline"
     shutil.copytree(root / "src" / "tapeline", package, ignore=shutil.ignore_patterns("__pycache__"))

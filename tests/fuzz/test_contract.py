@@ -62,6 +62,7 @@ def test_what_breaks_it(monkeypatch, read, kind):
         short(Parser(st.binary(max_size=3), read), 5)
 
 
+@pytest.mark.slow
 def test_a_long_run_collects_what_breaks_it_by_kind():
     def read(content):
         (fails if content[:1] > b"\x80" else refuses)(content)

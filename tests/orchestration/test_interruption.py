@@ -39,6 +39,7 @@ def held(folder):
     return json.loads(rwlock.read_text()) if rwlock.exists() else {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_ends_everything_in_order(waiting, signum, run):
     folder, flow = waiting
@@ -87,6 +88,7 @@ def test_sigkill_leaves_no_command_of_any_kind(project, start, until, fork):
     until(lambda: below(folder) == [], limit=60)
 
 
+@pytest.mark.slow
 def test_dvc_killed_alone_ends_the_stage_and_it_is_tried_again(waiting):
     _, flow = waiting
     dvc = running_dvc(flow)

@@ -96,6 +96,7 @@ def test_what_changes_nothing_tells_nothing(repository, flow, until):
     assert events() == []
 
 
+@pytest.mark.slow
 def test_a_promotion_is_an_event(root, server, ask, until):
     told = (
         "from tapeline.orchestration.reports.events import tell_promoted; "

@@ -49,6 +49,7 @@ def chain(tmp_path, tf):
     return make
 
 
+@pytest.mark.slow
 def test_the_signature_and_the_recorded_answers_follow(chain, tf):
     made = chain()
     made.run()

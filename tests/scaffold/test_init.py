@@ -121,6 +121,7 @@ def test_the_irises_are_for_git(tmp_path):
     assert git(tmp_path, "ls-files", "data") == "data/raw/iris.csv\n"
 
 
+@pytest.mark.slow
 def test_data_in_their_place_are_to_be_added_unless_they_are_versioned(tmp_path, table, capsys, monkeypatch):
     init(tmp_path / "p", data=table, say=lambda line: None)
     for folder, wanted in (("q", "next: `dvc add 'Old Houses.csv'`, `dvc repro`, "), ("r", "next: `dvc repro`, ")):

@@ -55,6 +55,7 @@ def weights(run, tf):
     return {name: stored.get_tensor(name) for name in (KERNEL, BIAS)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [NEW, OLD[::-1], ("bat", "eel", "dog")])
 def test_the_rows_of_the_common_classes_are_taken_by_name(source, started, tf, names):
     run = started(names, HEAD)()

@@ -202,6 +202,7 @@ STATEFUL = """class Count:
 class Line("""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", pytest.param("eager", marks=pytest.mark.slow)])
 def test_a_resumed_hook_knows_the_run_before_and_the_bytes_are_the_same(tmp_path, hooked, mode):
     log = tmp_path / "log"

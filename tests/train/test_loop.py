@@ -58,6 +58,7 @@ def test_streamed_chunks_have_one_shape(tmp_path, tf, monkeypatch):
     assert len({tuple(tuple(row.shape) for row in c.rows.values()) for c in chunks}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"data": "stream"}, {"compile": "eager"}], ids=str)
 def test_a_training_keeps_no_data_of_its_own_afterwards(tmp_path, tf, settings):
     """Whoever trains again and again in one process runs out of neither memory nor file descriptors."""
@@ -140,6 +141,7 @@ def test_linear_regression_follows_the_articles_eager_loop(root, tmp_path, tf, m
     assert np.abs(parts.recipe.model.bias.numpy() - bias.numpy()).max() <= 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [63, 64, 65, 1000])
 def test_epochs_of_one_step_in_one_loop(tmp_path, tf, length):
     """As many epochs as the loop's table has rows, one less, one more: every epoch has its row in the history."""

@@ -35,6 +35,7 @@ def test_what_is_not_finite_is_null_and_the_training_is_done(run):
     assert (done.out / "run.json").is_file()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_has_it_as_it_is(run):
     whole, cut = run("whole")(), run("cut")
     with pytest.raises(Crash):

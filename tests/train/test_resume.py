@@ -43,6 +43,7 @@ def test_cut_at_every_step(run, mode):
     assert cut().outs() == whole
 
 
+@pytest.mark.slow
 def test_another_seed_gives_other_bits(run):
     assert run("a")().outs()["history.csv"] != run("b", seed=4)().outs()["history.csv"]
 
@@ -159,6 +160,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(run, damage):
     assert cut.outs() == whole
 
 
+@pytest.mark.slow
 def test_other_parameters_start_fresh_and_say_why(run):
     first = run("same", checkpoint={"every_steps": 4})
     with pytest.raises(Crash):
@@ -168,6 +170,7 @@ def test_other_parameters_start_fresh_and_say_why(run):
     assert first().notes[0].startswith("resuming from step"), "the other run's checkpoints are untouched"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_made_with_another_input_is_not_used(run, tmp_path):
     (tmp_path / "judge").mkdir()
     (tmp_path / "judge" / "model.bin").write_bytes(b"one")
@@ -182,6 +185,7 @@ def test_a_checkpoint_made_with_another_input_is_not_used(run, tmp_path):
         cut()
 
 
+@pytest.mark.slow
 def test_fresh_drops_the_checkpoints(run):
     cut = run("cut", checkpoint={"every_steps": 4})
     with pytest.raises(Crash):
@@ -190,6 +194,7 @@ def test_fresh_drops_the_checkpoints(run):
     assert not any(note.startswith("resuming") for note in cut.notes)
 
 
+@pytest.mark.slow
 def test_saving_often_and_saving_elsewhere_change_nothing(run):
     saves = {"often": [], "seldom": []}
     often = run("often", checkpoint={"every_steps": 1, "keep": 1})

@@ -74,6 +74,7 @@ def test_batch_normalization_of_rows_is_the_large_batchs(blobs, mode):
         assert blobs(STEEP, NO_DROPOUT, compile=mode, steps=2, shards=shards).agrees(large)
 
 
+@pytest.mark.slow
 def test_three_shards_and_all_that_goes_along(blobs):
     settings = {"batch_size": 12, "ema": 0.9, "gradients": {"optimizer": {"clip_global_norm": 0.5, "noise": 0.001}}}
     large = blobs(STEEP, NO_DROPOUT, **settings)
@@ -791,6 +792,7 @@ class Critic(Recipe):
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_shards_take_a_branch_together_if_they_meet_in_it(blobs, mode):
     large = blobs(source=CRITIC, compile=mode, steps=5)
@@ -828,6 +830,7 @@ GUARDED = (
 KEPT = ("        rate = keras", "        self.kept = tf.Variable(tf.zeros([4]), name='kept')\n        rate = keras")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_condition_may_depend_on_what_shards_have_met_over_and_be_in_another(blobs, mode):
     large = blobs(STEEP, NO_DROPOUT, GUARDED, KEPT, compile=mode, steps=3)

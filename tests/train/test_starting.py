@@ -35,6 +35,7 @@ def test_a_finished_run_is_extended_to_the_bits_of_a_longer_one(run):
     assert extended.outs() == longer
 
 
+@pytest.mark.slow
 def test_a_run_whose_end_a_longer_one_does_not_validate_is_not_extended(run):
     run("same", validate_every=2, epochs=3)()
     with pytest.raises(InputError, match="was validated after its last epoch, 3, and a longer one would not be"):
@@ -54,12 +55,14 @@ def test_an_interrupted_run_is_extended(run):
     assert extended.outs() == run("straight", epochs=5)().outs()
 
 
+@pytest.mark.slow
 def test_without_extend_a_longer_run_starts_afresh_and_a_finished_one_too(run):
     run("same")()
     assert not any("resuming" in note or "extending" in note for note in run("same", epochs=5)().notes)
     assert not any("resuming" in note for note in run("same")().notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -82,6 +85,7 @@ def test_nothing_to_extend(run):
         run("first")(extend=True)
 
 
+@pytest.mark.slow
 def test_a_damaged_end_is_said(run):
     first = run("same")()
     file = next(first.checkpoints.rglob("final-*/state.data-00000-of-00001"))
@@ -90,6 +94,7 @@ def test_a_damaged_end_is_said(run):
         run("same", epochs=5)(extend=True)
 
 
+@pytest.mark.slow
 def test_only_the_last_end_of_a_pipeline_is_kept(run):
     first = run("same")()
     run("same", seed=5)()
@@ -115,6 +120,7 @@ def test_weights_of_another_run(run, tf):
     assert cut.notes[0].startswith("resuming"), "a checkpoint goes before them"
 
 
+@pytest.mark.slow
 def test_layers_that_do_not_match_are_named(run, tmp_path):
     source = run("source")()
     other = run("other", init_from="source")
@@ -127,6 +133,7 @@ def test_layers_that_do_not_match_are_named(run, tmp_path):
     assert left.startswith("left as initialized, because none there has their name and shape: ")
 
 
+@pytest.mark.slow
 def test_weights_that_fit_nowhere(run, tmp_path):
     source = run("source")()
     points = Run(
@@ -151,6 +158,7 @@ def test_the_steps_to_profile():
             steps(wrong)
 
 
+@pytest.mark.slow
 def test_a_profile_of_chosen_steps(run):
     profiled = run("profiled")
     profiled(profile=(3, 5))
@@ -203,6 +211,7 @@ def test_the_last_of_several_other_runs_is_compared_and_many_differences_are_cou
     assert starting._listed(list("abcdef")) == "a, b, c, d, e and 1 more"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk")
 def test_a_disk_that_fills_up_during_training_costs_what_watches_it_and_nothing_else(run, tmp_path):
     """Checkpoints, pictures, TensorBoard's files and a profile are on a full disk; the outputs are on another one."""

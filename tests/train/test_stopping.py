@@ -144,6 +144,7 @@ with Stopper(ask=lambda: None, save=save, leave=leave_at_once, deadline=0.3):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("save", "then", "said"),
     [

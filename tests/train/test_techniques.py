@@ -145,6 +145,7 @@ class Network(Supervised):
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [*SLOW_XLA, pytest.param("eager", marks=pytest.mark.slow)])
 def test_fused_normalization_is_near_keras_and_resumes(tmp_path, tf, mode):
     random = np.random.default_rng(3)
@@ -190,6 +191,7 @@ class Drawn(Supervised):
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [*SLOW_XLA, "eager"])
 def test_a_recipe_that_draws_its_data(tmp_path, tf, mode):
     x = np.linspace(0, 1, 9, dtype=np.float32)[:, None]

@@ -264,6 +264,7 @@ def test_a_cache_of_several_repositories_is_left_alone(repository, tmp_path):
         pruned(repository)
 
 
+@pytest.mark.slow
 def test_nothing_is_removed_while_dvc_is_at_work(repository):
     from dvc.repo import Repo
 
