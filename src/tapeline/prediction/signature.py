@@ -65,7 +65,8 @@ class Signature:
         """Return the number of examples in a batch: large where they are small, so that calls cost little."""
         if any(None in shape for shape in self.shapes.values()):
             return MIN_BATCH
-        return max(MIN_BATCH, min(MAX_BATCH, BATCH_VALUES // max(1, sum(map(math.prod, self.shapes.values())))))  # type: ignore[arg-type]
+        values = sum(math.prod(size or 0 for size in shape) for shape in self.shapes.values())  # no size is None here
+        return max(MIN_BATCH, min(MAX_BATCH, BATCH_VALUES // max(1, values)))
 
     def only(self, file: Path) -> str:
         """Return the only input. Raises `InputError` if there are several."""

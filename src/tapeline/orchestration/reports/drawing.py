@@ -58,7 +58,7 @@ def begin_import() -> None:
 def _import() -> None:
     with contextlib.suppress(ImportError):  # which the first figure will say
         import matplotlib.backends.backend_svg
-        import matplotlib.figure  # noqa: F401
+        import matplotlib.figure  # noqa: F401  # imported ahead, while training runs
 
 
 def grid(width: float, height: float, *, rows: int = 1, columns: int = 1) -> "tuple[Figure, list[Axes]]":
