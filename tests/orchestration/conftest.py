@@ -173,12 +173,21 @@ def environment(**more):
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
 
 
+class Flow(subprocess.Popen):
+    """A process that a failing test kills: one that it waited for hid its failure behind a timeout."""
+
+    def __exit__(self, failure, *rest):
+        if failure is not None:
+            self.kill()
+        super().__exit__(failure, *rest)
+
+
 @pytest.fixture(scope="session")
 def start():
     """Start `python -m flows.training` in a folder."""
 
     def popen(folder, *arguments, **more):
-        return subprocess.Popen(
+        return Flow(
             [sys.executable, "-m", "flows.training", *arguments],
             cwd=folder,
             env=environment(**more),

@@ -169,13 +169,17 @@ def test_what_a_killed_dvc_left_is_mended_and_said(second, folder, run, server, 
     assert (folder / "dvc.lock").read_bytes() == lock
 
 
+NEWEST = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}, "sort": "START_TIME_DESC", "limit": 1}
+"""The run that a test started last: a run that another test killed may seem to run still."""
+
+
 @pytest.mark.slow
 def test_a_run_that_is_cancelled_on_the_server_ends_with_a_checkpoint(project, start, run, server, ask, api, until):
     """It trained to the end, and stayed Cancelling."""
     folder = project("waits")
     with start(folder, "--pipeline", "tiny", PREFECT_API_URL=server) as flow:
         until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
-        [begun] = ask("flow_runs", {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}})
+        [begun] = ask("flow_runs", NEWEST)
         cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
         api("POST", f"/flow_runs/{begun['id']}/set_state", cancelling)
         _, err = flow.communicate(timeout=120)
@@ -189,13 +193,12 @@ def test_a_run_that_is_cancelled_on_the_server_ends_with_a_checkpoint(project, s
     assert again.returncode == 0 and "resuming from step 17" in again.stderr
 
 
-CANCELS = """
+CANCELS = f"""
     import httpx
     api = os.environ["PREFECT_API_URL"]
-    running = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}}
-    [run] = httpx.post(f"{api}/flow_runs/filter", json=running, trust_env=False).json()
-    wanted = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
-    httpx.post(f"{api}/flow_runs/{run['id']}/set_state", json=wanted, trust_env=False).raise_for_status()
+    [run] = httpx.post(f"{{api}}/flow_runs/filter", json={NEWEST!r}, trust_env=False).json()
+    wanted = {{"state": {{"type": "CANCELLING", "name": "Cancelling"}}}}
+    httpx.post(f"{{api}}/flow_runs/{{run['id']}}/set_state", json=wanted, trust_env=False).raise_for_status()
 """
 
 
