@@ -18,6 +18,8 @@ hint = partial(private_names.hint, "tensorflow")
         ("tensorflow.python.ops.resource_variable_ops", "BaseResourceVariable.assign"),
         ("tensorflow.python.ops.resource_variable_ops", "ResourceVariable.assign"),
         ("tensorflow.python.ops.cond_v2", "cond_v2"),
+        ("tensorflow.python.eager.backprop", "_default_vspace.aggregate_fn"),
+        ("tensorflow.python.pywrap_tfe", "TFE_Py_RegisterVSpace"),
         ("tensorflow.python.eager.record", "could_possibly_record"),
         ("tensorflow.python.eager.forwardprop_util", "pack_tangents"),
         ("tensorflow.python.ops.parallel_for.control_flow_ops", "pfor"),

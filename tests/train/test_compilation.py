@@ -10,6 +10,8 @@ import datasets
 import pytest
 import recipes
 
+from tapeline.config.train import TrainSettings
+
 SUPPORT = [str(Path(__file__).resolve().parents[1] / "support"), str(Path(__file__).resolve().parents[2] / "src")]
 PROGRAM = """
 import json, sys
@@ -44,3 +46,23 @@ def test_many_lengths_and_chunks_compile_as_often_as_one(tmp_path, settings):
     recipes.write(tmp_path, recipes.EVERYTHING)
     whole = compiled(tmp_path, [320], **settings)
     assert compiled(tmp_path, [1, 2, 3, 50, 7], 41, **settings) == whole >= 1
+
+
+TWICE = (
+    'return tf.reduce_mean(tf.square(batch["y"] - self.model(batch["x"], training=training)), -1), {}',
+    'error = batch["y"] - self.model(batch["x"])\n        return tf.reduce_mean(error * error + tf.abs(error), -1), {}',
+)
+"""The error is read three times, so its gradient is a sum."""
+
+
+@pytest.mark.parametrize(("mode", "divided"), [("xla", True), ("graph", False)])
+def test_sums_of_gradients_are_computed_once_where_xla_compiles(tmp_path, tf, mode, divided):
+    """By a division, which would only cost time in graph mode."""
+    from tapeline.train.assembly import assemble
+
+    settings = TrainSettings.model_validate({"epochs": 1, "batch_size": 8, "compile": mode})
+    step = assemble(recipes.write(tmp_path, recipes.LINE, TWICE), {}, settings, datasets.points(tmp_path / "points"))
+    graph = step.loop._step.traced.graph
+    sums = {one.outputs[0].ref() for one in graph.get_operations() if one.type == "AddN"}
+    found = [one for one in graph.get_operations() if one.type == "RealDiv" and one.inputs[0].ref() in sums]
+    assert sums and bool(found) == divided

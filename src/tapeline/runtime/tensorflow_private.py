@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import device_lib
-from tensorflow.python.eager import forwardprop_util, record
+from tensorflow.python.eager import backprop, forwardprop_util, record
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import func_graph, op_def_registry
 from tensorflow.python.ops import cond_v2, image_ops_impl, random_crop_ops, resource_variable_ops
@@ -161,6 +162,20 @@ def vectorizations(within: Callable[[], AbstractContextManager[None]]) -> Iterat
         yield
     finally:
         control_flow_ops.pfor = original
+
+
+@contextmanager
+def sums_of_gradients(add: Callable[[Sequence[Any], Callable[[Sequence[Any]], Any]], Any]) -> Iterator[None]:
+    """Let `add` sum the gradients of a tensor that several operations read, in each tape that is asked in the block.
+
+    add: takes the gradients, and TensorFlow's own function for their sum.
+    """
+    original = backprop._default_vspace
+    pywrap_tfe.TFE_Py_RegisterVSpace(original._replace(aggregate_fn=lambda given: add(given, original.aggregate_fn)))
+    try:
+        yield
+    finally:
+        pywrap_tfe.TFE_Py_RegisterVSpace(original)
 
 
 class _With:

@@ -123,7 +123,14 @@ def _traced(
     measure = InGraphMeasure(evaluation) if evaluation and settings.in_graph_epochs > 1 else None
     check_python("eval_step")
     at_once = settings.at_once or environment.cores()
-    step = Step(recipe, feed, key=key, shards=settings.shards, at_once=at_once if settings.one_thread else None)
+    step = Step(
+        recipe,
+        feed,
+        key=key,
+        mode=settings.compile,
+        shards=settings.shards,
+        at_once=at_once if settings.one_thread else None,
+    )
     check_python("train_step")
     requirements.check(recipe, settings, dataset, step.names, evaluation)
     requirements.check_updated(recipe, settings)

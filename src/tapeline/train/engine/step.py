@@ -1,5 +1,6 @@
 """A recipe's `train_step` for one row of a chunk, traced once: every loop of a run calls the same function."""
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
 from tapeline.recipe.context import running
 from tapeline.recipe.metrics import sums_and_counts
-from tapeline.runtime import faster
+from tapeline.runtime import computed_once, faster
 from tapeline.train.data.feed import Feed
 from tapeline.train.engine.sharded import Sharded
 
@@ -18,14 +19,22 @@ from tapeline.train.engine.sharded import Sharded
 class Step:
     """One step of a recipe over a feed.
 
-    shards: how many parts of the batch take it. at_once: how many of them at the same time, in a graph.
+    mode: `graph`, `xla` or `eager`. shards: how many parts of the batch take it. at_once: how many of them at the same
+    time, in a graph.
     """
 
     def __init__(
-        self, recipe: Recipe, feed: Feed, *, key: tf.Tensor, shards: int = 1, at_once: int | None = None
+        self,
+        recipe: Recipe,
+        feed: Feed,
+        *,
+        key: tf.Tensor,
+        mode: str = "graph",
+        shards: int = 1,
+        at_once: int | None = None,
     ) -> None:
         self.feed = feed
-        self._recipe, self._key = recipe, key
+        self._recipe, self._key, self._mode = recipe, key, mode
         self._seeds = variables.find(recipe).seeds
         self.sharded = Sharded(recipe, shards, at_once=at_once) if shards > 1 else None
         self._converted = convert(recipe.train_step)
@@ -66,7 +75,8 @@ class Step:
         rows = {name: tf.TensorSpec((None, *spec.shape), spec.dtype) for name, spec in self.feed.row_specs.items()}
         columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self.feed.columns.items()}
         number = tf.TensorSpec([], tf.int64)
-        with faster.compiled():
+        once = computed_once.sums_of_gradients() if self._mode == "xla" else nullcontext()
+        with faster.compiled(), once:
             traced = tf.function(one, autograph=False).get_concrete_function(columns, rows, number, number)
         return traced, names
 
