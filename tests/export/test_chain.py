@@ -64,6 +64,7 @@ def test_the_model_answers_in_a_process_of_tensorflow_alone(chain):
     subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_pairs_of_many_classes_are_not_counted(tmp_path, tf, capfd):
     numbers = {"train": 320, "val": 20, "test": 310}
     columns = {}

@@ -334,15 +334,19 @@ def test_raw_data_come_along(repository, isolated):
     assert "nothing new" in isolated(folder).stdout
 
 
+def slow(*case):
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--ref", "nowhere"), "ref is 'nowhere': no such branch, tag or commit"),
         (("--set", "train.epochs=0"), "pipelines.tiny.train.epochs is 0: must be greater than 0"),
-        (("--set", "train.epoch=1"), "train.epoch: no such setting; did you mean 'epochs'?"),
-        (("--set", "params.speed=1"), "speed: no such setting"),
-        (("--pipeline", "unknown"), "no pipeline 'unknown'"),
-        (("--set", "train.epochs"), "'train.epochs' is not a pair"),
+        slow(("--set", "train.epoch=1"), "train.epoch: no such setting; did you mean 'epochs'?"),
+        slow(("--set", "params.speed=1"), "speed: no such setting"),
+        slow(("--pipeline", "unknown"), "no pipeline 'unknown'"),
+        slow(("--set", "train.epochs"), "'train.epochs' is not a pair"),
     ],
 )
 def test_a_mistake_is_one_line_before_anything_runs(repository, isolated, arguments, message):

@@ -56,7 +56,7 @@ assert refused > len(whole), refused
 """
 
 
-@pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+@pytest.mark.parametrize("suffix", [pytest.param(".index", marks=pytest.mark.slow), ".data-00000-of-00001"])
 def test_every_flipped_byte_is_said_or_does_not_matter(root, tmp_path: Path, suffix: str) -> None:
     """In a process of its own: what TensorFlow is given to read may end it."""
     answer = subprocess.run(

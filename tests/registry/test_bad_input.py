@@ -375,7 +375,17 @@ def alter(registry, name):
     path.write_bytes(path.read_bytes() + b" ")
 
 
-@pytest.mark.parametrize("case", list(CASES))
+FAST = {"a version below", "a dirty tree", "an altered out", "a remote that lacks it"}
+"""Of the cases that change something, which takes seconds."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        case if damage is NOTHING or case in FAST else pytest.param(case, marks=pytest.mark.slow)
+        for case, (damage, *_) in CASES.items()
+    ],
+)
 def test_one_line_and_nothing_changed(registry, case, monkeypatch, capsys):
     damage, arguments, said = CASES[case]
     if damage:

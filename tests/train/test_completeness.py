@@ -294,7 +294,7 @@ class Layer(keras.layers.Layer):
 class Line"""
 
 
-@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize("mode", ["graph", pytest.param("eager", marks=pytest.mark.slow)])
 def test_what_own_optimizers_and_layers_keep_inside_is_found_and_resumed(tmp_path, tf, mode):
     """An optimizer in another one; variables in a layer's lists and dicts."""
     recipe = recipes.write(

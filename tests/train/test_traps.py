@@ -649,8 +649,7 @@ EAGER: dict[str, dict[str, str]] = {
 FAST = {
     "prepare numpy_function that lies", "prepare keras.random", "untracked variable in a function", "dataset in the step",
     "clock while tracing", "initial weights without a seed", "eval changes a weight", "variables in a set",
-    "evaluate with np.random", "table without a seed", "layer that a trace lets train", "attribute in prepare", "NumPy array",
-    "global of another module", "memo of a module",
+    "table without a seed", "layer that a trace lets train", "attribute in prepare", "NumPy array", "global of another module",
 }  # fmt: skip
 FAST_EAGER = {"evaluate with np.random", "function of another module", "layer that counts"}
 

@@ -172,6 +172,7 @@ def test_data_in_folders_and_on_both_sides_of_a_merge_and_in_stashes_stay(reposi
         assert table.read_text() == text
 
 
+@pytest.mark.slow
 def test_what_a_worktree_that_is_away_may_need_stays(repository, tmp_path):
     run(repository, "old")
     repository.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "disk"))
@@ -182,6 +183,7 @@ def test_what_a_worktree_that_is_away_may_need_stays(repository, tmp_path):
     assert pruned(repository)[-1].startswith("freed ")
 
 
+@pytest.mark.slow
 def test_a_branch_on_which_somebody_works_stays_whatever_its_name(repository):
     run(repository, "taken-over")
     repository.git("checkout", "--quiet", "runs/taken-over")
@@ -193,6 +195,7 @@ def test_a_branch_on_which_somebody_works_stays_whatever_its_name(repository):
     assert branches(repository) == ["main", "runs/ana", "runs/taken-over"]
 
 
+@pytest.mark.slow
 def test_a_parameter_that_was_set_back_finds_its_result_for_some_days(repository):
     recipe = (repository.folder / "recipe.py").read_text()
     (repository.folder / "recipe.py").write_text("'''another try'''\n")
