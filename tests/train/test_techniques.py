@@ -108,7 +108,7 @@ def initial_weights(run, tf):
     "optimizer",
     [
         "Adam(rate)",
-        "SGD(rate, momentum=0.9, nesterov=True)",
+        pytest.param("SGD(rate, momentum=0.9, nesterov=True)", marks=pytest.mark.slow),
         pytest.param("SGD(rate)", marks=pytest.mark.slow),
         pytest.param("SGD(rate, momentum=0.9)", marks=pytest.mark.slow),
     ],

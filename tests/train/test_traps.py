@@ -651,7 +651,7 @@ FAST = {
     "clock while tracing", "initial weights without a seed", "eval changes a weight", "variables in a set",
     "table without a seed", "layer that a trace lets train", "attribute in prepare", "NumPy array", "global of another module",
 }  # fmt: skip
-FAST_EAGER = {"evaluate with np.random", "function of another module", "layer that counts"}
+FAST_EAGER = {"function of another module", "layer that counts"}
 
 
 def cases():
