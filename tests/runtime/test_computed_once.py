@@ -1,5 +1,6 @@
 """A sum of gradients has the same bits as ever, and XLA computes it once."""
 
+import gc
 import re
 from contextlib import nullcontext
 
@@ -136,6 +137,27 @@ def test_a_second_derivative(tf):
     arguments = numbers(tf), numbers(tf)
     plain, ours = (traced(tf, second, *arguments, once=once) for once in (False, True))
     assert ours(*arguments).numpy().tobytes() == plain(*arguments).numpy().tobytes()
+
+
+def test_an_accumulator_that_outlives_the_block(tf):
+    """It crashed as it was collected: it points to what sums its gradients."""
+    kept = []
+
+    def product(x):
+        kept.append(tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)))
+        with kept[-1] as forward:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = x * x * x + x
+            slope = tape.gradient(y, x)
+        return forward.jvp(slope)
+
+    x = numbers(tf)
+    found = [traced(tf, product, x)(x) for _ in range(3)]
+    kept.clear()
+    gc.collect()
+    for each in found:
+        np.testing.assert_allclose(each, 6 * x, rtol=1e-6)
 
 
 def test_a_jacobian(tf):

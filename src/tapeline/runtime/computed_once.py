@@ -8,9 +8,8 @@ What XLA does not compute twice is a division. Each such sum is divided by one, 
 cannot know that it is one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import tensorflow as tf
 
@@ -39,7 +38,7 @@ def sums_of_gradients() -> Iterator[None]:
     """Make each sum of gradients that a tape adds to a graph in the block one that XLA computes once."""
     ones = tf.ones([KEPT_AS_CONSTANT + 1])
 
-    def add(gradients: Sequence[Any], plain: Any) -> Any:
+    def add(gradients: Sequence[tf.Tensor], plain: Callable[..., tf.Tensor]) -> tf.Tensor:
         total = plain(gradients)
         return total / tf.cast(ones[0], total.dtype) if _is_repeated(gradients, total) else total
 
@@ -47,8 +46,8 @@ def sums_of_gradients() -> Iterator[None]:
         yield
 
 
-def _is_repeated(gradients: Sequence[Any], total: Any) -> bool:
+def _is_repeated(gradients: Sequence[tf.Tensor], total: tf.Tensor) -> bool:
     """Return whether XLA may compute a sum again for each of its readers."""
-    if len(gradients) == 1 or not tf.is_symbolic_tensor(total) or not total.dtype.is_floating:
+    if not tf.is_symbolic_tensor(total) or not total.dtype.is_floating:
         return False
     return any(not tf.is_symbolic_tensor(each) or each.op.type not in PRODUCTS for each in gradients)

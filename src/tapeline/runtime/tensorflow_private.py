@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import device_lib
 from tensorflow.python.eager import backprop, forwardprop_util, record
 from tensorflow.python.eager.polymorphic_function import atomic_function
@@ -61,7 +60,7 @@ def image_draws(random_uniform: Callable[..., tf.Tensor]) -> Iterator[None]:
     """Make `tf.image.random_…` draw from `random_uniform` in the block."""
     originals = [module.random_ops for module in _DRAWING]
     for module, original in zip(_DRAWING, originals, strict=True):
-        module.random_ops = _With(original, random_uniform)
+        module.random_ops = _With(original, random_uniform=random_uniform)
     try:
         yield
     finally:
@@ -165,24 +164,26 @@ def vectorizations(within: Callable[[], AbstractContextManager[None]]) -> Iterat
 
 
 @contextmanager
-def sums_of_gradients(add: Callable[[Sequence[Any], Callable[[Sequence[Any]], Any]], Any]) -> Iterator[None]:
+def sums_of_gradients(add: Callable[[Sequence[tf.Tensor], Callable[..., tf.Tensor]], tf.Tensor]) -> Iterator[None]:
     """Let `add` sum the gradients of a tensor that several operations read, in each tape that is asked in the block.
 
-    add: takes the gradients, and TensorFlow's own function for their sum.
+    add: takes the gradients, and TensorFlow's own function for their sum. Rows of a table are summed as ever. A vector
+    space of ours would be freed at the block's end, while a `tf.autodiff.ForwardAccumulator` still points to it.
     """
-    original = backprop._default_vspace
-    pywrap_tfe.TFE_Py_RegisterVSpace(original._replace(aggregate_fn=lambda given: add(given, original.aggregate_fn)))
+    original = backprop.gen_math_ops
+    backprop.gen_math_ops = _With(original, add_n=lambda gradients: add(gradients, original.add_n))
     try:
         yield
     finally:
-        pywrap_tfe.TFE_Py_RegisterVSpace(original)
+        backprop.gen_math_ops = original
 
 
 class _With:
-    """TensorFlow's module of random operations with `random_uniform` replaced."""
+    """A module of TensorFlow's with some functions replaced."""
 
-    def __init__(self, original: Any, random_uniform: Any) -> None:
-        self._original, self.random_uniform = original, random_uniform
+    def __init__(self, original: Any, **replaced: Any) -> None:
+        self._original = original
+        self.__dict__.update(replaced)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
