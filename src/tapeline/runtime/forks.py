@@ -162,7 +162,7 @@ def _hide_project() -> None:
     given = {"", str(Path.cwd()), str(Path(sys.argv[0]).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
     sys.path[:] = [path for path in sys.path if path not in given]
     folders = tuple(os.path.join(path, "") for path in given if path)  # noqa: PTH118 - with a slash at its end
-    libraries = tuple(os.path.join(path, "") for path in sys.path)  # noqa: PTH118
+    libraries = tuple(os.path.join(path, "") for path in sys.path)  # noqa: PTH118 - the same
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None) or ""
         if file.startswith(folders) and not file.startswith(libraries):
