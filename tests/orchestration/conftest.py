@@ -173,7 +173,7 @@ def environment(**more):
     return {**os.environ, "PYTHONPATH": str(ROOT), **more}
 
 
-class Flow(subprocess.Popen):
+class KilledOnFailure(subprocess.Popen):
     """A process that a failing test kills: one that it waited for hid its failure behind a timeout."""
 
     def __exit__(self, failure, *rest):
@@ -187,7 +187,7 @@ def start():
     """Start `python -m flows.training` in a folder."""
 
     def popen(folder, *arguments, **more):
-        return Flow(
+        return KilledOnFailure(
             [sys.executable, "-m", "flows.training", *arguments],
             cwd=folder,
             env=environment(**more),
