@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -203,12 +204,14 @@ def test_what_an_event_starts_waits_for_the_run_that_goes_on(root):
 @pytest.mark.slow
 def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask):
     folder = checkout()
-    write(folder, entry("nightly", every=3600), entry("gone"))
-    assert deploy(folder) == (0, ["created work pool test", "created training/gone", "created training/nightly"], "")
+    own = partial(entry, pool="its own")  # the server keeps the work pools of the tests before
+    write(folder, own("nightly", every=3600), own("gone"))
+    created = ["created work pool its own", "created training/gone", "created training/nightly"]
+    assert deploy(folder) == (0, created, "")
     assert deploy(folder)[:2] == (0, ["nothing changed"])
     schedules = [schedule["schedule"] for deployment in ask("deployments") for schedule in deployment["schedules"]]
     assert [schedule["anchor_date"] for schedule in schedules] == ["2020-01-01T00:00:00Z"]
-    write(folder, entry("nightly", every=7200, retries=0))
+    write(folder, own("nightly", every=7200, retries=0))
     assert deploy(folder)[:2] == (
         0,
         [
@@ -218,11 +221,11 @@ def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask)
         ],
     )
     trigger = {"name": "data", "expect": ["tapeline.data-changed"]}
-    write(folder, entry("nightly", every=7200, retries=0) | {"triggers": [trigger]})
+    write(folder, own("nightly", every=7200, retries=0) | {"triggers": [trigger]})
     [line] = deploy(folder)[1]
     assert re.fullmatch(r"changed training/nightly: new trigger data \(\w{7}\)", line)
     assert deploy(folder)[1] == ["nothing changed"]
-    write(folder, entry("nightly", retries=0))
+    write(folder, own("nightly", retries=0))
     assert deploy(folder)[1] == [
         line.replace("new", "no"),
         "removed every 7200 s UTC (often) of training/nightly",

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def entry(name, *, every=None, **parameters):
+def entry(name, *, every=None, pool="test", **parameters):
     """Return one deployment; `every` is its schedule's interval in seconds."""
     schedules = [{"interval": every, "timezone": "UTC", "slug": "often"}] if every else []
     return {
@@ -18,7 +18,7 @@ def entry(name, *, every=None, **parameters):
         "entrypoint": "flows/training.py:training",
         "parameters": {"pipeline": "tiny", **parameters},
         "tags": ["tapeline"],
-        "work_pool": {"name": "test"},
+        "work_pool": {"name": pool},
         "concurrency_limit": {"limit": 1, "collision_strategy": "CANCEL_NEW"},
         "schedules": schedules,
     }
