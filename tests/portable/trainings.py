@@ -25,7 +25,9 @@ EPOCHS, STEPS_PER_EPOCH = 2, 2
 ALONE = {"init_from", "weights"}
 """Settings that name what other pipelines make."""
 APART = {
+    "cifar10-cnn in bfloat16": ("cifar10-cnn", {"precision": "mixed_bfloat16", "shards": 2, "batch_size": 64}),
     "cifar10-cnn in shards": ("cifar10-cnn", {"shards": 2, "batch_size": 64}),
+    "digits in bfloat16": ("digits", {"precision": "mixed_bfloat16", "batch_size": 32}),
     "digits in shards": ("digits", {"shards": 4, "batch_size": 128}),
     "digits in two threads": ("digits", {"threads": 2, "batch_size": 128}),
     "mnist-mlp in eight threads": ("mnist-mlp", {"threads": 8, "batch_size": 256}),

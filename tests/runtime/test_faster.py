@@ -1,4 +1,4 @@
-"""Operations that XLA compiles in a step of training have the bits of TensorFlow's own kernels."""
+"""What stands in for slow kernels in a step of training has their bits, or those that its description says."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def given(tf, shape, size, dtype="float32"):
 
 
 def traced(tf, function, *arguments, mode="graph"):
-    with faster.compiled():
+    with faster.kernels():
         return tf.function(function, jit_compile=mode == "xla").get_concrete_function(*arguments)
 
 
@@ -167,10 +167,96 @@ def test_the_gradients_of_a_convolution_are_compiled_where_that_is_faster(
         np.testing.assert_allclose(own, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
 
 
-@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_convolutions_of_other_types_stay(tf, one_thread, dtype):
-    images, kernel = numbers(tf, 4, 9, 8, 16, dtype=dtype), numbers(tf, 3, 3, 16, 8, dtype=dtype)
+def test_convolutions_in_float64_stay(tf, one_thread):
+    images, kernel = numbers(tf, 4, 9, 8, 16, dtype="float64"), numbers(tf, 3, 3, 16, 8, dtype="float64")
     assert {KERNELS, IMAGES} <= called(traced(tf, convolved(tf), images, kernel))
+
+
+STRIDES, SAME = [1, 1, 1, 1], "SAME"
+NARROW = {
+    KERNELS: (
+        lambda raw, x, u: raw(input=x, filter_sizes=[3, 3, 16, 8], out_backprop=u, strides=STRIDES, padding=SAME),
+        [(4, 9, 8, 16), (4, 9, 8, 8)],
+    ),
+    IMAGES: (
+        lambda raw, k, u: raw(input_sizes=[4, 9, 8, 16], filter=k, out_backprop=u, strides=STRIDES, padding=SAME),
+        [(3, 3, 16, 8), (4, 9, 8, 8)],
+    ),
+    "DepthwiseConv2dNativeBackpropFilter": (
+        lambda raw, x, u: raw(input=x, filter_sizes=[3, 3, 5, 1], out_backprop=u, strides=STRIDES, padding=SAME),
+        [(4, 9, 8, 5), (4, 9, 8, 5)],
+    ),
+    "Conv3D": (
+        lambda raw, x, k: raw(input=x, filter=k, strides=[1, 2, 1, 1, 1], padding="VALID"),
+        [(2, 5, 6, 7, 3), (2, 3, 3, 3, 4)],
+    ),
+    "Conv3DBackpropFilterV2": (
+        lambda raw, x, u: raw(
+            input=x, filter_sizes=[3, 3, 3, 3, 4], out_backprop=u, strides=[1, *STRIDES], padding=SAME
+        ),
+        [(2, 5, 6, 7, 3), (2, 5, 6, 7, 4)],
+    ),
+    "Conv3DBackpropInputV2": (
+        lambda raw, k, u: raw(
+            input_sizes=[2, 5, 6, 7, 3], filter=k, out_backprop=u, strides=[1, *STRIDES], padding=SAME
+        ),
+        [(3, 3, 3, 3, 4), (2, 5, 6, 7, 4)],
+    ),
+    "Einsum": (lambda raw, a, b: raw(inputs=[a, b], equation="bthd,bshd->bhts"), [(2, 5, 3, 4), (2, 6, 3, 4)]),
+}
+"""Operation → a call of it, and its arguments' shapes."""
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", NARROW)
+def test_in_16_bits_they_are_computed_in_float32_and_rounded_once(tf, name, dtype):
+    call, shapes = NARROW[name]
+    arguments = [numbers(tf, *shape, dtype=dtype) for shape in shapes]
+
+    def narrow(*given):
+        return call(getattr(tf.raw_ops, name), *given)
+
+    @tf.function
+    def wide(*given):
+        return tf.cast(narrow(*(tf.cast(each, tf.float32) for each in given)), dtype)
+
+    function = traced(tf, narrow, *arguments)
+    assert name not in called(function)
+    assert function(*arguments).numpy().tobytes() == wide(*arguments).numpy().tobytes()
+    assert name in called(traced(tf, narrow, *(tf.cast(each, tf.float32) for each in arguments))), "float32 stays"
+
+
+def test_the_gradients_of_a_convolution_in_16_bits_are_compiled_where_those_of_float32_are(tf, one_thread):
+    images, kernel = numbers(tf, 4, 9, 8, 16, dtype="bfloat16"), numbers(tf, 3, 3, 16, 8, dtype="bfloat16")
+    wide = traced(tf, convolved(tf), *(tf.cast(each, tf.float32) for each in (images, kernel)))
+    function = traced(tf, convolved(tf), images, kernel)
+    assert (_compilations(function), _compilations(wide)) == (2, 2)
+    found, expected = function(images, kernel), convolved(tf)(images, kernel)
+    for own, theirs in zip(found, expected, strict=True):
+        own, theirs = tf.cast(own, tf.float32).numpy(), tf.cast(theirs, tf.float32).numpy()
+        np.testing.assert_allclose(own, theirs, rtol=0.05, atol=0.05 * np.abs(theirs).max())
+
+
+def _compilations(concrete):
+    """Return how many of a function's own operations XLA compiles."""
+    return sum(node.attr["_XlaMustCompile"].b for node in concrete.function_def.node_def)
+
+
+def test_an_operation_that_is_called_as_a_scope_of_others(tf):
+    """A function's operations are named after the call where they are put in its place: their names must be free."""
+
+    def both(a, b):
+        with tf.name_scope("product/"):
+            a = tf.cast(a, tf.bfloat16, name="Cast")
+        return tf.raw_ops.Einsum(inputs=[a, b], equation="ij,jk->ik", name="product")
+
+    a, b = numbers(tf, 3, 4), numbers(tf, 4, 5, dtype="bfloat16")
+    function = traced(tf, both, a, b)
+    assert "Einsum" not in called(function)
+    looped = tf.function(
+        lambda: tf.while_loop(lambda n, _: n < 2, lambda n, _: (n + 1, function(a, b)), (0, both(a, b)))
+    )
+    np.testing.assert_allclose(tf.cast(looped()[1], tf.float32), tf.cast(both(a, b), tf.float32), rtol=0.05, atol=0.05)
 
 
 def test_convolutions_stay_that_are_small_or_of_unknown_size_or_have_several_threads(tf, one_thread, monkeypatch):

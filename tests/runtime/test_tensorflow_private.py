@@ -198,3 +198,12 @@ def test_what_is_vectorized_is_traced_within_a_context(tf):
     assert seen[:4] == ["in", "map", "out", "jacobian"] and seen.count("in") == 3, hint("control_flow_ops.pfor")
     tf.vectorized_map(lambda one: one, tf.ones([3]))
     assert seen.count("in") == 3
+
+
+def test_an_operation_as_a_function_of_its_inputs_and_attributes(tf):
+    from tapeline.runtime.tensorflow_private import function_of
+
+    row, column = tf.constant([[1.0, 2.0]]), tf.constant([[3.0], [4.0]])
+    product = function_of("MatMul")(row, column, T=tf.float32, transpose_a=True, transpose_b=True)
+    assert product.numpy().tolist() == [[3, 4], [6, 8]]
+    assert function_of("Einsum")(row, column, N=2, T=tf.float32, equation="ij,jk->ik").numpy().tolist() == [[11]]

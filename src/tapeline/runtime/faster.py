@@ -1,4 +1,4 @@
-"""Operations whose kernels are slow are compiled by XLA in a step of training, with the same bits on each CPU.
+"""Operations whose kernels are slow are replaced in a step of training, with the same bits on each CPU.
 
 Without oneDNN, whose bits depend on the CPU, TensorFlow finds the gradient of max pooling one number at a time: a fifth
 of the step of a small convolutional network. What is in its place chooses and copies, and so has the kernel's bits.
@@ -7,11 +7,14 @@ A convolution's gradients have kernels that lay out patches for each image, with
 XLA's, which are convolutions. Their sums have another order, and one that depends on the number of threads: they are
 compiled where an operation has one thread.
 
-None of it is in a function that is exported: not every program that serves a model has XLA.
+In 16 bits, some kernels convert each number each time they read it, and are five to ten times as slow as in float32.
+They are given float32, and their results rounded, as the CPUs do that have instructions for bfloat16.
+
+None of it is in a function that is exported: not every program that serves a model has XLA, and a GPU has bfloat16.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,27 +29,28 @@ LEAST = 300_000
 """Numbers of which a pooling's gradient must be: for fewer, compiling (0.1 s) costs more than 200 steps save."""
 LEAST_PRODUCTS = 20_000_000
 """Products of two numbers in a convolution, for the same reason."""
+NARROW = (tf.bfloat16, tf.float16)
+"""Types of 16 bits."""
 LEAST_CHANNELS = 16
 """Of the images whose gradient is compiled: with fewer, the kernel is faster."""
 
 
 @contextmanager
-def compiled() -> Iterator[None]:
-    """Compile these operations in functions that are traced in the block, if bits are portable and there is no GPU."""
-    chosen: Mapping[str, Replaced] = {}
-    if not tf.config.list_physical_devices("GPU"):
-        one_thread = tf.config.threading.get_intra_op_parallelism_threads() == 1
-        chosen = {**OPERATIONS, **CONVOLUTIONS} if one_thread else OPERATIONS
-    with tensorflow_private.replaced_too(chosen):
+def kernels() -> Iterator[None]:
+    """Replace them in functions that are traced in the block, if bits are portable and there is no GPU."""
+    with tensorflow_private.replaced_too({} if tf.config.list_physical_devices("GPU") else OPERATIONS):
         yield
 
 
 def _max_pool_gradient(x: tf.Tensor, y: tf.Tensor, upper: tf.Tensor, **how: Any) -> list[tf.Tensor]:
     _, rows, columns, _ = how["ksize"]
     batch, high, wide, channels = tf.unstack(tf.shape(y), 4)
+    upper = tf.where(tf.equal(upper, tf.zeros_like(upper)), tf.zeros_like(upper), upper)  # the kernel makes 0 of -0
+    kind = upper.dtype
+    if kind in NARROW:  # their arithmetic converts; bits are chosen without
+        x, y, upper = tf.cast(x, tf.float32), tf.cast(y, tf.float32), tf.bitcast(upper, tf.uint16)
     windows = tf.reshape(x[:, : high * rows, : wide * columns], [batch, high, rows, wide, columns * channels])
     parts, zero = [], tf.zeros_like(upper)
-    upper = tf.where(tf.equal(upper, zero), zero, upper)  # the kernel adds to 0, which makes 0 of -0
     for row in range(rows):
         for column in range(columns):  # the first of the largest gets all
             pixel = windows[:, :, row, :, column * channels : (column + 1) * channels]
@@ -56,7 +60,7 @@ def _max_pool_gradient(x: tf.Tensor, y: tf.Tensor, upper: tf.Tensor, **how: Any)
     lines = [tf.concat(parts[first : first + columns], -1) for first in range(0, len(parts), columns)]
     found = tf.reshape(tf.stack(lines, 2), [batch, high * rows, wide * columns, channels])
     outside = tf.shape(x) - tf.shape(found)
-    return [tf.pad(found, tf.stack([tf.zeros_like(outside), outside], 1))]
+    return [tf.bitcast(tf.pad(found, tf.stack([tf.zeros_like(outside), outside], 1)), kind)]
 
 
 def _covers_once(pooling: Any) -> bool:
@@ -67,14 +71,19 @@ def _covers_once(pooling: Any) -> bool:
     return bool(plain and few and (pooling.inputs[0].shape.num_elements() or 0) >= LEAST)
 
 
-def _kernel_gradient(images: tf.Tensor, shape: tf.Tensor, upper: tf.Tensor, **how: Any) -> list[tf.Tensor]:
-    del how["T"]
-    return [tf.raw_ops.Conv2DBackpropFilter(input=images, filter_sizes=shape, out_backprop=upper, **how)]
+def _wide(operation: str) -> Callable[..., list[tf.Tensor]]:
+    """Return an operation that computes in float32 what it is given in 16 bits, and rounds the result."""
+    run = tensorflow_private.function_of(operation)
+
+    def body(*given: tf.Tensor, **how: Any) -> list[tf.Tensor]:
+        widened = [tf.cast(each, tf.float32) if each.dtype in NARROW else each for each in given]
+        return [tf.cast(run(*widened, **how), given[-1].dtype)]
+
+    return body
 
 
-def _image_gradient(shape: tf.Tensor, kernel: tf.Tensor, upper: tf.Tensor, **how: Any) -> list[tf.Tensor]:
-    del how["T"]
-    return [tf.raw_ops.Conv2DBackpropInput(input_sizes=shape, filter=kernel, out_backprop=upper, **how)]
+def _is_narrow(operation: Any) -> bool:
+    return operation.outputs[0].dtype in NARROW
 
 
 def _of_kernel(gradient: Any) -> bool:
@@ -94,21 +103,33 @@ def _of_images(gradient: Any) -> bool:
 
 
 def _is_large(gradient: Any, images: tf.TensorShape, kernel: tf.TensorShape) -> bool:
-    """Return whether a plain convolution takes at least `LEAST_PRODUCTS`, as far as the trace knows."""
+    """Return whether a plain convolution with one thread takes at least `LEAST_PRODUCTS`, as far as the trace knows."""
     upper, how = gradient.inputs[2], gradient.get_attr
-    known = all(shape.is_fully_defined() for shape in (images, kernel, upper.shape)) and upper.dtype == tf.float32
+    known = all(shape.is_fully_defined() for shape in (images, kernel, upper.shape))
+    fits = upper.dtype in (tf.float32, *NARROW) and tf.config.threading.get_intra_op_parallelism_threads() == 1
     plain = how("data_format") == b"NHWC" and max(how("dilations")) == 1 and how("padding") != b"EXPLICIT"
-    if not (known and plain) or kernel[2] != images[3]:  # those in groups
+    if not (known and fits and plain) or kernel[2] != images[3]:  # those in groups
         return False
     return bool(upper.shape.num_elements() * math.prod(kernel[:3]) >= LEAST_PRODUCTS)
 
 
+def _convolution(operation: str, compiled: Callable[[Any], bool]) -> Replaced:
+    """Return the gradient of a convolution, compiled or not."""
+    return Replaced(["output"], _wide(operation), only=lambda one: _is_narrow(one) or compiled(one), compiled=compiled)
+
+
+WIDENED = (
+    "Conv3D",
+    "Conv3DBackpropFilterV2",
+    "Conv3DBackpropInputV2",
+    "DepthwiseConv2dNativeBackpropFilter",
+    "Einsum",
+)
+"""Those whose kernels convert each number of 16 bits each time they read it."""
 OPERATIONS: Mapping[str, Replaced] = {
-    "MaxPoolGrad": Replaced(["output"], _max_pool_gradient, only=_covers_once, compiled=True)
+    "MaxPoolGrad": Replaced(["output"], _max_pool_gradient, only=_covers_once, compiled=lambda pooling: True),
+    "Conv2DBackpropFilter": _convolution("Conv2DBackpropFilter", _of_kernel),
+    "Conv2DBackpropInput": _convolution("Conv2DBackpropInput", _of_images),
+    **{name: Replaced(["output"], _wide(name), only=_is_narrow) for name in WIDENED},
 }
-"""Operation → what is compiled in its place, with the same bits."""
-CONVOLUTIONS: Mapping[str, Replaced] = {
-    "Conv2DBackpropFilter": Replaced(["output"], _kernel_gradient, only=_of_kernel, compiled=True),
-    "Conv2DBackpropInput": Replaced(["output"], _image_gradient, only=_of_images, compiled=True),
-}
-"""Those whose bits are others."""
+"""Operation → what stands in for it."""

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,12 +201,27 @@ class Replaced:
     """Types of the first input for which the operation stays."""
     only: Callable[[Any], bool] = lambda operation: True
     """Whether this very operation of a graph is replaced, by its attributes and shapes."""
-    compiled: bool = False
-    """Whether XLA compiles the body, in graph mode too."""
+    compiled: Callable[[Any], bool] = lambda operation: False
+    """Whether XLA compiles the body for this very operation, in graph mode too."""
 
     def stands_for(self, operation: Any) -> bool:
         """Return whether an operation of the right name is replaced."""
         return operation.inputs[0].dtype.base_dtype not in self.but and self.only(operation)
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """Return a function of an operation's inputs and attributes, as a `Replaced.body` gets them."""
+    arguments = op_def_registry.get(name).input_arg
+    inferred = {of for each in arguments for of in (each.type_attr, each.number_attr)}
+    is_list = any(each.number_attr for each in arguments)
+
+    def call(*given: tf.Tensor, **attributes: Any) -> Any:
+        inputs = [list(given)] if is_list else given
+        named = {each.name: value for each, value in zip(arguments, inputs, strict=True)}
+        told = {key: value for key, value in attributes.items() if key not in inferred}
+        return getattr(tf.raw_ops, name)(**named, **told)
+
+    return call
 
 
 Bodies = Mapping[str, Replaced]
@@ -229,8 +244,9 @@ def replace_operations(bodies: Bodies) -> None:
     def from_func_graph(name: Any, graph: Any, attrs: Any, *rest: Any, **more: Any) -> Any:
         bodies = dict(_replaced)
         found = [one for one in graph.get_operations() if one.type in bodies and bodies[one.type].stands_for(one)]
-        calls = {one.name: _ours(ours, bodies, one) for one in found}
-        for function in {id(called): called for called in calls.values()}.values():
+        scopes = {scope for one in graph.get_operations() for scope in _scopes(one.name)} if found else set()
+        calls = {one.name: _ours(ours, bodies, one, apart=one.name in scopes) for one in found}
+        for function in {id(call.function): call.function for call in calls.values()}.values():
             graph._add_function_recursive(function)
         made = _REGISTER(name, graph, attrs, *rest, **more)
         if calls:
@@ -266,29 +282,55 @@ def _attributes(operation: Any) -> dict[str, Any]:
     return {attr.name: operation.get_attr(attr.name) for attr in op_def_registry.get(operation.type).attr}
 
 
-def _ours(known: dict[str, Any], bodies: Bodies, operation: Any) -> Any:
-    """Return the function for an operation, which depends on its types and attributes; its name says them."""
+@dataclass(frozen=True)
+class _Call:
+    """What an operation becomes."""
+
+    function: Any
+    compiled: bool
+
+
+def _scopes(name: str) -> Iterator[str]:
+    """Yield the name scopes that an operation is in."""
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
+
+
+def _ours(known: dict[str, Any], bodies: Bodies, operation: Any, *, apart: bool) -> _Call:
+    """Return the call for an operation: its function depends on types and attributes, and its name says them.
+
+    apart: the operation is called as a name scope is, whose names an inlined function's must not be.
+    """
     attributes = _attributes(operation)
+    body = bodies[operation.type]
+    compiled = body.compiled(operation)
     types = [each.dtype.base_dtype for each in operation.inputs]
     told = [operation.type, *(each.name for each in types), *(str(v) for k, v in attributes.items() if k not in "TU")]
     said = "_".join(re.sub(r"\W+", "_", each) for each in told)
-    name = f"__inference_exact_{said}_0"  # as TensorFlow names functions, which no operation is called
+    kind = "_".join(["compiled" if compiled else "exact", *(["apart"] if apart else [])])
+    name = f"__inference_{kind}_{said}_0"  # as TensorFlow names functions, which no operation is called
     if name not in known:
-        body = bodies[operation.type]
+        scope = kind if apart else None
+
+        def traced(*given: tf.Tensor) -> Sequence[tf.Tensor]:
+            with tf.name_scope(scope) if scope else nullcontext():
+                return body.body(*given, **attributes)
+
         specs = [tf.TensorSpec(None, each) for each in types]
-        made = func_graph.func_graph_from_py_func(name, lambda *given: body.body(*given, **attributes), specs, {})
-        known[name] = _REGISTER(name, made, {_COMPILED: tf.compat.v1.AttrValue(b=True)} if body.compiled else {})
-    return known[name]
+        made = func_graph.func_graph_from_py_func(name, traced, specs, {})
+        known[name] = _REGISTER(name, made, {_COMPILED: tf.compat.v1.AttrValue(b=True)} if compiled else {})
+    return _Call(known[name], compiled)
 
 
-def _call(definition: Any, calls: Mapping[str, Any], bodies: Bodies) -> None:
+def _call(definition: Any, calls: Mapping[str, _Call], bodies: Bodies) -> None:
     """Change nodes of a function's definition into calls, and the names of their outputs with them."""
     renamed: dict[str, str] = {}
     for node in definition.node_def:
         if node.name in calls:
             for number, output in enumerate(bodies[node.op].outputs):
                 renamed[f"{node.name}:{output}:0"] = f"{node.name}:output:{number}"
-            _become_call(node, calls[node.name], compiled=bodies[node.op].compiled)
+            _become_call(node, calls[node.name])
     for node in definition.node_def:
         for number, source in enumerate(node.input):
             node.input[number] = renamed.get(source, source)
@@ -296,14 +338,14 @@ def _call(definition: Any, calls: Mapping[str, Any], bodies: Bodies) -> None:
         definition.ret[output] = renamed.get(source, source)
 
 
-def _become_call(node: Any, function: Any, *, compiled: bool) -> None:
+def _become_call(node: Any, call: _Call) -> None:
     node.op = "PartitionedCall"
     node.attr.clear()
-    kinds = function.function_type
+    kinds = call.function.function_type
     node.attr["Tin"].list.type.extend(each.dtype.as_datatype_enum for each in kinds.flat_inputs)
     node.attr["Tout"].list.type.extend(each.dtype.as_datatype_enum for each in kinds.flat_outputs)
-    node.attr["f"].func.name = function.name
+    node.attr["f"].func.name = call.function.name
     for name in ("config", "config_proto", "executor_type"):
         node.attr[name].s = b""
-    if compiled:
+    if call.compiled:
         node.attr[_COMPILED].b = True

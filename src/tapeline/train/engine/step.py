@@ -76,7 +76,7 @@ class Step:
         columns = {name: tf.TensorSpec(c.shape, c.dtype) for name, c in self.feed.columns.items()}
         number = tf.TensorSpec([], tf.int64)
         once = computed_once.sums_of_gradients() if self._mode == "xla" else nullcontext()
-        with faster.compiled(), once:
+        with faster.kernels(), once:
             traced = tf.function(one, autograph=False).get_concrete_function(columns, rows, number, number)
         return traced, names
 
