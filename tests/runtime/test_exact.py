@@ -78,6 +78,25 @@ def test_inside_loops_branches_and_functions(tf):
     assert not found & {"Rsqrt", "Reciprocal", "Softmax", "Inv"} and found & {"While", "StatelessWhile"}
 
 
+def test_a_tape_outside_a_function_that_has_many(tf):
+    """Such a function returns all that its gradient needs, so outputs of replaced operations as they are."""
+
+    def added(x):
+        for _ in range(12):
+            x = tf.nn.softmax(x * 3) + tf.math.rsqrt(x + 1)
+        return tf.reduce_sum(tf.sin(x))
+
+    x = tf.constant(X)
+    found = []
+    for f in (added, tf.function(added)):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        found.append((y, tape.gradient(y, x)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("factor", [1.0, 0.1])
 def test_batch_normalization(tf, training, factor):

@@ -334,7 +334,7 @@ def _call(definition: Any, calls: Mapping[str, _Call], bodies: Bodies) -> None:
     for node in definition.node_def:
         for number, source in enumerate(node.input):
             node.input[number] = renamed.get(source, source)
-    for output, source in definition.ret.items():
+    for output, source in dict(definition.ret).items():  # setting one reorders a map
         definition.ret[output] = renamed.get(source, source)
 
 
