@@ -5,7 +5,7 @@
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from tapeline.runtime import own_modules
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-Trees = dict[Path, ast.Module]
-"""File → its syntax tree."""
+Sources = dict[Path, str]
+"""File → its text."""
 
 
-def of_module(name: str, package: Path = PACKAGE) -> Trees:
+def of_module(name: str, package: Path = PACKAGE) -> Sources:
     """Return the files of `tapeline.…` module `name` and of all it imports, anywhere in the code."""
     start = _file(name, package)
     if start is None:
@@ -26,7 +26,7 @@ def of_module(name: str, package: Path = PACKAGE) -> Trees:
     return _close(start, package, lambda top: [])
 
 
-def of_file(path: Path, package: Path = PACKAGE) -> Trees:
+def of_file(path: Path, package: Path = PACKAGE) -> Sources:
     """Return a recipe's file and all that it imports from this package and of the user's own, see `own`."""
     return _close(path.resolve(), package, cache(own_modules.roots))
 
@@ -44,45 +44,52 @@ Roots = Callable[[str], list[Path]]
 """Takes the name of a top-level module; returns the files or folders of one that is the user's own."""
 
 
-def _close(start: Path, package: Path | None, roots: Roots) -> Trees:
-    found: Trees = {}
+def _close(start: Path, package: Path | None, roots: Roots) -> Sources:
+    found: Sources = {}
     waiting = [start]
     while waiting:
         path = waiting.pop()
         if path not in found:
-            found[path] = ast.parse(path.read_text(encoding="utf-8"))
-            waiting += _imports(found[path], path, package, {start.parent}, roots)
+            found[path] = path.read_text(encoding="utf-8")
+            waiting += _files(_imported(found[path]), path, package, {start.parent}, roots)
     return found
 
 
-def _imports(tree: ast.Module, path: Path, package: Path | None, folders: set[Path], roots: Roots) -> Iterator[Path]:
-    """Yield the files that one file imports. folders: where its absolute imports are also looked up."""
-    for node in ast.walk(tree):
-        names: list[str] = []
+@cache
+def _imported(source: str) -> tuple[tuple[int, str], ...]:
+    """Return what a module imports, anywhere in its code: the number of leading dots and the dotted name.
+
+    Kept for each source, as each stage's code and each recipe's have most files in common.
+    """
+    found: dict[tuple[int, str], None] = {}
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        elif isinstance(node, ast.ImportFrom) and node.level:
-            yield from _relative(node, path)
-        for name in names:
-            top = name.split(".")[0]
-            if top in sys.stdlib_module_names:
-                continue
+            found.update(dict.fromkeys((0, alias.name) for alias in node.names))
+        elif isinstance(node, ast.ImportFrom):
+            start = f"{node.module}." if node.module else ""
+            found.update(dict.fromkeys((node.level, f"{start}{alias.name}") for alias in node.names))
+    return tuple(found)
+
+
+def _files(
+    imported: Iterable[tuple[int, str]], path: Path, package: Path | None, folders: set[Path], roots: Roots
+) -> Iterator[Path]:
+    """Yield the files that one file imports. folders: where its absolute imports are also looked up."""
+    for level, name in imported:
+        top = name.split(".")[0]
+        if level:
+            yield from _relative(name, path.parents[level - 1])
+        elif top not in sys.stdlib_module_names:
             for parent in _with_parents(name):
                 beside = (_file_beside(parent, folder) for folder in {path.parent, *folders})
                 own = _own(parent, roots(top)) if top != PACKAGE.name else ()
                 yield from (file for file in (_file(parent, package), *beside, *own) if file is not None)
 
 
-def _relative(node: ast.ImportFrom, path: Path) -> Iterator[Path]:
+def _relative(name: str, folder: Path) -> Iterator[Path]:
     """Yield the modules that `from .name import other` refers to, and the packages on the way there."""
-    folder = path.parents[node.level - 1]
-    start = f"{node.module}." if node.module else ""
-    for alias in node.names:
-        names = (".", *_with_parents(f"{start}{alias.name}"))
-        found = (folder / "__init__.py" if name == "." else _file_beside(name, folder) for name in names)
-        yield from (file for file in found if file is not None and file.is_file())
+    found = (folder / "__init__.py", *(_file_beside(parent, folder) for parent in _with_parents(name)))
+    yield from (file for file in found if file is not None and file.is_file())
 
 
 def _with_parents(name: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from typing import Any
 from tapeline.runtime import user_cache
 
 
+@cache
 def digest(source: str) -> str:
     """Return 64 hexadecimal digits for a module's source. Raises `SyntaxError` if it is not Python."""
-    return digest_of_tree(ast.parse(source))
+    return sha256(" ".join(_told(ast.parse(source), _Scope())).encode()).hexdigest()
 
 
 def digest_of_file(path: Path) -> str:
@@ -31,15 +33,10 @@ def digest_of_file(path: Path) -> str:
     return user_cache.remembered("modules", f"{python}-{content}", lambda: digest(source))
 
 
-def digest_of_modules(modules: Mapping[Path, ast.Module], root: Path) -> str:
-    """Return one hash for modules and their paths relative to `root`, independent of their order."""
-    lines = sorted(f"{path.relative_to(root).as_posix()} {digest_of_tree(tree)}" for path, tree in modules.items())
+def digest_of_modules(modules: Mapping[Path, str], root: Path) -> str:
+    """Return one hash for modules' sources and paths relative to `root`, independent of their order."""
+    lines = sorted(f"{path.relative_to(root).as_posix()} {digest(source)}" for path, source in modules.items())
     return sha256("\n".join(lines).encode()).hexdigest()
-
-
-def digest_of_tree(tree: ast.Module) -> str:
-    """Return `digest` of a source that is already parsed."""
-    return sha256(" ".join(_told(tree, _Scope())).encode()).hexdigest()
 
 
 @dataclass
