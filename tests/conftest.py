@@ -1,5 +1,8 @@
 """Setup that every test shares: signals, logging, timeouts, distribution over processes, TensorFlow."""
 
+import collections
+import gc
+import itertools
 import os
 import signal
 import sys
@@ -46,8 +49,27 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFile(config, log)
 
 
+_finished = itertools.count(1)
+
+
+def pytest_runtest_logfinish():
+    """Exclude from GC, now and then, what is alive between two tests: each recipe that is built collects.
+
+    TensorFlow keeps traces; in a process with many tests behind it, scanning them took a quarter of the time.
+    """
+    if next(_finished) % 10 == 0 and "tensorflow" in sys.modules:
+        gc.collect()
+        gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
 def pytest_collection_modifyitems(items):
+    cases = collections.Counter()
     for item in items:
+        if first := item.get_closest_marker("first"):
+            cases[item.parent.nodeid, item.originalname] += 1
+            if cases[item.parent.nodeid, item.originalname] > first.args[0]:
+                item.add_marker(first.kwargs.get("then", "slow"))
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(HANG))
 

@@ -107,6 +107,7 @@ def test_outside_a_project_it_says_so(call, tmp_path):
     assert "no params.yaml in" in done.stderr
 
 
+@pytest.mark.slow
 def test_prefect_s_server_can_be_imported():
     """A FastAPI that refuses Prefect's endpoints ends every flow at this import."""
     subprocess.run([sys.executable, "-c", "import prefect.server.api.server"], check=True, timeout=60)
@@ -160,6 +161,7 @@ def told(name, folder, url, out=subprocess.PIPE):
     )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", MODULES)
 def test_ctrl_c_while_a_server_does_not_answer_is_one_line(changed, name):
     with socket.create_server(("127.0.0.1", 0)) as silent:

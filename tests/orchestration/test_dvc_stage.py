@@ -69,6 +69,7 @@ def test_a_folder_inside_the_repository_uses_stages_outside_it(project):
     assert [dvc.is_stale(stage) for stage in stages] == [False, False]
 
 
+@pytest.mark.slow
 def test_a_folder_beside_the_project_makes_its_dataset(tmp_path, committed):
     """The folder is in no project."""
     folder, beside = tmp_path / "project", tmp_path / "shared"

@@ -212,6 +212,7 @@ def test_of_two_that_would_make_the_same_one_trains(repository, start, server):
     assert sum(f"nothing new: {branch}" in output for output in outputs) == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_failed_run_s_worktree_is_kept_up_to_a_limit(repository, isolated):
     folder = repository("refuses")
@@ -394,6 +395,7 @@ def test_line_ends_that_git_would_change_are_committed(project):
     assert git(folder, "show", "runs/a:dvc.lock") == "schema: '2.0'\nstages: {}"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_machine_s_description_is_committed_when_the_stage_left_one(repository, isolated, run, server):
     """And it comes from there where DVC restores the training: it was gone, and a version could not be registered."""

@@ -65,6 +65,7 @@ def module(monkeypatch):
     return promotion
 
 
+@pytest.mark.slow
 @dvc_data
 def test_a_version_that_is_live_is_not_judged_again_and_no_event(registry, module, monkeypatch):
     registry("registry", "promote", "one", "prod", "--approved-by", "Zoë")

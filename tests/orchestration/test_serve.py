@@ -286,6 +286,7 @@ def run_of(server, runs, until):
     return ended
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_copy_of_a_project_does_not_take_its_deployment(checkout, serve, ask, until, tmp_path):
     """Prefect copied the first folder over the other, `.git` included, at the first run."""

@@ -283,6 +283,7 @@ def test_a_mistake_is_one_line_before_anything_runs(repository, sweep, arguments
     assert branches(folder) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_metric_that_is_not_there_ends_the_sweep_and_can_be_mended(repository, sweep):
     folder = repository()

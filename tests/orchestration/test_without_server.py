@@ -113,6 +113,7 @@ def test_the_server_of_serve_is_used_while_it_serves(project, call, server, ask)
 FIND = "from tapeline.config.project import Project; from tapeline.orchestration.connection import discovery\n"
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("file", "text", "found"),
     [

@@ -23,6 +23,7 @@ def line(tmp_path, tf):
     return call
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("optimizer", ["Adam(0.1)", "SGD(0.1)"])
 @pytest.mark.parametrize("settings", [{}, {"shards": 2}], ids=["whole", "shards"])
 def test_fused_updates_obey_constraints(line, optimizer, settings):
@@ -33,6 +34,7 @@ def test_fused_updates_obey_constraints(line, optimizer, settings):
     assert np.allclose(kernel, line(*edits, **settings)[0], atol=1e-5)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "scaled", ["SGD(0.1, loss_scale_factor=128.0)", "LossScaleOptimizer(keras.optimizers.SGD(0.1))"]
 )

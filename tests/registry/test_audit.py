@@ -27,6 +27,7 @@ def content(registry, name):
     return registry.git("cat-file", "tag", registry.git("rev-parse", f"refs/tags/{name}").strip()).encode()
 
 
+@pytest.mark.slow
 def test_nothing_is_wrong(registry):
     before = registry.state()
     wrong, unchecked, summary = audited(registry, 0)

@@ -200,6 +200,7 @@ def test_promoting_what_is_live_changes_nothing(registry):
     assert registry.state() == before
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(
     "damage",
     [
@@ -235,6 +236,7 @@ def test_a_folder_that_is_gone_is_made_by_promoting_what_is_live(registry):
     assert live(registry) == "v1.0.1"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("command", [("sync", "one"), ("promote", "one@v1.0.1", "prod")])
 def test_whichever_command_it_is(registry, command):
     shutil.rmtree(registry.folder / "serving" / "one" / "2")
@@ -266,6 +268,7 @@ def test_a_folder_follows_a_tag_that_plain_gto_made(registry):
     assert live(registry) == "v1.0.2"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("tag", ["one#prod#3", "one#staging#7", "one@v1.0.9"])
 def test_a_lightweight_tag_is_counted_and_says_nothing(registry, tag):
     registry.git("tag", tag)
@@ -286,6 +289,7 @@ def test_a_rollback_takes_no_tensorflow(registry):
     assert live(registry) == "v1.0.0"
 
 
+@pytest.mark.slow
 def test_a_rollback_that_failed_is_not_taken_for_one_that_was_killed(registry):
     """What it goes back to is lost; when that was promoted again, a step back is a step back."""
     shutil.rmtree(registry.folder / "serving" / "one" / "1")
@@ -379,6 +383,7 @@ def test_a_stage_that_asks_for_the_one_before_and_for_a_person(registry):
     assert before["head"] == registry.state()["head"]
 
 
+@pytest.mark.slow
 def test_a_worktree_serves_from_the_main_checkout(registry):
     """What a scheduled run promotes in a worktree of its own is live where everybody looks."""
     other = registry.folder.parent / "other"

@@ -24,6 +24,7 @@ def live(registry, stage="prod"):
     return [row["version"] for row in shown if stage in row["stages"]]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("made", "why"),
     [
@@ -50,6 +51,7 @@ def test_a_version_that_cannot_be_listed(registry, made, why):
     assert live(registry) == ["v1.0.1"]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("made", [{"date": YEAR_11000}, {"message": record(action=7)}])
 def test_an_assignment_that_cannot_be_read(registry, made):
     tag(registry, "one#prod#9", "one@v1.0.2^{}", **made)
@@ -61,6 +63,7 @@ def test_an_assignment_that_cannot_be_read(registry, made):
     assert registry.git("cat-file", "-t", "one#prod#10").strip() == "tag"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("made", [{"date": YEAR_11000}, {"message": record(metrics={"loss": "low"})}])
 def test_the_next_version_has_the_number_after_it(fresh, made):
     fresh.git("commit", "--quiet", "--allow-empty", "--message", "more")

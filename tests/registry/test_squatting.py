@@ -185,6 +185,7 @@ def test_a_name_that_leaves_no_room_for_the_next_promotion(registry, people):
     assert "is v1.0.1 (one#prod#3)" in registry("registry", "sync").stdout
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "said"), [("one@v1.0.1/x';touch$IFS'pwned", "'one@v1.0.1/x'\"'\"';touch"), ("one@v1.0.1", "")]
 )

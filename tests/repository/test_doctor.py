@@ -63,6 +63,7 @@ def test_a_repository_that_git_refuses_to_read(project, monkeypatch):
     assert not any("Git remote" in line for line in wanting(project, NOTE))
 
 
+@pytest.mark.first(5)
 @pytest.mark.parametrize(
     ("file", "old", "new", "what", "remedy"),
     [
@@ -123,6 +124,7 @@ OWN_STAGES = "stages:\n  train: {cmd: python train.py, deps: [train.py]}\n"
 ELSEWHERE = "`tapeline init FOLDER` makes one in a folder of its own"
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("own", "what"),
     [

@@ -51,6 +51,7 @@ def test_all_pipelines_and_those_without_files(folder, capsys):
     assert (status, lines) == (0, ["one", "metric  train", "loss     0.25", "", "two", nothing])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("content", "message"), [("{", "is not a JSON"), ("[]", "is not a JSON object: not an object")]
 )

@@ -156,6 +156,7 @@ def of_another_user(tmp_path, monkeypatch):
     return repository
 
 
+@pytest.mark.first(1)
 @OTHERS
 @pytest.mark.parametrize("end", [100, -1])
 def test_a_dvc_lock_in_a_repository_that_git_refuses_is_left_as_it_is(of_another_user, end):

@@ -56,6 +56,7 @@ def test_what_it_did(repository, capfd):
     assert capfd.readouterr().out == ""  # the stage prints nothing, and DVC's progress is not for a log
 
 
+@pytest.mark.slow
 def test_raw_data_are_recorded_as_they_are(repository):
     (repository.folder / "raw.csv").write_text("a\n1\n")
     repository.dvc("add", "--quiet", "raw.csv")
@@ -65,6 +66,7 @@ def test_raw_data_are_recorded_as_they_are(repository):
     assert reproduce("raw.csv.dvc").word == "unchanged"
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -9 $$", -9), ("sh -c 'kill -9 $$'; exit", 137)])
 def test_the_exit_status_of_the_stage(repository, command, status):
     edited(repository, "mkdir -p runs &&", f"{command} &&")
@@ -170,6 +172,7 @@ Path("checkpoint").write_text(str(sum(time > asked[0] + 0.9 for time in asked)))
 """
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("command", ["exec python trainer.py;", "python trainer.py; true;"])
 def test_a_trainer_is_asked_once_and_has_the_time_for_its_checkpoint(repository, killed, monkeypatch, command):
     """In a shell of its own it is told of the shell's end too, at the same moment, which counts as one."""

@@ -195,6 +195,7 @@ def test_there_is_nothing_to_compare_with(tmp_path):
         verify(Project.find(tmp_path), [], say=print)
 
 
+@pytest.mark.slow
 def test_what_is_not_committed_is_said(tmp_path):
     repository = Repository(tmp_path)
     (tmp_path / "recipe.py").write_text("'''Other.'''\n")
@@ -203,6 +204,7 @@ def test_what_is_not_committed_is_said(tmp_path):
     assert "what is not committed is not in it" in lines[0]
 
 
+@pytest.mark.slow
 def test_a_stage_that_fails_and_a_folder_without_git(tmp_path):
     repository = Repository(tmp_path / "fails")
     text = (repository.folder / "dvc.yaml").read_text().replace("echo ${key} > runs/${key}.json", "false")

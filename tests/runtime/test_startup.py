@@ -51,6 +51,7 @@ assert len(found) == 8 and len(set(found)) == 1, found
 """
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("program", [PROGRAM, MISSING, THREADS])
 def test_what_keras_rarely_needs_is_loaded_when_it_is_used(root, program):
     answer = subprocess.run(

@@ -80,6 +80,7 @@ def test_again_it_changes_nothing(tmp_path):
     assert (files_of(tmp_path), (tmp_path / ".dvcignore").read_text()) == (before, ignored)
 
 
+@pytest.mark.slow
 def test_a_schedule_when_asked_also_later(tmp_path):
     init(tmp_path, say=lambda line: None)
     new = init(tmp_path, flows=True, say=lambda line: None)
@@ -101,6 +102,7 @@ def test_a_table_is_looked_at(tmp_path, table):
     assert [line.split(":")[0] for line in said[1:3]] == ["column 'id' is ignored", "column 'address' is ignored"]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_data_that_are_copied_are_versioned_by_dvc(tmp_path, table, kind):
     data = table if kind == "file" else pets(tmp_path / "pets")
@@ -141,6 +143,7 @@ def test_data_in_their_place_are_to_be_added_unless_they_are_versioned(tmp_path,
     assert unversioned(Project.find(tmp_path / "p"), ["data/raw/a/b.csv"]) == []
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "shown"), [("learning", "learning"), ("a b/c", "'a b/c'")])
 def test_what_comes_next_begins_with_the_way_into_another_folder(tmp_path, capsys, monkeypatch, name, shown):
     """`dvc repro` where one stands is about another `dvc.yaml`, if there is one."""
@@ -174,6 +177,7 @@ def test_where_dvc_fails_all_is_written_and_the_command_is_named(tmp_path, table
     assert files_of(folder).keys() >= {"params.yaml", "dvc.yaml", "engine.lock", "data/raw/Old Houses.csv"}
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("text", "target", "is_class"),
     [
@@ -266,6 +270,7 @@ def number_as_name(tmp_path):
 PLACES = [raw_again, photos_inside, number_as_name]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("made", PLACES)
 def test_ingest_leaves_the_raw_data(tmp_path, made):
     folder, data, name = made(tmp_path)
@@ -278,6 +283,7 @@ def test_ingest_leaves_the_raw_data(tmp_path, made):
     assert f"data/{name}/dataset.json" in after
 
 
+@pytest.mark.first(2, then="long")
 @pytest.mark.slow
 @pytest.mark.parametrize("made", PLACES)
 def test_dvc_makes_a_model_of_what_is_proposed(tmp_path, made):
@@ -304,6 +310,7 @@ def test_data_around_what_is_written_are_refused_and_stay(tmp_path, place):
     assert not (tmp_path / ".git").exists()
 
 
+@pytest.mark.slow
 def test_images_in_folders_that_are_links_are_copied(tmp_path):
     source = pets(tmp_path / "pets")
     (source / "train/cat").rename(tmp_path / "cats")

@@ -79,6 +79,7 @@ def test_the_same_classes_are_taken_as_ever(started):
     assert "weights_classes" not in (run.out / "run.json").read_text()
 
 
+@pytest.mark.slow
 def test_no_class_in_common_leaves_the_head_as_initialized(started):
     run = started(("x", "y", "z"), HEAD)()
     assert run.notes[0].startswith("5 of 7 weights")

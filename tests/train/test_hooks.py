@@ -86,6 +86,7 @@ def test_a_hook_says_where_it_is_called(tmp_path, hooked):
     assert log.read_text().split() == ["4", "5", "8", "10"]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("stop", ["step", "0", "'soon'", "True", "None", "step + 0.5"])
 def test_a_next_stop_that_is_no_later_step_is_refused_by_name(tmp_path, hooked, stop):
     run = hooked("pass", *every(stop, tmp_path / "log"))
@@ -103,6 +104,7 @@ def test_a_hook_that_fails_is_named_with_its_line_and_loses_nothing(hooked):
     assert failed.value.status == 1
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -126,6 +128,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("mode", ["graph", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("xla", "eager"))])
 def test_a_hook_that_writes_to_a_variable_is_refused_by_name_and_undone(hooked, change, mode):
@@ -160,6 +163,7 @@ def test_what_writes_the_same_bytes_changes_nothing(hooked):
     hooked("self.model.layers[0].kernel.assign(self.model.layers[0].kernel)")()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("settings", [{"compile": "eager"}, {"compile": "graph"}], ids=["eager", "evaluate"])
 def test_python_state_that_is_read_later_is_not_a_hooks_to_change(hooked, settings):
     """In eager mode the steps read it, and where there is an `evaluate`, it does."""
@@ -219,6 +223,7 @@ def test_a_resumed_hook_knows_the_run_before_and_the_bytes_are_the_same(tmp_path
     assert cut.outs() == whole.outs()
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("returned", "said"),
     [

@@ -107,6 +107,7 @@ def test_it_changes_no_byte_and_a_resumed_run_is_asked_again(run):
     assert asked.heard == [Rehearsed("y", Y, answered(None, 1), {"loss"})] * 2
 
 
+@pytest.mark.slow
 def test_what_is_expected_of_a_known_start_is_refused_too(run):
     made = run()()
 

@@ -15,7 +15,7 @@ from tapeline.runtime.errors import InputError
 
 STEEP = ("keras.optimizers.Adam(rate)", "keras.optimizers.SGD(0.1, momentum=0.9)")
 NO_DROPOUT = ("keras.layers.Dropout(0.3),", "")
-MODES = ["graph", "eager", pytest.param("xla", marks=pytest.mark.slow)]
+MODES = ["graph", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("eager", "xla"))]
 
 
 class Trained:
@@ -237,6 +237,7 @@ def test_maml_on_stored_tasks_takes_the_step_of_the_large_batch(tmp_path, tf, mo
     assert Trained(tf, recipe, data, compile=mode, shards=4).agrees(large)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "mode"), [("sinusoid-maml", "graph"), ("sinusoid-maml", "eager"), ("cartpole-reinforce", "graph")]
 )
@@ -372,6 +373,7 @@ OWN_OPTIMIZER = (
 )
 
 
+@pytest.mark.first(14)
 @pytest.mark.parametrize(
     ("edits", "said"),
     [
@@ -531,6 +533,7 @@ HELPED = (
 )
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     "edits",
     [
@@ -634,6 +637,7 @@ AS_FLOATS = "        x = tf.reshape(tf.cast(batch['image'], tf.float32) / 16, [-
 PLAIN_STEP = "        gradients, metrics = self.gradients(batch)\n"
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
     ("step", "said"),

@@ -26,6 +26,7 @@ def run(tmp_path, tf):
     return make
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_extended_to_the_bits_of_a_longer_one(run):
     longer = run("straight", epochs=5)().outs()
     run("same")()

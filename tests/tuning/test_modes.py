@@ -185,6 +185,7 @@ def test_a_mode_whose_process_dies_is_said(project, tf, monkeypatch):
     assert chosen(lines)["shards"] == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_why_shards_were_not_measured_is_said(project, tf, monkeypatch):
     modes = 'target = ("x",), "y"\n    modes = {"graph": ("float32",)}\n'

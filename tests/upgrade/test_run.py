@@ -117,6 +117,7 @@ def test_a_dry_run_changes_nothing(project):
     assert content(project) == before
 
 
+@pytest.mark.first(1, then="long")
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [

@@ -90,6 +90,7 @@ def test_a_remote_gives_what_was_pushed(tmp_path):
     assert (tmp_path / "fetched").read_bytes() == listing.read_bytes(), gone("RemoteODB.oid_to_path and fs.get_file")
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("lost", ["??/*.dir", "??/??????????????????????????????"])
 def test_what_neither_cache_nor_remote_has_is_named(tmp_path, lost):
     """A folder's list, and one of its files; the list on the remote stands for all of them."""

@@ -246,6 +246,7 @@ def worktree(repository, name, *, failed=False):
     return folder
 
 
+@pytest.mark.slow
 def test_worktrees_of_failed_runs_go_and_one_that_runs_keeps_the_cache(repository):
     failed, going_on = worktree(repository, "failed", failed=True), worktree(repository, "going-on")
     run(repository, "old")
