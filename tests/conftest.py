@@ -55,7 +55,7 @@ _finished = itertools.count(1)
 def pytest_runtest_logfinish():
     """Exclude from GC, now and then, what is alive between two tests: each recipe that is built collects.
 
-    TensorFlow keeps traces; in a process with many tests behind it, scanning them took a quarter of the time.
+    TensorFlow keeps traces; in a process with many tests behind it, scanning them took up to a sixth of the time.
     """
     if next(_finished) % 10 == 0 and "tensorflow" in sys.modules:
         gc.collect()
