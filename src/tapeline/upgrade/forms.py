@@ -46,7 +46,9 @@ def _with_shards(text: str) -> str:
             train |= {**as_shards(**old), **_limit(old)}
     after = yaml_text.parsed_or_none(new)
     if after != before:
-        raise InputError(f"{PARAMS}: accumulate and replicas are shards today, see the README: write them by hand")
+        raise InputError(
+            f"{PARAMS}: accumulate and replicas are shards today, see docs/training.md: write them by hand"
+        )
     return new
 
 

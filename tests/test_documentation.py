@@ -1,4 +1,4 @@
-"""The README's Python does what it says: each block is run as it stands there."""
+"""The Python of README and docs does what it says: each block is run as it stands there."""
 
 import json
 import re
@@ -20,7 +20,8 @@ from tapeline.ingest.stage import ingest
 @pytest.fixture(scope="module")
 def block(root):
     """Return a function that gives the one block of a language with a text in it."""
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", (root / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    text = "\n".join(document.read_text() for document in (root / "README.md", *sorted((root / "docs").glob("*.md"))))
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
     def find(language, holding):
         (found,) = [text for kind, text in blocks if kind == language and holding in text]
@@ -112,3 +113,22 @@ def test_class_and_sample_weights_are_factors_of_the_loss(block, irises, tmp_pat
     weights = counts.mean() / counts[train["species"]] * train["weight"]
     plain = -np.log(chance[np.arange(len(chance)), train["species"]])
     assert losses.numpy() == pytest.approx(weights * plain, rel=1e-4)
+
+
+def anchors(document):
+    """Return the anchors that a host gives a document's headings."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_leads_somewhere(root):
+    documents = sorted([*root.glob("*.md"), *(root / "docs").glob("*.md"), root / "gallery/README.md"])
+    links = 0
+    for document in documents:
+        for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", document.read_text()):
+            links += 1
+            path, _, anchor = target.partition("#")
+            found = (document.parent / path).resolve() if path else document
+            assert found.exists(), f"{document.relative_to(root)}: {target}"
+            assert not anchor or anchor in anchors(found), f"{document.relative_to(root)}: {target}"
+    assert links > 50
