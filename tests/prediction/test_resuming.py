@@ -94,6 +94,7 @@ def arguments(form, name):
     return ["./model", *small[:150], name, *small[150:], "--batch-size", 16, *some]
 
 
+@pytest.mark.first(3, then="long")
 @pytest.mark.parametrize(
     ("form", "name"), [("jsonl", "x.npy"), ("npz", "x.npy"), ("csv", "x.csv"), ("npy", "x.jsonl"), ("parquet", "x.npz")]
 )
@@ -138,6 +139,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.first(2, then="long")
 @pytest.mark.parametrize("what", CHANGES)
 def test_another_call_never_continues_a_partial_output(folder, what):
     x = np.load(folder / "x.npy")
@@ -164,6 +166,7 @@ def rewritten(file):
         opened.write(bytes(8))
 
 
+@pytest.mark.first(3, then="long")
 @pytest.mark.parametrize("change", [rewritten, lambda file: os.truncate(file, 2**12), lambda file: file.unlink()])
 @pytest.mark.parametrize("kind", ["npy", "csv"])
 def test_an_input_that_changes_while_it_is_read(folder, change, kind):

@@ -54,7 +54,7 @@ def start(folder, name, cores=None):
         os.sched_setaffinity(0, before)
 
 
-WHOLE, SHARDED = ("mnist-gan", "digits-multi", "cartpole-reinforce"), ("digits", "sinusoid-maml", "addition-seq2seq")
+WHOLE, SHARDED = ("digits-multi", "cartpole-reinforce"), ("digits", "sinusoid-maml")
 """What CI kills without shards, and with shards in graph mode. `make test-all` kills all, in all modes."""
 
 
