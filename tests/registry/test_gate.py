@@ -1,5 +1,7 @@
 """The gate: every number of its checks, and the sentences in which it gives them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -107,6 +109,17 @@ def test_a_slice_of_few_examples_is_shown_and_not_judged():
     found = checks(GateSettings(slices=slices), contender("v1"))
     assert all(check["holds"] for check in found)
     assert "too few to judge" in sentence(found[0])
+
+
+def test_a_class_without_an_example_is_shown_and_not_judged():
+    slices = (SliceSettings(feature="label", metric="accuracy", bound=Bound(min=0.5)),)
+    target = replace(TARGET, classes=(*TARGET.classes, "d"))
+    found = decision.judge(GateSettings(slices=slices), contender("v1"), None, target, {"label": LABELS})
+    assert [(c["slice"], c.get("judged"), c["holds"]) for c in found] == [
+        ("label=d", False, True),
+        *[(f"label={name}", True, True) for name in "abc"],
+    ]
+    assert sentence(found[0]) == "accuracy of label=d is not judged: no test example is of it"
 
 
 def test_a_slice_of_just_enough_examples_is_judged():

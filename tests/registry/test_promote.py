@@ -209,6 +209,8 @@ def test_promoting_what_is_live_changes_nothing(registry):
         lambda folder: (folder / "2" / "variables" / "variables.data").unlink(),
         lambda folder: (folder / "2" / "more").write_text("x"),
         lambda folder: (folder / "2" / "version.json").write_text("{"),
+        lambda folder: (folder / "2" / "version.json").write_text('{"files": {"/etc/x": "1"}}'),
+        lambda folder: (folder / "2" / "version.json").write_text('{"files": 7}'),
         lambda folder: (folder / "2").rename(folder / "9"),
         lambda folder: shutil.copytree(folder / "1", folder / "3"),
         lambda folder: (folder / ".3.partial").mkdir(),

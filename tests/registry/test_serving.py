@@ -84,11 +84,7 @@ def test_an_index_that_is_not_whole_is_none(served, content):
     (served.folder / "1").mkdir(parents=True)
     if content is not None:
         (served.folder / "1" / serving.INDEX).write_bytes(content)
-    if content and b".." in content:
-        with pytest.raises(InputError, match="would leave its folder"):
-            served.live()
-    else:
-        assert served.live() is None
+    assert served.live() is None
 
 
 def test_an_altered_a_missing_and_a_further_file_are_seen(served, cache, tmp_path):

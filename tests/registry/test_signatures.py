@@ -82,7 +82,6 @@ def test_a_commit_s_signature(place, ana):
     [
         ('valid-before="20230101"', "key has expired"),
         ('valid-after="20240101"', "key is not yet valid"),
-        ('namespaces="file"', "not permitted"),
         ('namespaces="file,git",valid-after="20230101",valid-before="20240101"', ""),
     ],
 )
@@ -175,11 +174,19 @@ def test_an_object_that_was_altered_on_the_disk(place, ana):
         ('a verify-required="x" ssh-ed25519 {key}', "the option verify-required"),
         ("a gpg 0123", "'0123' is no GPG fingerprint"),
         ('a valid-before="2027" gpg ' + "0" * 40, "the option valid-before"),
+        ('a valid-before="2027" ssh-ed25519 {key}', 'valid-before="2027" is no date: YYYYMMDD'),
+        ('a valid-after="20261301" ssh-ed25519 {key}', 'valid-after="20261301" is no date'),
+        ('a valid-after="20260101",valid-after="20270101" ssh-ed25519 {key}', "the option valid-after is given twice"),
+        ('a namespaces="file" ssh-ed25519 {key}', "namespaces=\"file\" leaves out 'git', for which tags are signed"),
     ],
 )
 def test_a_line_of_signers_that_cannot_be_followed(ana, line, why):
     with pytest.raises(InputError, match=f"^signers, line 2: {why}"):
         known("# first\n", line.format(key=ana.public.split()[1]), "\n")
+
+
+def test_a_signers_file_of_windows(ana):
+    assert signers.read("\ufeff" + ana.line().replace("\n", "\r\n"), "signers").people == {"ana@example.org"}
 
 
 def test_a_signature_of_gpg_by_fingerprint(place, gnupg, tmp_path):

@@ -185,6 +185,17 @@ def test_a_name_that_leaves_no_room_for_the_next_promotion(registry, people):
     assert "is v1.0.1 (one#prod#3)" in registry("registry", "sync").stdout
 
 
+def test_numbers_after_which_there_is_no_room(registry, people):
+    """A counter that no name is long enough for, and a version after which none is."""
+    unsigned(registry, f"one#prod#{'9' * 200}", "HEAD")
+    unsigned(registry, "one@v999999999.999999999.999999999", "HEAD")
+    registry.versions(2)
+    people[1].at(registry)("registry", "approve", "one@v1.0.1", "--stage", "prod")
+    people[0].at(registry)
+    assert "is live in prod (one#prod#2)" in registry("registry", "promote", "one@v1.0.1", "prod").stdout
+    assert "v1.0.1 → v1.0.0 (one#prod#3)" in registry("registry", "rollback", "one", "prod").stdout
+
+
 @pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "said"), [("one@v1.0.1/x';touch$IFS'pwned", "'one@v1.0.1/x'\"'\"';touch"), ("one@v1.0.1", "")]

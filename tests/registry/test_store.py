@@ -149,7 +149,9 @@ def test_what_the_cache_lacks_comes_from_the_remote_and_is_checked(cache, tmp_pa
     md5 = listed(cache, {"a": b"1"})
     there = cache.folder.rename(tmp_path / "remote")
     monkeypatch.setattr(Store, "_remote", lambda self: None)
-    with pytest.raises(InputError, match="is missing and no DVC remote is set: `dvc repro` makes it again"):
+    with pytest.raises(
+        InputError, match="is missing and no DVC remote is set: set the one that has it, or `dvc repro`"
+    ):
         Store(tmp_path).bring(md5)
     for error, kind, said in (
         (FileNotFoundError("x"), InputError, f"^the remote has no object {md5}: `dvc push` where it was made$"),

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from keys import pushed_object
 
-from tapeline.registry.repository import Repository, Tag
+from tapeline.registry.repository import Repository
 from tapeline.registry.tags import state, tagging
 from tapeline.registry.tags.names import Artifact
-from tapeline.registry.tags.state import State, Version
+from tapeline.registry.tags.state import State
 from tapeline.runtime.errors import InputError
 
 NOW = 1_000_000_000.5
@@ -84,13 +84,12 @@ def test_a_tag_dated_beyond_the_years_is_no_newest_one(tagged, clock):
 
 def test_gto_s_settings_may_allow_few_stages(tagged):
     repository = tagged(None)
-    version = Version("one", "v1.0.0", Tag("one@v1.0.0", repository.head, 0, "", "", ""), {})
     (repository.top / ".gto").write_text("stages: [dev, live]\n")
     with pytest.raises(InputError, match=r"^\.gto allows the stages dev, live: add prod there$"):
-        tagging.assign(repository, version, "prod", "x", "one#prod#1")
+        tagging.check_stage(repository, "prod")
     (repository.top / ".gto").write_text("- dev\n")
     with pytest.raises(InputError, match="is not a mapping in YAML, and GTO reads it"):
-        tagging.assign(repository, version, "prod", "x", "one#prod#1")
+        tagging.check_stage(repository, "prod")
     assert repository.tag_names() == []
 
 

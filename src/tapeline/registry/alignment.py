@@ -4,6 +4,8 @@ with registry.alone():
     align(registry, "digits")
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tapeline.registry import judged, making
@@ -77,22 +79,44 @@ def served_otherwise(registry: Registry, name: str) -> str:
 def assign(registry: Registry, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
     """Make a version live in a stage: first the serving folder, then the tag. Safe to repeat; hold the lock.
 
-    Needs only this version's bytes, so that a rollback works even if the current version's bytes are lost.
+    Needs only this version's bytes, so that a rollback works even if the current version's bytes are lost. Where the
+    tag cannot be made, or would not be in force, the folder is put back and the error raised.
     """
     # First, so that folder and tag change close together.
     tagging.wait_for_next_second(registry.repository, making.counts(registry))
+    tagging.check_stage(registry.repository, stage)
     tagging.check_free(registry.repository, tag := making.next_tag(registry, version.name, stage))
-    if stage == registry.settings.served:
-        _put(registry, version)
+    for line in registry.lost(version.name).values():
+        say(line)
     record = {**record, "version_tag": version.tag.object, "before": making.latest(registry, version.name)}
     text = message(f"{record['action']} {version.tag.name} to {stage}", record)
-    tagging.assign(registry.repository, version, stage, text, tag, signed=registry.authority is not None)
-    live = registry.made(version.name, tag).live(stage)
+    with _served(registry, version, stage):
+        tagging.assign(registry.repository, version, text, tag, signed=registry.authority is not None)
+        live = registry.made(version.name, tag, live_in=stage).standing(stage)
+    assert live is not None, "`made` has looked"
     registry.tell_unverified()
     if stage == registry.settings.served:
         _align_or_say(registry, version.name)
-    assert live is not None, "the tag was just made"
     return live
+
+
+@contextmanager
+def _served(registry: Registry, version: Version, stage: str) -> Iterator[None]:
+    """Have a version in the serving folder while its tag is made; put the folder back if it is not."""
+    if stage != registry.settings.served:
+        yield
+        return
+    folder = serving(registry, version.name)
+    before = folder.integers()
+    _put(registry, version)
+    try:
+        yield
+    except BaseException:
+        if before:
+            _align_or_say(registry, version.name)
+        else:
+            folder.clear()
+        raise
 
 
 def _align_or_say(registry: Registry, name: str) -> None:

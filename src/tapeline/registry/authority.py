@@ -230,7 +230,11 @@ class Authority:
 
     def known(self, tag: Tag) -> bool:
         """Return whether somebody of the signers signed a tag, for whatever."""
-        return not self._fault(self.signer, tag)
+        return not self.why_unknown(tag)
+
+    def why_unknown(self, tag: Tag) -> str:
+        """Return why a tag is by none of the signers; empty if it is by one."""
+        return self._fault(self.signer, tag)
 
     def sift(self, found: State, stages: Iterable[str]) -> None:
         """Set aside what does not count of that which decides what is live in these stages, and what is revoked."""

@@ -4,7 +4,7 @@ import secrets
 from typing import Any
 
 from tapeline.registry.registry import Registry
-from tapeline.registry.tags import names, tagging
+from tapeline.registry.tags import names, seen, tagging
 from tapeline.registry.tags.record import message
 from tapeline.registry.tags.state import Version
 from tapeline.registry.trust.verify import Signer
@@ -48,9 +48,10 @@ def latest(registry: Registry, name: str) -> dict[str, str] | None:
 
 
 def next_tag(registry: Registry, name: str, stage: str) -> str:
-    """Return the tag of the next assignment; hold the lock (`alone`)."""
+    """Return the tag of the next assignment, which none had that this clone has noted; hold the lock (`alone`)."""
     artifact, repository = registry.artifact(name), registry.repository
-    number = names.counter(repository.tag_names(f"refs/tags/{artifact.tag}#*"), artifact) + 1
+    noted = [one for one, _ in seen.noted(repository.common, artifact.tag)]
+    number = names.counter([*repository.tag_names(f"refs/tags/{artifact.tag}#*"), *noted], artifact) + 1
     while tagging.in_the_way(repository, tag := f"{artifact.tag}#{stage}#{number}").startswith(tag):
         number += 1
     return tag

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tapeline.parsing import json_text
+from tapeline.registry.store import Missing
 from tapeline.runtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,9 +32,12 @@ class Model:
     def of(cls, registry: "Registry", version: "Version") -> "Model":
         """Read a version's description. Raises `InputError` for missing or altered files and a revoked version."""
         found = registry.contents(version)
-        if found.sums is not None:
-            registry.store.check(found.md5, found.sums)
-        return cls.at(registry.store, found.md5, version.tag.name)
+        try:
+            if found.sums is not None:
+                registry.store.check(found.md5, found.sums)
+            return cls.at(registry.store, found.md5, version.tag.name)
+        except Missing as error:
+            raise InputError(f"{version.tag.name} of commit {version.commit[:10]}: {error}") from None
 
     @classmethod
     def at(cls, store: "Store", md5: str, name: str) -> "Model":

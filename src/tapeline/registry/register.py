@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -63,8 +64,11 @@ def register(
 
 
 def _next(registry: Registry, found: State, bump: str) -> str:
-    """Return the next number; by a policy the next that no tag keeps from being one."""
+    """Return the next number; by a policy the next after those that count, and that no tag keeps from being one."""
     numbers = found.numbers
+    if registry.authority:
+        usable = (one.number for one in reversed(found.versions.values()) if registry.is_usable(one))
+        numbers = list(islice(usable, 1))
     while True:
         wanted = names.bumped(numbers, bump)
         if not (registry.authority and tagging.in_the_way(registry.repository, f"{found.artifact.tag}@{wanted}")):

@@ -25,7 +25,7 @@ from tapeline.registry.tags.state import State, Version
 from tapeline.registry.trust.signed import Untrusted
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files, processes
-from tapeline.runtime.errors import InputError, plain
+from tapeline.runtime.errors import InputError, RunError, plain
 
 
 @dataclass(frozen=True)
@@ -263,14 +263,35 @@ class Registry:
             self._read.clear()
             yield
 
-    def made(self, name: str, tag: str) -> State:
-        """Return a model's state with a tag that was made just now; hold the lock (`alone`)."""
-        tags = [*self._read[name][0], *self.repository.tags(f"refs/tags/{tag}")] if name in self._read else []
+    def made(self, name: str, tag: str, *, live_in: str = "") -> State:
+        """Return a model's state with a tag that was made just now; hold the lock (`alone`).
+
+        live_in: the stage in which it puts a version. Raises `RunError`, and deletes the tag, if it does not count by
+        the trust policy, or is not what is in force in that stage.
+        """
+        new = self.repository.tags(f"refs/tags/{tag}")
+        tags = [*self._read[name][0], *new] if name in self._read else []
         self._read.pop(name, None)
         if tags:
             self._take(name, sorted(tags, key=lambda tag: tag.time))
+        if why := self._useless(name, new[0], live_in):
+            self._read.pop(name, None)
+            self.repository.git("tag", "--delete", tag)
+            raise RunError(f"the tag {tag} is deleted again: {why}")
         self.note(name, tag)
         return self.state(name)
+
+    def _useless(self, name: str, tag: Tag, stage: str) -> str:
+        """Return why a new tag does not do what it is for; empty if it does."""
+        if self.authority and (why := self.authority.why_unknown(tag)):
+            return why
+        found = self.state(name)
+        if why := found.aside.get(tag, ""):
+            return why
+        standing = found.standing(stage) if stage else None
+        if stage and (standing is None or standing.tag != tag):
+            return f"by the tags {standing.tag.name if standing else 'nothing'} is in force in {stage}"
+        return ""
 
     def tell_unverified(self) -> None:
         """Say that nobody verifies the tags, once in a repository."""

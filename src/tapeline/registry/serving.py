@@ -137,11 +137,9 @@ def intact(folder: Path) -> dict[str, Any] | None:
     """Return the index of a served version if exactly its files are there, with their recorded bytes."""
     try:
         index: dict[str, Any] = json_text.mapping(files.read_bytes(folder / INDEX))
-    except (OSError, InputError, ValueError):
+        recorded = {objects.safe(name): md5 for name, md5 in dict(index["files"]).items()}
+    except (OSError, InputError, ValueError, KeyError, TypeError):
         return None
-    if not isinstance(index.get("files"), dict):
-        return None
-    recorded = {objects.safe(name): md5 for name, md5 in index["files"].items()}
     found = {p.relative_to(folder).as_posix(): md5_of(p) for p in folder.rglob("*") if p.is_file()}
     found.pop(INDEX)
     return index if found == recorded and {"name", "version", "model"} <= index.keys() else None

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tapeline.repository.dvc.repository import Dvc, Remote
 
 
+class Missing(InputError):
+    """An object is neither in the cache nor in a remote."""
+
+
 class Store:
     """DVC's cache and default remote of a project, opened on first use (half a second)."""
 
@@ -130,7 +134,10 @@ class Store:
     def _download(self, md5: str, path: Path) -> None:
         remote = self._remote()
         if remote is None:
-            raise InputError(f"{path} is missing and no DVC remote is set: `dvc repro` makes it again")
+            raise Missing(
+                f"{path} is missing and no DVC remote is set: set the one that has it, or `dvc repro` on the commit "
+                "that recorded it makes it again"
+            )
         partial = path.with_name(f".{path.name}.{os.getpid()}{files.PARTIAL}")
         with _one_line(f"the remote has no object {md5}: `dvc push` where it was made"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -216,6 +223,6 @@ def _one_line(what: str) -> Iterator[None]:
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(what) from None
+        raise Missing(what) from None
     except Exception as error:  # the remote's library may raise anything
         raise RunError(f"{what} ({type(error).__name__}: {' '.join(str(error).split())})") from None

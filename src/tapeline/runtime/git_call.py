@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tapeline.runtime import leash
@@ -29,6 +29,8 @@ def called(
     Raises `InputError` if there is no Git, `RunError` if it cannot be started there or takes longer.
     """
     command, environment = ["git", *OFF, *arguments], _environment()
+    if verb(arguments) == "tag":  # whose date says what is live
+        environment.pop("GIT_COMMITTER_DATE", None)
     try:
         if verb(arguments) in LONG or " ".join(arguments[:2]) in LONG:
             return leash.run(command, cwd=folder, env=environment, given=given, timeout=timeout)
@@ -48,7 +50,7 @@ def verb(arguments: Sequence[str]) -> str:
     return next((word for word in arguments if not word.startswith(("-", "user.", "core."))), "")
 
 
-def _environment() -> Mapping[str, str]:
+def _environment() -> dict[str, str]:
     """Return this environment without the variables that a Git hook sets for its own repository."""
     foreign = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
     return NO_QUESTIONS | {name: value for name, value in os.environ.items() if name not in foreign} | READABLE

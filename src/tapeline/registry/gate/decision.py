@@ -101,12 +101,17 @@ def _slices(
         raise InputError(
             f"gate.slices: {asked.feature} has shape {values.shape} and {len(found)} values; at most {MOST_SLICES}"
         )
+    classes = target.classes if asked.feature == target.name else ()
+    for number, label in enumerate(classes):
+        if number not in found:
+            said = f"{asked.metric} of {asked.feature}={label} is not judged: no test example is of it"
+            yield {"kind": "slice", "slice": f"{asked.feature}={label}", "said": said, "judged": False, "holds": True}
     for value in found:
         chosen = values == value
         part = target.part(chosen)
         ours = part.metrics({name: answer[chosen] for name, answer in challenger.answers.items()})
         theirs = part.metrics({name: a[chosen] for name, a in champion.answers.items()}) if champion else {}
-        label = target.classes[int(value)] if asked.feature == target.name and target.classes else str(value)
+        label = classes[int(value)] if classes else str(value)
         count = int(chosen.sum())
         about = {"slice": f"{asked.feature}={label}", "examples": count}
         judged = count >= asked.at_least

@@ -16,7 +16,8 @@ from tapeline.config.params import NAME
 from tapeline.config.registry import STAGE
 from tapeline.runtime.errors import InputError
 
-NUMBER = r"(?:0|[1-9]\d{0,8})"
+DIGITS = 9
+NUMBER = rf"(?:0|[1-9]\d{{0,{DIGITS - 1}}})"
 VERSION = re.compile(rf"v({NUMBER})\.({NUMBER})\.({NUMBER})")
 BUMPS = ("patch", "minor", "major")
 EVENT = re.compile(
@@ -120,9 +121,13 @@ def patterns(artifact: Artifact) -> tuple[str, ...]:
 
 
 def counter(names: Iterable[str], artifact: Artifact) -> int:
-    """Return the highest counter of a model's tags. GTO counts across all stages, and lightweight tags too."""
+    """Return the highest counter of a model's tags. GTO counts across all stages, and lightweight tags too.
+
+    A longer number than a version's is passed over: anybody can push one after which no name is short enough.
+    """
     matches = [EVENT.fullmatch(name) for name in names]
-    return max((int(m["counter"] or 0) for m in matches if m and m["artifact"] == artifact.tag), default=0)
+    counters = [m["counter"] or "0" for m in matches if m and m["artifact"] == artifact.tag]
+    return max((int(one) for one in counters if len(one) <= DIGITS), default=0)
 
 
 def artifact_of(name: str) -> str | None:

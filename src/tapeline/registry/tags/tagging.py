@@ -40,16 +40,15 @@ def register(
     make(repository, f"{found.artifact.tag}@{version}", commit, message, counts=counts)
 
 
-def assign(
-    repository: Repository, version: Version, stage: str, message: str, tag: str, *, signed: bool = False
-) -> None:
-    """Make the next tag `NAME#stage#number`, `tag` by GTO's count, once `wait_for_next_second` has returned.
-
-    Raises `InputError` for a stage unknown to `.gto`.
-    """
+def check_stage(repository: Repository, stage: str) -> None:
+    """Raise `InputError` for a stage unknown to `.gto`."""
     allowed = _stages(repository.top / GTO_SETTINGS)
     if allowed is not None and stage not in allowed:
         raise InputError(f"{GTO_SETTINGS} allows the stages {', '.join(map(str, allowed))}: add {stage} there")
+
+
+def assign(repository: Repository, version: Version, message: str, tag: str, *, signed: bool = False) -> None:
+    """Make the next tag `NAME#stage#number`, `tag` by GTO's count, once `wait_for_next_second` has returned."""
     _make(repository, tag, version.commit, message, signed)
 
 

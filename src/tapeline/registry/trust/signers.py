@@ -14,6 +14,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from tapeline.runtime.errors import InputError
 
@@ -21,7 +22,10 @@ LINE = re.compile(
     r'(?P<who>"[^"]+"|[^\s"]+)[ \t]+(?:(?P<options>(?:[^\s"=,]+(?:="[^"]*")?,?)+)[ \t]+)??'
     r"(?P<kind>gpg|(?:ssh|ecdsa|sk-ssh|sk-ecdsa)-\S+)[ \t]+(?P<key>\S+)(?:[ \t].*)?"
 )
-OPTION = re.compile(r'(namespaces|valid-after|valid-before)="[^"]*"')
+OPTION = re.compile(r'(?P<name>namespaces|valid-after|valid-before)="(?P<value>[^"]*)"')
+NAMESPACE = "git"
+"""What Git signs for."""
+DATE = re.compile(r"(\d{8})(\d{4})?(\d{2})?Z?")
 FINGERPRINT = re.compile(r"[0-9A-F]{40}")
 
 
@@ -61,7 +65,7 @@ def read(text: str, name: str, *, gpg_keys: bytes = b"") -> Signers:
 
 
 def _keys(text: str, name: str) -> Iterator[Key]:
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
@@ -78,14 +82,38 @@ def _key(line: str) -> Key:
     people = frozenset(found["who"].strip('"').split(","))
     if odd := sorted(person for person in people if not re.fullmatch(r"[^\s*?!]+", person)):
         raise ValueError(f"{odd[0]!r} is no person's name: patterns are not followed here")
-    for option in re.findall(r'[^\s"=,]+(?:="[^"]*")?', found["options"] or ""):
-        if found["kind"] == "gpg" or not OPTION.fullmatch(option):
-            raise ValueError(f"the option {option} is not followed here: namespaces, valid-after, valid-before are")
+    options = re.findall(r'[^\s"=,]+(?:="[^"]*")?', found["options"] or "")
+    _check_options(options, may=found["kind"] != "gpg")
     if found["kind"] == "gpg":
         if not FINGERPRINT.fullmatch(found["key"]):
             raise ValueError(f"{found['key'][:60]!r} is no GPG fingerprint: 40 upper-case hexadecimal digits")
         return Key(people, "gpg", found["key"], line)
     return Key(people, "ssh", identifier(_blob(found["kind"], found["key"])), line)
+
+
+def _check_options(options: list[str], *, may: bool) -> None:
+    """Raise `ValueError` for options that `ssh-keygen` would not follow, or would only refuse at each signature."""
+    given = set()
+    for option in options:
+        found = OPTION.fullmatch(option)
+        if found is None or not may:
+            raise ValueError(f"the option {option} is not followed here: namespaces, valid-after, valid-before are")
+        name, value = found["name"], found["value"]
+        if name in given:
+            raise ValueError(f"the option {name} is given twice")
+        given.add(name)
+        if name == "namespaces" and NAMESPACE not in value.split(","):
+            raise ValueError(f"{option} leaves out {NAMESPACE!r}, for which tags are signed")
+        if name != "namespaces" and not _is_date(value):
+            raise ValueError(f"{option} is no date: YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, with Z or in UTC")
+
+
+def _is_date(text: str) -> bool:
+    found = DATE.fullmatch(text)
+    try:
+        return found is not None and bool(datetime.strptime(text.rstrip("Z").ljust(14, "0"), "%Y%m%d%H%M%S"))
+    except ValueError:
+        return False
 
 
 def _blob(kind: str, text: str) -> bytes:

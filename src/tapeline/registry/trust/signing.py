@@ -46,9 +46,17 @@ def tag(git: Git, name: str, commit: str, message: str, *, required: bool = Fals
     if required or configured(git):
         try:
             git(*made, "--sign", name, commit, given=message)
+            _check_signed(git, name)
             return
         except RunError as error:
             if required or _asked(git):
                 raise InputError(f"the tag {name} cannot be signed: {error}; configure a key: {HOW}") from None
             print(f"tapeline: {plain(f'{name} is not signed, for Git cannot: {error}')}", file=sys.stderr, flush=True)
     git(*made, "--no-sign", name, commit, given=message)
+
+
+def _check_signed(git: Git, name: str) -> None:
+    """Raise `RunError` for a new tag without a signature, and delete it: Git 2.39 makes one if `ssh-keygen` fails."""
+    if not git("for-each-ref", "--format=%(contents:signature)", f"refs/tags/{name}"):
+        git("tag", "--delete", name)
+        raise RunError("the program that signs made no signature")

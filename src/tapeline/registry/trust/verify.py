@@ -16,10 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tapeline.registry.trust.signed import Signed, Untrusted
-from tapeline.registry.trust.signers import Key, Signers, identifier
+from tapeline.registry.trust.signers import NAMESPACE, Key, Signers, identifier
 from tapeline.runtime.errors import InputError, plain
 
-NAMESPACE = "git"
 ARMOR = re.compile(rb"-----BEGIN SSH SIGNATURE-----\s+([A-Za-z0-9+/=\s]+)-----END SSH SIGNATURE-----\s*", re.DOTALL)
 SECONDS = 60.0
 LATEST = 253402300799
@@ -80,8 +79,8 @@ def _ssh_refusal(line: Key, signed: Signed) -> str:
         return ""
     said = (answer.stderr + answer.stdout).decode("utf-8", "replace").splitlines()
     told = next((one.split(": ", 1)[-1] for one in said if "expired" in one or "not yet valid" in one), "")
-    told = told or next((one for one in said if "not permitted" in one or "namespace" in one), "")
-    if not told:
+    told = told or next((one for one in said if "not permitted" in one or "namespace" in one), "") or " ".join(said)
+    if any("incorrect signature" in one for one in said):
         return "its signature is not of its content"
     return plain(f"the key of {who} was not valid for it: {told}"[:200])
 
