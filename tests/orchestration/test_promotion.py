@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -137,6 +138,20 @@ def test_a_person_says_nothing(registry, server, ask, until):
         "nobody approved one@v1.0.0 for prod within 1 s",
     )
     assert registry.state() == state
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cancelled_while_it_waits(registry, server, api, ask, until):
+    """It waited on, up to a day, and stayed Cancelling."""
+    before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod")
+    run = until(lambda: paused(ask, before), limit=400)
+    api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 128 + signal.SIGTERM and "Traceback" not in err, err
+    assert err.splitlines()[-1] == "promotion: cancelled in Prefect; run again to resume"
+    [ended] = ask("flow_runs", {"flow_runs": {"id": {"any_": [run["id"]]}}})
+    assert ended["state_type"] == "CANCELLED" and registry.state() == state
 
 
 @pytest.mark.slow

@@ -393,6 +393,21 @@ def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve
 
 
 @pytest.mark.slow
+def test_serving_that_ends_lets_its_runs_say_how_they_ended(checkout, serve, runs, until):
+    """Prefect's runner kills them at once: they stayed Running, and left their worktrees."""
+    folder = checkout("waits")
+    write(folder, entry("ended", every=5, isolated=True))
+    process = serve(folder)
+    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
+    [run] = runs("ended", "RUNNING")
+    process.terminate()
+    assert process.wait(timeout=120) == 0
+    assert run["id"] in {found["id"] for found in runs("ended", "CRASHED")}
+    assert not list((folder / ".tapeline/worktrees").glob(run["name"]))
+    assert "was never awaited" not in (folder / "serve.log").read_text()
+
+
+@pytest.mark.slow
 def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, server, monkeypatch):
     """However old the server says it is: a server that hung tells whoever is to start it late, too."""
     folder = checkout()

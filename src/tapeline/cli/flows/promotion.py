@@ -44,9 +44,11 @@ def _run(options: argparse.Namespace) -> int:
     registry.stage(options.stage)
     number = names.check_version(options.version) if options.version else None
     with prefect_api(project, say=teller("promotion")) as connect, blamed(project.shared):
+        from tapeline.orchestration.flows.monitor import as_interrupted
         from tapeline.orchestration.flows.promotion import promotion
 
         connect()
-        tag = promotion(options.pipeline, options.stage, number, options.bump, options.wait_seconds)
+        with as_interrupted():
+            tag = promotion(options.pipeline, options.stage, number, options.bump, options.wait_seconds)
         show(f"{options.pipeline} is live in {options.stage} ({tag})")
     return 0

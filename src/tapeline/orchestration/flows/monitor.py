@@ -13,6 +13,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
 from prefect.exceptions import CancelledRun, PrefectException, UnfinishedRun
 from prefect.states import Completed, Failed
 
@@ -49,11 +50,20 @@ def as_interrupted() -> Iterator[None]:
         raise Cancelled from None
 
 
+def is_cancelled(run: UUID) -> bool:
+    """Return whether somebody has cancelled a flow run. Raises the errors of httpx and of Prefect."""
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(run).state
+    return bool(state and (state.is_cancelling() or state.is_cancelled()))
+
+
 class PrefectMonitor:
     """The flow run in which it is used."""
 
     def __init__(self) -> None:
         self._looked = time.monotonic()
+        context = FlowRunContext.get()  # `runtime.deployment.id` asks the server each time that it is read
+        self._is_deployed = bool(context and context.flow_run and context.flow_run.deployment_id)
 
     @property
     def run(self) -> Mapping[str, str]:
@@ -70,15 +80,14 @@ class PrefectMonitor:
 
     def look(self, *, at_once: bool = False) -> None:
         """Ask the server every few seconds, or at once. What a deployment has started is ended by its worker."""
-        if runtime.deployment.id or (time.monotonic() - self._looked < LOOK and not at_once):
+        if self._is_deployed or (time.monotonic() - self._looked < LOOK and not at_once):
             return
         try:
-            with get_client(sync_client=True) as client:
-                state = client.read_flow_run(UUID(self.run["id"])).state
+            cancelled = is_cancelled(UUID(self.run["id"]))
         except (httpx.HTTPError, PrefectException) as error:
             get_run_logger().debug(f"whether the run is cancelled is not known: {error!r}")
         else:
-            if state and (state.is_cancelling() or state.is_cancelled()):
+            if cancelled:
                 raise Cancelled
         self._looked = time.monotonic()
 

@@ -6,22 +6,29 @@ The same functions as `tapeline registry …`: what the flow adds is that one ca
 UI. While it waits for a person nothing is locked; a version that became live meanwhile makes the promotion say so.
 """
 
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import UUID
 
 import httpx
-from prefect import flow, get_run_logger, task
+from prefect import flow, get_run_logger, states, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
-from prefect.exceptions import FlowPauseTimeout
+from prefect.context import FlowRunContext
+from prefect.exceptions import FlowPauseTimeout, PrefectException
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
+from tapeline.orchestration.flows.monitor import LOOK, Cancelled, is_cancelled
 from tapeline.orchestration.reports.events import tell_promoted, tell_refused
 from tapeline.orchestration.schedules.liveness import begin
 from tapeline.registry import promote as promoting
@@ -72,11 +79,14 @@ def promotion(
             raise VerdictNo(f"{chosen.tag.name} is not promoted to {stage}: {verdict.reason}")
         approved_by = None
         if registry.settings.stages[stage].approval:
-            approved_by = approved(verdict, wait_seconds)
+            with cancellable():
+                approved_by = approved(verdict, wait_seconds)
         made = promoted(registry, chosen, stage, verdict, approved_by)
         if made.record.get("flow_run") == flow_run.get_id():  # else another process was first to promote this version
             metrics = chosen.record.get("metrics", {})
             tell_promoted(pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics)
+    except Cancelled as cancelled:
+        return states.Cancelled(message=str(cancelled))
     except TapelineError as error:
         return Failed(message=str(error), data=error)
     return Completed(message=f"{chosen.tag.name} is live in {stage} ({made.tag.name})", data=made.tag.name)
@@ -105,6 +115,40 @@ def judged(registry: Registry, version: Version, stage: str) -> Verdict:
     except httpx.HTTPError as error:  # the file has it as well
         get_run_logger().warning(f"the verdict could not be sent to the server: {error!r}")
     return verdict
+
+
+@contextmanager
+def cancellable() -> Iterator[None]:
+    """Raise `Cancelled` once somebody has cancelled the run: Prefect's pause looks for an answer alone.
+
+    The wait is ended by SIGTERM, as by the worker that ends a deployment's run.
+    """
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if run is None or run.deployment_id:
+        yield
+        return
+    over, cancelled = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not over.wait(LOOK):
+            with suppress(httpx.HTTPError, PrefectException):  # not known now: asked again
+                if is_cancelled(run.id):
+                    cancelled.set()
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    return
+
+    looking = threading.Thread(target=look, name="cancelled?", daemon=True)
+    looking.start()
+    try:
+        yield
+    except BaseException:
+        if cancelled.is_set():
+            raise Cancelled from None
+        raise
+    finally:
+        over.set()
+        looking.join()
 
 
 def approved(verdict: Verdict, seconds: int) -> str:

@@ -26,7 +26,7 @@ from tapeline.orchestration.runs.training import train
 from tapeline.orchestration.schedules.late_runs import collapse
 from tapeline.orchestration.schedules.liveness import begin, hold
 from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
-from tapeline.runtime.errors import TapelineError
+from tapeline.runtime.errors import RunError, TapelineError
 
 begin()
 
@@ -92,17 +92,22 @@ def _ended(**parameters: Any) -> State[Any]:
 
 def tagged(request: Request, names: Iterable[str]) -> Report:
     """Run the flow with tags, and return its report. Raises `TapelineError`, and `Interrupted` if it was cancelled."""
-    with tags(*names), as_interrupted():
-        report = training(**request.model_dump())
+    try:
+        with tags(*names), as_interrupted():
+            report = training(**request.model_dump())
+    except httpx.HTTPError as error:
+        raise RunError(
+            f"the Prefect server has gone ({error!r}); run again, and what is done is not done again"
+        ) from None
     assert isinstance(report, Report), "the flow returns its report, or raises"
     return report
 
 
 def take_late_runs_along() -> None:
     """Cancel the runs that are as late as this one. A server that does not answer must not end a training."""
-    if not runtime.deployment.id:
-        return
     try:
+        if not runtime.deployment.id:  # which asks the server, too
+            return
         with get_client(sync_client=True) as client:
             if taken := collapse(client, UUID(str(runtime.flow_run.id))):
                 get_run_logger().info(f"{taken} more late runs are cancelled: this one covers them")

@@ -11,6 +11,7 @@ from typing import Any, cast
 from uuid import UUID
 
 import httpx
+import psutil
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentUpdate
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
@@ -29,14 +30,27 @@ from tapeline.config.project import Project
 from tapeline.orchestration.schedules.deployments import ANCHOR, FILE, Deployment, Limit, Schedule, read
 from tapeline.orchestration.schedules.reconciliation import reconciled
 from tapeline.runtime.errors import InputError, RunError, TapelineError
+from tapeline.runtime.processes import GRACE
+
+PATIENCE = GRACE / 2
+"""Seconds that runs have to end in order."""
 
 REFUSED = (httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY)
 """How a server answers a mistake."""
 
 
+class _Runner(Runner):
+    """Prefect's runner, which ends its runs by SIGKILL at a SIGTERM, before they can say how they ended."""
+
+    def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for the runs, which get the signal from the same process; then end as Prefect's does."""
+        psutil.wait_procs(psutil.Process().children(), timeout=PATIENCE)
+        sys.exit(0)
+
+
 def main() -> int:
     """Reconcile the server with the file, and run what is due until a signal. Schedules stay active then."""
-    runner = Runner(name="tapeline", pause_on_shutdown=False)
+    runner = _Runner(name="tapeline", pause_on_shutdown=False)
     try:
         checkout = Project.find().folder
         wanted = read(checkout / FILE)
