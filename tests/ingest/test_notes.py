@@ -35,6 +35,11 @@ def test_the_same_row_in_train_and_test(project: Path, said: Said) -> None:
     ]
 
 
+def test_a_row_with_a_zero_of_the_other_sign(project: Path, said: Said) -> None:
+    (project / "t.csv").write_text("x,s\n-0.0,train\n1.5,train\n2.5,val\n0.0,test\n")
+    assert said({**SETTINGS, "split": "s"}) == ["1 of 1 examples of test are in train too: 3"]
+
+
 def test_the_same_row_on_both_sides_of_the_validation_cut(project: Path, said: Said) -> None:
     (project / "t.csv").write_text("x,who\n" + "".join(f"{n % 50 / 4},{n}\n" for n in range(100)))
     assert not said({**SETTINGS, "validation": 0.5}), "the content decides, so copies are on one side"

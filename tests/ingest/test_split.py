@@ -74,6 +74,15 @@ def test_without_keys_the_content_decides_and_copies_are_on_one_side() -> None:
     assert not sides[0] & sides[1] and all(sides)
 
 
+def test_a_zero_is_a_zero_whatever_its_sign() -> None:
+    """`round(-0.04, 1)` is -0.0, which equals 0.0 and has another bit."""
+    types = {"x": Feature((2,), "float32")}
+    rows = np.array([[1, -0.0], [1, 0.0], [-0.0, 2], [0.0, 2], [-1, 0.0]], np.float32)
+    keys = contents({"x": rows}, types)
+    assert keys[0] == keys[1] and keys[2] == keys[3] and len(set(keys)) == 3
+    assert np.signbit(rows[0, 1]), "values are stored as they are"
+
+
 def test_content_is_values_types_and_names_and_no_class_id() -> None:
     keys = contents(COLUMNS, TYPES)
     later = {**TYPES, "label": Feature((), "int64", ("ant", *CLASSES))}

@@ -259,6 +259,7 @@ def test_a_bad_csv_is_refused(
             "column 'y' has class ids 0, 2: they must be 0, 1, 2, ... without a gap: renumber, or",
         ),
         (["1", "2"], "has class ids 1, 2"),
+        (["0", "1", "01"], "column 'y' has the class ids '01' and '1', which are one number: write one form of it"),
         (["-1", "0", "1"], "has class ids -1, 0, 1"),
         ([str(10 * n) for n in range(9)], "has class ids 0, 10, 20, ... 80"),
         (["0.5", "1"], "has the value 0.5: a label is a class name or id; drop `label` to learn a number"),

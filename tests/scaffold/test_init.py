@@ -229,6 +229,8 @@ def test_images_are_looked_at(tmp_path):
         ({"t.csv": "a\n1\n"}, "t.csv", "t.csv has 1 column"),
         ({"t.csv": "a;b\n1;2\n"}, "t.csv", "t.csv is separated by ';': save it with commas and decimal points"),
         ({"t.csv": "8.6,17\n8.5,18\n"}, "t.csv", "t.csv has numbers in its first row: put a row with the names"),
+        ({"t.csv": "8.6,17,y\n8.5,18,n\n8.1,19,y\n"}, "t.csv", "t.csv has numbers in its first row: put a row with"),
+        ({"t.csv": "a;b;c\n0,5;7;y\n"}, "t.csv", "t.csv is separated by ';': save it with commas and decimal points"),
         ({"t.csv": "a,b\nx,y\n"}, "t.csv", "t.csv has no column of numbers beside 'b'"),
         ({"t.csv": "a,b\n1,x\n2,y\n"}, "t.csv", "beside 'b' (column 'a' is ignored: it numbers the rows): text and"),
         ({"t.csv": "a,b\n1,1\n2,2\n"}, "t.csv", "t.csv has no target: its columns number the rows"),

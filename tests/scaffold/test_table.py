@@ -163,3 +163,9 @@ def test_too_few_rows_for_a_validation_split_have_none(tmp_path):
             break
     assert any(line.startswith("no validation split is cut: ") for line in proposal.said)
     ingested(propose, tmp_path, path)
+
+
+def test_years_as_names_of_columns(tmp_path):
+    """They may be a row of data, which would be lost."""
+    said = propose(csv_of(tmp_path, "2019,2020,y", lambda n: f"{n * 2},{n / 7},{'ab'[n % 2]}"), "t.csv", tmp_path).said
+    assert "the first row, with '2019' in it, is taken for the columns' names: put them above it if it is data" in said

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tapeline.dataset.columns import Feature
 from tapeline.ingest.source import SPLITS, Examples
+from tapeline.ingest.split import without_signed_zeros
 
 NAMED = 3
 
@@ -28,7 +29,7 @@ class Duplicates:
         """Add more examples of one split."""
         if not len(examples.keys):
             return
-        rows = [np.ascontiguousarray(examples.columns[name]) for name in self._features]
+        rows = [np.ascontiguousarray(without_signed_zeros(examples.columns[name])) for name in self._features]
         plain = [values.reshape(len(values), -1).view(np.uint8) for values in rows]
         numbers = np.empty(len(examples.keys), np.uint64)
         for place in range(len(numbers)):

@@ -38,7 +38,8 @@ class Classes:
 def find_classes(labels: Iterable[str], *, of: str) -> Classes:
     """Return the classes of a column, given its distinct values.
 
-    Raises `InputError` for ids that are not 0, 1, 2, ... without a gap, and for numbers that are not ids.
+    Raises `InputError` for ids that are not 0, 1, 2, ... without a gap, for two forms of one id, such as 1 and 01, and
+    for numbers that are not ids.
     """
     names = sorted(labels)
     if names and all(WHOLE.fullmatch(name) for name in names):
@@ -48,6 +49,11 @@ def find_classes(labels: Iterable[str], *, of: str) -> Classes:
                 f"without a gap: renumber, or write names"
             )
         ids = sorted({int(name) for name in names})
+        if len(ids) < len(names):
+            one, other = _same_number(names)
+            raise InputError(
+                f"{of} has the class ids {one!r} and {other!r}, which are one number: write one form of it"
+            )
         if ids != list(range(len(ids))):
             raise InputError(
                 f"{of} has class ids {_some(ids)}: they must be 0, 1, 2, ... without a gap: renumber, or write names"
@@ -58,6 +64,12 @@ def find_classes(labels: Iterable[str], *, of: str) -> Classes:
             f"{of} has the value {names[0]}: a label is a class name or id; drop `label` to learn a number"
         )
     return Classes(tuple(names), ids=False)
+
+
+def _same_number(names: list[str]) -> tuple[str, str]:
+    """Return two of several texts of whole numbers that are the same number."""
+    seen: dict[int, str] = {}
+    return next((seen[number], name) for name in names if seen.setdefault(number := int(name), name) != name)
 
 
 def _is_number(word: str) -> bool:

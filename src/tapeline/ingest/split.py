@@ -32,11 +32,16 @@ def numbers(keys: Sequence[str]) -> NDArray[np.uint64]:
     return np.fromiter(found, dtype=np.uint64, count=len(keys))
 
 
+def without_signed_zeros(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values in which zero has one form: -0.0 and 0.0 are equal, and so must be what is hashed of them."""
+    return values + values.dtype.type(0) if np.issubdtype(values.dtype, np.floating) else values
+
+
 def contents(columns: Mapping[str, NDArray[Any]], features: Mapping[str, Feature]) -> list[str]:
     """Return a key for each example from its content: a SHA-256 over its values, in the order of feature names.
 
     columns: feature → values of shape (examples, *feature shape). Classes are hashed by name, because ids change as
-    soon as a class is added. Values are little-endian, so that keys are the same on every machine.
+    soon as a class is added. Values are little-endian, so that keys are the same on every machine, and -0.0 is 0.0.
     """
     digests = [hashlib.sha256() for _ in range(len(next(iter(columns.values()))))]
     for name, values in sorted(columns.items()):
@@ -45,7 +50,7 @@ def contents(columns: Mapping[str, NDArray[Any]], features: Mapping[str, Feature
         if classes:
             rows = (repr([classes[number] for number in row.flat]).encode() for row in values.reshape(len(values), -1))
         else:
-            little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+            little = without_signed_zeros(values).astype(values.dtype.newbyteorder("<"), copy=False)
             rows = (row.tobytes() for row in little)
         for digest, row in zip(digests, rows, strict=True):
             digest.update(kind)

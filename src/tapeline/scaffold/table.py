@@ -21,6 +21,8 @@ from tapeline.scaffold.trial import passed
 
 ROWS, BYTES = 10_000, 2**24
 """Rows by which columns are chosen, or as many as this memory holds; then all rows are read as ingest reads them."""
+HEADER = 2**16
+"""Bytes of a first line that are looked at."""
 CLASSES = ("label", "class", "species", "category")
 """Names that mark a column of classes, in any case."""
 IDENTIFIER = re.compile(r"(?i:(?:^|[_ -])(?:id|index|key|no|nr)$|^(?:row|unnamed: 0|__index_level_0__)?$)|[a-z]I[dD]$")
@@ -32,11 +34,9 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
 
     Raises `InputError` for a table that ingest refuses, or that has no numeric columns to predict from.
     """
+    _check_separator(path)
     columns, rows = _columns(path)
-    if len(columns) == 1 and (found := re.search(r"[;\t|]", next(iter(columns)))):
-        raise InputError(f"{path} is separated by {found[0]!r}: save it with commas and decimal points")
-    if columns and path.suffix.lower() != ".parquet" and all(map(is_number, columns)):
-        raise InputError(f"{path} has numbers in its first row: put a row with the names of the columns above it")
+    doubt = _check_header(path, columns)
     if len(columns) < 2:
         raise InputError(f"{path} has {len(columns)} column: a target and one to predict it from are needed")
     split = {name.lower(): name for name in columns}.get("split")
@@ -70,8 +70,41 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
         template(
             "classifier.py" if classes else "regressor.py", input="x", target=feature, title=class_name(name, "Table")
         ),
-        (first, *noted, *said, *trial.said, *renamed),
+        (first, *doubt, *noted, *said, *trial.said, *renamed),
     )
+
+
+def _check_separator(path: Path) -> None:
+    """Raise `InputError` for a CSV file with other separators than commas, which Arrow calls broken by a later row."""
+    if path.suffix.lower() != ".csv":
+        return
+    with path.open("rb") as file:
+        header = file.readline(HEADER).decode("utf-8-sig", "replace")
+    if "," not in header and (found := re.search(r"[;\t|]", header)):
+        raise InputError(f"{path} is separated by {found[0]!r}: save it with commas and decimal points")
+
+
+def _check_header(path: Path, columns: dict[str, Cells]) -> list[str]:
+    """Return what to say of names that are numbers, such as years.
+
+    Raises `InputError` for a first row of data: it has numbers alone, or a text that is a value of its column too.
+    """
+    numbers = [name for name in columns if is_number(name)] if path.suffix.lower() != ".parquet" else []
+    if not numbers:
+        return []
+    texts = [name for name in columns if name not in numbers]
+    if not texts or any(_has(columns[name], name) for name in texts):
+        raise InputError(f"{path} has numbers in its first row: put a row with the names of the columns above it")
+    return [
+        f"the first row, with {numbers[0]!r} in it, is taken for the columns' names: put them above it if it is data"
+    ]
+
+
+def _has(cells: Cells, word: str) -> bool:
+    try:
+        return word in cells.words().to_pylist()
+    except (BadCells, InputError):
+        return False
 
 
 def _inputs(columns: dict[str, Cells], useless: dict[str, str]) -> tuple[list[str], list[str]]:

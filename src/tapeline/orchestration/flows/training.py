@@ -96,9 +96,7 @@ def tagged(request: Request, names: Iterable[str]) -> Report:
         with tags(*names), as_interrupted():
             report = training(**request.model_dump())
     except httpx.HTTPError as error:
-        raise RunError(
-            f"the Prefect server has gone ({error!r}); run again, and what is done is not done again"
-        ) from None
+        raise RunError(f"the Prefect server does not answer ({error!r}): run again to resume") from None
     assert isinstance(report, Report), "the flow returns its report, or raises"
     return report
 
