@@ -40,6 +40,15 @@ def test_an_input_that_git_ignores(project):
     assert list(wanting(project)) == ["Git ignores engine.lock, so no clone has it"]
 
 
+def test_line_ends_that_git_changes(project):
+    said = "core.autocrlf is true: Git changes line ends, and what is checked out anew is stale to DVC"
+    assert said not in wanting(project, NOTE)
+    Git(project)("config", "core.autocrlf", "true")
+    assert said in wanting(project, NOTE)
+    (project / ".gitattributes").write_text("* -text\n")
+    assert said not in wanting(project, NOTE)
+
+
 def test_remotes_are_named(project):
     (project / ".dvc/config.local").write_text("['remote \"store\"']\nurl = /nowhere\n")
     Git(project)("remote", "add", "origin", "/nowhere")

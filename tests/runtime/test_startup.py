@@ -38,6 +38,26 @@ for module in (keras.visualization, keras.visualization):
     else:
         sys.exit("there is no such thing")
 """
+LARGE = """
+import resource
+from tapeline.runtime import startup
+startup.tensorflow()
+import tensorflow as tf
+
+@tf.function
+def step(x):
+    for _ in range(20):  # 100 MB each, and none in the place of the one before
+        x = tf.reverse(x, [0])
+    return x
+
+large = tf.ones([25_000_000])
+step(large)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+step(large)
+faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+pages = 20 * 100_000_000 // resource.getpagesize()
+assert faults < pages / 10, (faults, pages)
+"""
 THREADS = """
 import threading
 from tapeline.runtime import startup
@@ -49,6 +69,11 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 assert len(found) == 8 and len(set(found)) == 1, found
 """
+
+
+def test_memory_of_large_tensors_is_kept():
+    """Else the kernel clears each page of each of them anew."""
+    subprocess.run([sys.executable, "-c", LARGE], check=True)
 
 
 @pytest.mark.first(1)

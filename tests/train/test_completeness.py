@@ -80,6 +80,16 @@ HIDDEN = "count = tf.Variable(0.0, name='hidden_counter')\n\nclass Line"
             ],
             "no gradient for Variable:0: the loss does not depend on it",
         ),
+        (
+            [
+                (
+                    "self.model = keras",
+                    "self.norm = keras.layers.Normalization(mean=0.5, variance=2.0)\n        self.model = keras",
+                ),
+                ('batch["x"]', 'self.norm(batch["x"])'),
+            ],
+            "which a layer made when another function was traced: make it in `build`",
+        ),
         ([('batch["y"]', 'batch["z"]')], "line 16 does not trace: KeyError: 'z'; a batch has x, y"),
         ([("self.params.learning_rate", "self.params.rate")], "line 13 does not build: AttributeError"),
         (

@@ -92,8 +92,14 @@ def _lock(options: argparse.Namespace) -> int:
         for path in other:
             print(f"{path.relative_to(folder)} is not what params.yaml reads: run `tapeline lock`", file=sys.stderr)
         return int(bool(found or other))
-    stages = engine_lock.write(folder)
-    print(f"stale now: {', '.join(stages)}" if stages else f"{engine_lock.LOCK} is current")
+    try:
+        engine_lock.recorded(folder)
+    except InputError:  # such as one with a conflict of Git's
+        engine_lock.write(folder)
+        print(f"{engine_lock.LOCK} could not be read, and is written anew: `tapeline list` says what is stale")
+    else:
+        stages = engine_lock.write(folder)
+        print(f"stale now: {', '.join(stages)}" if stages else f"{engine_lock.LOCK} is current")
     for path in catalogue.write(folder, Params.sound(folder)[0]):
         print(f"written: {path.relative_to(folder)}")
     return 0

@@ -77,8 +77,13 @@ def difference(answers: Arrays, recorded: Mapping[str, Any], tolerance: float) -
         if close(answer, expected, tolerance):
             continue
         if np.issubdtype(answer.dtype, np.floating):
-            most = float(np.max(np.abs(answer - expected), initial=0.0))
-            return f"{name} differs by {most:g} from what validate recorded, tolerance {tolerance:g}"
+            apart = np.abs(answer - expected)
+            worst = np.unravel_index(np.argmax(apart - tolerance * (1 + np.abs(expected))), apart.shape)
+            allowed = tolerance * (1 + abs(expected[worst]))
+            return (
+                f"{name} differs by {apart[worst]:g} where validate recorded {expected[worst]:g}, and by `tolerance: "
+                f"{tolerance:g}` under `export` in params.yaml it may by {allowed:g}"
+            )
         wrong = int(np.sum(answer != expected))
         return f"{name} differs from what validate recorded in {wrong} of {answer.size} values"
     return ""

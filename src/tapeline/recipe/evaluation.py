@@ -49,6 +49,11 @@ class Evaluation:
         self._converted = convert(recipe.eval_step)
         self._measure: Any = self.step if eager else tf.function(self.step, autograph=False)
 
+    @property
+    def batch_size(self) -> int:
+        """The number of examples of its batches; the last has fewer."""
+        return self._size
+
     def __call__(self) -> dict[str, float]:
         """Return the exact means of the metrics over the split, and the metrics of `evaluate`."""
         totals: NDArray[np.float64] | float = 0.0

@@ -57,8 +57,19 @@ def examine(start: Path) -> Iterator[Finding]:
         what = f"no project: {project.folder / PARAMS} has neither datasets nor pipelines"
         yield Finding(MISSING, what, _beginning(project.folder, has_other=True))
         return
-    for look in (_params, _engine, _dvc, _remotes, _schema):
+    for look in (_params, _engine, _dvc, _line_ends, _remotes, _schema):
         yield from look(project)
+
+
+def _line_ends(project: Project) -> Iterator[Finding]:
+    """Yield a note where Git checks files out with other line ends than it has: DVC compares their bytes."""
+    git, attribute = Git(project.folder), "text"
+    if git.ask("config", "--type=bool", "core.autocrlf") != "true":
+        return
+    said = git.ask("check-attr", attribute, "--", engine_lock.LOCK) or ""
+    if not said.endswith(f"{attribute}: unset"):
+        what = "core.autocrlf is true: Git changes line ends, and what is checked out anew is stale to DVC"
+        yield Finding(NOTE, what, "`* -text` in .gitattributes, or `git config core.autocrlf false` and a new checkout")
 
 
 def _is_foreign(path: Path) -> bool:

@@ -164,6 +164,14 @@ def rare_modules_later() -> Iterator[None]:
         sys.meta_path.remove(_RareModules)
 
 
+ALLOCATOR = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(2**24)}
+"""TensorFlow's allocator that keeps what is freed, without its limit of 64 GB.
+
+That of the C library gives a tensor of more than 32 MB back to the kernel, which clears each page of the next one: most
+of the time of a step with an embedding of that size. oneDNN brings an allocator of its own.
+"""
+
+
 def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> None:
     """Import TensorFlow and list its devices, which is when it prints its startup messages.
 
@@ -177,6 +185,8 @@ def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> N
         caps.apply()
     else:
         caps.lift()
+    for name, value in ALLOCATOR.items():
+        os.environ.setdefault(name, value)
     with quietly(), imports.lasting(), rare_modules_later():
         import tensorflow as tf
 

@@ -272,12 +272,6 @@ def replaced_too(bodies: Bodies) -> Iterator[None]:
             _replaced.pop(name, None)
 
 
-def keep_operations() -> None:
-    """End what `replace_operations` began."""
-    _replaced.clear()
-    atomic_function.from_func_graph = _REGISTER
-
-
 def _attributes(operation: Any) -> dict[str, Any]:
     return {attr.name: operation.get_attr(attr.name) for attr in op_def_registry.get(operation.type).attr}
 

@@ -204,7 +204,9 @@ def _checked(
         still = {name: v for name, v in tracked.items() if id(v.handle) not in changed}
         completeness.check(step.feed.traced, still, where="prepare", writable={}, tables=handles)
     if evaluation:
-        traced["eval_step"] = evaluation.trace()
+        examples = f"does not trace in eval_step, whose batches have up to {evaluation.batch_size} examples"
+        with loading.blaming(path, InputError, examples):
+            traced["eval_step"] = evaluation.trace()
         seeds = variables.find(recipe).seeds
         known = tracked | seeds
         completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=handles)

@@ -19,7 +19,7 @@ from tapeline.parsing import json_text
 from tapeline.recipe import variables
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime import files
-from tapeline.runtime.errors import NotRepeatable
+from tapeline.runtime.errors import InputError, NotRepeatable
 from tapeline.train.checks.completeness import operations
 
 
@@ -55,6 +55,11 @@ def made(
     skipped = {id(tensor) for tensor in data}
     for where, function in traced.items():
         for external, _ in function.graph.captures:
+            if tf.is_symbolic_tensor(external):
+                raise InputError(
+                    f"{where} reads {external.name}, which a layer made when another function was traced: make it in "
+                    "`build`, by the layer's `build(shape)` or by calling the layer once"
+                )
             if external.dtype not in (tf.resource, tf.variant) and id(external) not in skipped:
                 values.append((_digest(external), f"a tensor that {where} reads"))
         for operation in operations(function.graph):
