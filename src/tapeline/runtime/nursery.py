@@ -65,9 +65,10 @@ def main(number: int, parent: int, modules: Sequence[str], later: Sequence[str])
     with _ending_with(parent):
         for module in modules:
             _import(module)
+        # A broken installation is the program's to report, which imports them again.
         with startup.quietly(), imports.lasting(), startup.rare_modules_later(), suppress(ImportError):
-            import keras  # noqa: F401
-            import tensorflow  # noqa: F401
+            import keras  # noqa: F401 - for the forks
+            import tensorflow  # noqa: F401 - for the forks
     return serve(asked, later)
 
 

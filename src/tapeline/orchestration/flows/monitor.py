@@ -101,7 +101,7 @@ class PrefectMonitor:
         cancelled: list[Cancelled] = []
 
         def was_killed(*of_task: object) -> bool:
-            return bool(last and last[-1].may_go_on)
+            return bool(last and last[-1].may_resume)
 
         def recorded() -> Outcome:
             try:

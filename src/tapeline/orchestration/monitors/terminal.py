@@ -82,7 +82,7 @@ class Terminal:
         self._stage = stage
         for left in reversed(range(1 + retries)):
             outcome = attempt()
-            if not outcome.may_go_on or not left:
+            if not outcome.may_resume or not left:
                 break
             self.say(outcome.message)
             time.sleep(RETRY_DELAY)

@@ -27,7 +27,7 @@ class Outcome:
     status: int = 0
 
     @property
-    def may_go_on(self) -> bool:
+    def may_resume(self) -> bool:
         """Whether the same stage, started again, would resume: it was killed from outside, with no known error."""
         return self.word == "killed"
 
