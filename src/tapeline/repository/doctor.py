@@ -63,11 +63,10 @@ def examine(start: Path) -> Iterator[Finding]:
 
 def _line_ends(project: Project) -> Iterator[Finding]:
     """Yield a note where Git checks files out with other line ends than it has: DVC compares their bytes."""
-    git, attribute = Git(project.folder), "text"
+    git = Git(project.folder)
     if git.ask("config", "--type=bool", "core.autocrlf") != "true":
         return
-    said = git.ask("check-attr", attribute, "--", engine_lock.LOCK) or ""
-    if not said.endswith(f"{attribute}: unset"):
+    if not (git.ask("check-attr", "text", "--", engine_lock.LOCK) or "").endswith("text: unset"):
         what = "core.autocrlf is true: Git changes line ends, and what is checked out anew is stale to DVC"
         yield Finding(NOTE, what, "`* -text` in .gitattributes, or `git config core.autocrlf false` and a new checkout")
 
