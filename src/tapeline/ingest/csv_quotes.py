@@ -14,9 +14,12 @@ from tapeline.runtime.errors import InputError
 
 BLOCK_BYTES = 2**20
 BOM = b"\xef\xbb\xbf"
-_QUOTED = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
-_SOUND = re.compile(rb'(?:[^"]++|(?<![,\r\n])"|(?<=[,\r\n])"[^"]*+(?:""[^"]*+)*+"(?=[,\r\n]))*+')
-"""Cells without a quote at their beginning, where others are text, and quoted cells that end with their quote."""
+_QUOTED = re.compile(rb'"[^"]*+(?:(?>""[^"]*+))*+"')
+_SOUND = re.compile(rb'(?:(?>[^"]++|(?<![,\r\n])"|(?<=[,\r\n])"[^"]*+(?:(?>""[^"]*+))*+"(?=[,\r\n])))*+')
+"""Cells without a quote at their beginning, where others are text, and quoted cells that end with their quote.
+
+What repeats possessively is an atomic group: Python before 3.11.5 matches wrongly where it can go back in it.
+"""
 
 
 def is_sound(lines: bytes) -> bool:
