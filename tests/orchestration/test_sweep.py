@@ -228,6 +228,8 @@ def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository,
     again = sweep(folder, *SEARCH, "--trials", "3")
     assert again.stdout == done.stdout
     assert "trial " not in again.stderr, "nothing was run"
+    fewer = sweep(folder, *SEARCH, "--trials", "2")
+    assert (fewer.returncode, fewer.stdout) == (0, done.stdout), "all that are done are ranked, and none is run"
     (folder / "stage.py").write_text("raise SystemExit('what the main branch has by now')")
     subprocess.run(
         ["git", "-c", "user.name=t", "-c", "user.email=t@e.org", "commit", "-qam", "x"], cwd=folder, check=True

@@ -28,6 +28,7 @@ def test_what_is_json():
         ("9" * 5000, "99999999999999999999... is too large for a number"),
         ('"\\ud800"', "not UTF-8: surrogates not allowed"),
         (b'"K\xf6ln"', "not UTF-8: invalid start byte"),
+        ('[{"a": 1, "b": 2, "a": 1}]', "key 'a' stands twice in one object"),
         ('{"a"', "Expecting ':' delimiter"),
         ("", "Expecting value"),
     ],

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 
 import pytest
+from disks import files_of_at_most
 
 from tapeline.prediction.partial_output import PartialOutput
 from tapeline.runtime.errors import InputError, Interrupted, RunError
@@ -43,6 +44,16 @@ def test_what_is_finished_replaces_the_output_and_leaves_nothing(out):
         assert out.read_text() == "old"
         partial.finish()
     assert out.read_text() == "new" and names(out.parent) == ["y.csv"]
+
+
+def test_answers_that_do_not_reach_the_disk_replace_nothing(out):
+    out.write_text("old")
+    with pytest.raises(OSError, match="File too large"):
+        with opened(out) as partial:
+            partial.file("answers").write(b"new" * 500)
+            with files_of_at_most(1000):
+                partial.finish()
+    assert out.read_text() == "old"
 
 
 @pytest.mark.parametrize("error", [RunError("gone"), OSError(28, "full"), Interrupted("stopped", signum=2)])

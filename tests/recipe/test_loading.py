@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 
 @pytest.mark.parametrize("where", ["eager", "graph", "converted"])
@@ -23,3 +23,20 @@ def test_our_own_refusal_inside_a_layer_is_said_without_kerass_words(tf, where):
     with pytest.raises(InputError) as raised, loading.blaming(Path("recipe.py"), InputError, "does not trace"):
         call(tf.zeros([2, 2]))
     assert str(raised.value) == "train.shards: this layer has no place in them"
+
+
+@pytest.mark.parametrize("where", ["eager", "graph"])
+def test_memory_that_runs_out_is_said_with_the_tensor_and_the_line(tf, where):
+    from tapeline.recipe import loading
+
+    def large(x):
+        return tf.reduce_sum(tf.tile(x, [2**25, 2**25]))
+
+    line = large.__code__.co_firstlineno + 1
+    call = tf.function(large) if where == "graph" else large
+    with pytest.raises(RunError) as raised, loading.blaming(Path(__file__), InputError, "fails"):
+        call(tf.ones([1, 8]))
+    assert str(raised.value) == (
+        f"recipe {__file__}, line {line} fails: out of memory: "
+        f"no room for a tensor of shape ({2**25}, {2**28}) and type float"
+    )

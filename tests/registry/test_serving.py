@@ -58,6 +58,20 @@ def test_integers_grow_and_the_last_two_stay(served, cache, tmp_path):
     assert served.exists and served.integers() == []
 
 
+def test_a_folder_that_only_says_it_is_the_model_is_not(served, cache, tmp_path):
+    """Of a version that was registered without SHA-256, the files are those of DVC's list."""
+    model, other, store = cache(b"1"), cache(b"2"), Store(tmp_path)
+    served.put("v1.0.0", model, store)
+    assert served.served_as(model, store, sums=None) and not served.served_as(other, store, sums=None)
+    index = served.folder / "1" / "version.json"
+    (served.folder / "1" / "saved_model.pb").write_bytes(b"2")
+    said = json.loads(index.read_text())
+    index.write_text(json.dumps(said | {"files": said["files"] | {"saved_model.pb": hashlib.md5(b"2").hexdigest()}}))
+    assert served.live()["version"] == "v1.0.0" and not served.served_as(model, store, sums=None)
+    served.put("v1.0.0", model, store)
+    assert served.integers() == [1, 2] and served.served_as(model, store, sums=None)
+
+
 def test_what_is_no_integer_is_not_served(served):
     for name in ("7", "10", "x", "²", ".11.partial"):
         (served.folder / name).mkdir(parents=True)

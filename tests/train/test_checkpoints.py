@@ -1,5 +1,6 @@
 """A checkpoint is whole or it is not used."""
 
+import errno
 import os
 import random
 
@@ -165,7 +166,10 @@ def test_a_disk_that_refuses_a_checkpoint_is_said_and_tried_again(state, tmp_pat
     assert [text.split(" (")[0] for text in said] == [
         f"the checkpoint of step {step} could not be written" for step in (20, 31)
     ]
-    assert "File too large): that of step 10 stands; training continues, and the next attempt is in 1 s" in said[0]
+    assert (
+        "File too large): the checkpoint of step 10 remains; training continues, and the next attempt is in 1 s"
+        in said[0]
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000000010"], "the half is gone"
     reach(32, 3.2)
     assert stood == [10]
@@ -184,10 +188,31 @@ def test_what_ends_a_run_says_which_checkpoint_stands(state, tmp_path):
     with files_of_at_most(1000):
         writer.write_last(state.snapshot())
     error = writer.truthful(Interrupted(f"stopped at step 7 of 9; {SAVED}", signum=15))
-    assert str(error) == "stopped at step 7 of 9; its checkpoint could not be written (File too large): none stands"
+    assert (
+        str(error)
+        == "stopped at step 7 of 9; its checkpoint could not be written (File too large): there is no earlier one"
+    )
     assert error.status == 143
-    assert "none stands: run again" in str(writer.truthful(LimitReached(f"over; {SAVED}: run again")))
+    assert "there is no earlier one: run again" in str(writer.truthful(LimitReached(f"over; {SAVED}: run again")))
     assert not list(tmp_path.iterdir())
+    writer.close()
+
+
+def test_what_a_hook_raises_is_not_taken_for_the_disk_s(state, tmp_path):
+    from tapeline.train.checkpoints.disk import Writer, saved
+
+    def hook(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    failed = []
+    writer = Writer(tmp_path, keep=2, on_saved=hook, on_failed=failed.append)
+    writer.start(state.snapshot())
+    with pytest.raises(OSError, match="No space left"):
+        writer.wait()
+    assert not failed and len(saved(tmp_path)) == 1
+    with pytest.raises(OSError, match="No space left"):
+        writer.write_last(state.snapshot())
+    assert writer.unsaved == ""
     writer.close()
 
 

@@ -1,6 +1,7 @@
 """What is printed, line by line, with a clock that the test holds."""
 
 import io
+import os
 
 from tapeline.runtime.records import LoopEnded, Note, Saved, Skipped, Validated
 from tapeline.train.observers.console import Console, figures
@@ -42,6 +43,15 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path):
         "epoch 7  step 70  validation: loss 0.2500  accuracy 0.5000 (best)",
         "checkpoint at step 70",
     ]
+
+
+def test_a_reader_that_is_gone_ends_no_training():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as out:
+        console = Console(stream=out)
+        for _ in range(3):
+            console(Note(text="resuming from step 5"))
 
 
 def test_the_first_loop_which_compiles_does_not_count():

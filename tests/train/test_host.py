@@ -29,7 +29,8 @@ class Loop:
     def __call__(self, chunk, start, end, sums):
         self.calls.append((start, end))
         table, row, reached = np.zeros((9, 1, 2)), 0, start
-        table[0] = sums
+        if start < min(end, self.stop):
+            table[0] = sums
         while reached < min(end, self.stop):
             table[row] += (np.nan if reached in self.poison else reached, 1)
             reached += 1
@@ -130,7 +131,27 @@ def test_a_loop_that_was_asked_to_stop_proves_nothing(make):
         Interrupted, match="^stopped at step 300 of 400; its checkpoint is saved: run it again to resume$"
     ):
         engine.run(running(15))
-    assert engine.loop.calls == [(300, 302)] and engine.saved[0].step == 300
+    assert engine.loop.calls == [(300, 302)]
+    (snapshot,) = engine.saved
+    assert snapshot.step == 300 and snapshot.tensors["state/w"].numpy() == 0, "the step that was made is not half kept"
+
+
+def test_a_loop_that_is_stopped_before_its_first_step_changes_nothing(make):
+    engine = make(2)
+    stopper = running()
+
+    def hook(record):
+        if isinstance(record, LoopEnded):
+            engine.loop.stop, stopper.signum = record.step, 15
+
+    engine.hooks.append(hook)
+    engine._check_signal = lambda stopper: None if len(engine.loop.calls) < 4 else original(stopper)
+    original = type(engine)._check_signal.__get__(engine)
+    with pytest.raises(Interrupted, match="^stopped at step 2 of 12"):
+        engine.run(stopper)
+    assert engine.loop.calls == [(0, 2), (0, 2), (0, 2), (2, 4)] and len(engine.told) == 2
+    (snapshot,) = engine.saved
+    assert snapshot.record["sums"] == [[1.0, 2.0]], "the sums of the epoch's two steps"
 
 
 def test_what_is_not_finite_is_replayed_in_shorter_loops_and_skipped(make):

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tapeline.runtime import streams
 from tapeline.runtime.progress import Report
 
 REPORTED = 0.3
@@ -30,7 +31,7 @@ class ExampleCounter:
         if now - self._printed >= PRINTED:
             self._printed = now
             of = "" if self._total is None else f" of {self._total:,}"
-            print(f"{self._done:,}{of} examples", file=sys.stderr, flush=True)
+            streams.say(f"{self._done:,}{of} examples", sys.stderr)
 
     def finish(self) -> None:
         """Report the final count as the total."""

@@ -1,7 +1,7 @@
 """Parse untrusted JSON: any fault is one `ValueError` with a one-line message.
 
 Python's parser accepts more than other programs do, and more than our code can use: non-finite numbers, text that
-UTF-8 cannot encode, nesting that ends in a `RecursionError`.
+UTF-8 cannot encode, nesting that ends in a `RecursionError`, a key that stands twice in one object.
 """
 
 import json
@@ -29,7 +29,9 @@ def parsed(content: bytes | str, *, finite: bool = True) -> Any:
 
     finite: refuse NaN and infinities, which Python writes although JSON lacks them.
     """
-    hooks: dict[str, Any] = {"parse_constant": _refuse, "parse_float": _float, "parse_int": _int} if finite else {}
+    hooks: dict[str, Any] = {"object_pairs_hook": _distinct}
+    if finite:
+        hooks |= {"parse_constant": _refuse, "parse_float": _float, "parse_int": _int}
     try:
         text = content.decode("utf-8-sig") if isinstance(content, bytes) else content
         value = json.loads(text, **hooks)
@@ -61,6 +63,15 @@ def as_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [as_json(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise NotJson(f"key {plain(twice)[:40]!r} stands twice in one object")
+    return value
 
 
 def _refuse(word: str) -> NoReturn:

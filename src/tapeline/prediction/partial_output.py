@@ -111,10 +111,14 @@ class PartialOutput:
         self.saved = saved
 
     def finish(self) -> None:
-        """Have the answers replace the output."""
-        self._close()
+        """Have the answers, once they are on the disk, replace the output."""
+        for file in self._files:
+            file.close()
+        self._files = []
+        files.sync(self.folder / ANSWERS)
         (self.folder / STATE).unlink(missing_ok=True)  # it would be a state without its answers
         (self.folder / ANSWERS).replace(self.out)
+        files.sync(self.out.parent)
 
     def _close(self) -> None:
         for file in self._files:

@@ -94,6 +94,7 @@ def build(
 
 
 _BOLD = re.compile(r"\x1b\[[0-9;]*m")
+_TOO_LARGE = re.compile(r"OOM when allocating tensor with shape\[([\d,]*)\] and type (\w+)")
 _KERAS = re.compile(r"Exception encountered when calling [^\n]*\n(.*?)(?:\n\s*Arguments received by|\Z)", re.DOTALL)
 """How Keras wraps an error in a layer: a sentence, the reason, the arguments."""
 
@@ -113,11 +114,10 @@ def blaming(path: Path, kind: type[TapelineError], what: str, *, features: Colle
             raise
         raise kind(f"recipe {path} {what}: {_describe(error)}") from error
     except (MemoryError, tf.errors.ResourceExhaustedError) as error:
-        raise RunError(f"recipe {path} {what}: out of memory: {_first_line(error)}") from error
+        raise RunError(f"recipe {path}{_at(path, error)} {what}: out of memory{_tensor(error)}") from error
     except Exception as error:
-        line = _line_in(path, error)
         known = f"; a batch has {', '.join(sorted(features))}" if features and isinstance(error, KeyError) else ""
-        raise kind(f"recipe {path}{f', line {line}' if line else ''} {what}: {_describe(error)}{known}") from error
+        raise kind(f"recipe {path}{_at(path, error)} {what}: {_describe(error)}{known}") from error
 
 
 def _as_raised(error: BaseException) -> BaseException:
@@ -127,6 +127,19 @@ def _as_raised(error: BaseException) -> BaseException:
     if wrapped := _KERAS.match(_BOLD.sub("", str(error.args[0]) if error.args else "")):
         error.args = (wrapped[1].strip(),)
     return error
+
+
+def _at(path: Path, error: BaseException) -> str:
+    """Return `, line 7` of an error in `path`; nothing of one whose line is unknown."""
+    line = _line_in(path, error)
+    return f", line {line}" if line else ""
+
+
+def _tensor(error: BaseException) -> str:
+    """Return which tensor did not fit in memory, or the first line of the error."""
+    if found := _TOO_LARGE.search(str(error)):
+        return f": no room for a tensor of shape ({found[1].replace(',', ', ')}) and type {found[2]}"
+    return f": {_first_line(error)}"
 
 
 def _line_in(path: Path, error: BaseException) -> int | None:

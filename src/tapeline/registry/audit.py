@@ -256,7 +256,7 @@ class _Model:
             if live is None or not serving.integers():
                 return
             found = registry.contents(registry.state(name).versions[live.version])
-            if serving.served_as(found.sums):
+            if serving.served_as(found.md5, registry.store, sums=found.sums):
                 self._report.count("served models")
             else:
                 self._report.wrong.append(

@@ -24,7 +24,7 @@ from tapeline.registry.tags.names import Artifact, Reference
 from tapeline.registry.tags.state import State, Version
 from tapeline.registry.trust.signed import Untrusted
 from tapeline.repository.recorded import Recorded
-from tapeline.runtime import files, processes
+from tapeline.runtime import files, processes, streams
 from tapeline.runtime.errors import InputError, RunError, plain
 
 
@@ -315,4 +315,4 @@ def _nothing_live(found: State, stage: str) -> str:
 
 def say(line: str) -> None:
     """Print a line on stderr, as this program's."""
-    print(f"tapeline: {plain(line)}", file=sys.stderr, flush=True)
+    streams.say(f"tapeline: {plain(line)}", sys.stderr)

@@ -54,7 +54,7 @@ class Serving:
         Written to a temporary folder, flushed and renamed: no partial version is ever visible.
         """
         live = self.live()
-        if live and (live["version"], live["model"]) == (version, md5) and self._has(sums):
+        if live and (live["version"], live["model"]) == (version, md5) and self._has(live, md5, store, sums):
             return
         self._prepare()
         number = self._next()
@@ -63,8 +63,8 @@ class Serving:
         partial.mkdir()
         try:
             store.write(md5, partial, below=SAVED_MODEL, sums=sums)
-            sums = {p.relative_to(partial).as_posix(): md5_of(p) for p in partial.rglob("*") if p.is_file()}
-            index = {"name": self.folder.name, "version": version, "model": md5, "files": dict(sorted(sums.items()))}
+            md5s = {p.relative_to(partial).as_posix(): md5_of(p) for p in partial.rglob("*") if p.is_file()}
+            index = {"name": self.folder.name, "version": version, "model": md5, "files": dict(sorted(md5s.items()))}
             files.write_json(partial / INDEX, index)
             files.sync_tree(partial)
             partial.rename(self.folder / str(number))
@@ -73,14 +73,18 @@ class Serving:
             raise
         files.sync(self.folder)
 
-    def served_as(self, sums: Mapping[str, str] | None) -> bool:
-        """Return whether the highest integer's files have the SHA-256 of a model's."""
-        return bool(self.integers()) and self._has(sums)
+    def served_as(self, md5: str, store: Store, *, sums: Mapping[str, str] | None) -> bool:
+        """Return whether the highest integer's files are those of a model. Raises `InputError` as `put` does."""
+        live = self.live()
+        return live is not None and self._has(live, md5, store, sums)
 
-    def _has(self, sums: Mapping[str, str] | None) -> bool:
-        """Return whether the highest integer's files have the SHA-256 of the model's."""
-        served = {n.removeprefix(SAVED_MODEL): said for n, said in (sums or {}).items() if n.startswith(SAVED_MODEL)}
-        return has_sums(self.folder / str(self.integers()[-1]), served)
+    def _has(self, live: Mapping[str, Any], md5: str, store: Store, sums: Mapping[str, str] | None) -> bool:
+        """Return whether the highest integer, whose index is `live`, has the model's files: by SHA-256 if known."""
+        if sums is None:
+            return bool(live["files"] == _served(store.listing(md5)))
+        return live["files"].keys() == _served(sums).keys() and has_sums(
+            self.folder / str(self.integers()[-1]), _served(sums)
+        )
 
     def drop(self, versions: Container[str]) -> None:
         """Remove the integers of these versions."""
@@ -127,6 +131,11 @@ class Serving:
         if number > HIGHEST:
             raise InputError(f"{self.folder / str(HIGHEST)} is the highest that can be served: move it away")
         return number
+
+
+def _served(of_model: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of a model's files that is served, by path in the served folder."""
+    return {name.removeprefix(SAVED_MODEL): one for name, one in of_model.items() if name.startswith(SAVED_MODEL)}
 
 
 def _is_integer(name: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tapeline.config.train import TrainSettings
+from tapeline.runtime import streams
 from tapeline.runtime.records import Hook, Note, Record, Skipped, Tell
 from tapeline.train.engine.pace import Pace
 from tapeline.train.engine.stopping import Leave, leave_at_once
@@ -27,16 +28,16 @@ def notes(job: "Job", tell: Tell) -> Iterator[Sequence[Hook]]:
 
     def watch(record: Record) -> None:
         if isinstance(record, Note):
-            print(record.text, file=sys.stderr, flush=True)
+            streams.say(record.text, sys.stderr)
         elif isinstance(record, Skipped):
-            print(f"step {record.start} skipped: {record.reason}", file=sys.stderr, flush=True)
+            streams.say(f"step {record.start} skipped: {record.reason}", sys.stderr)
 
     yield [watch]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The arguments of `train`. The first seven are needed."""
+    """The arguments of `train`. Those without a default are required."""
 
     recipe: Path
     params: Mapping[str, Any]
@@ -63,7 +64,10 @@ class Job:
     observers: Observers = notes
     """What watches the run. `tapeline.train.observers.standard` has all that the command line shows and writes."""
     hooks: Sequence[Hook] = ()
-    """Called with each record after all others; one with a `next_stop` has loops end where it wants to look."""
+    """Called with each record after all others; one with a `next_stop` has loops end where it wants to look.
+
+    `Saved`, and the `Note` of a checkpoint that could not be written, come from the thread that writes checkpoints.
+    """
     pace: Pace = field(default_factory=Pace)
     """Chooses how many steps a loop has."""
     leave: Leave = leave_at_once

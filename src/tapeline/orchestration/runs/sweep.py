@@ -101,7 +101,7 @@ def _run_trials(request: SweepRequest, found: Study, project: Project, monitor: 
     with ExitStack() as stack:
         stack.callback(lambda: end_all([trial.child for trial in trials.living], signal.SIGTERM))
         stack.callback(lambda: _record_rest(trials, found, request))  # before others are ended, which go on later
-        while missing := request.trials - len(found.ranked()):
+        while (missing := request.trials - len(found.ranked())) > 0:
             monitor.look()
             while trials.has_room(missing):
                 trial = start(request, found.commit, found.ask(), folder=found.folder, checkout=project.folder)

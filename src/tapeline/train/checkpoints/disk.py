@@ -213,33 +213,41 @@ class Writer:
 
     def _try(self, snapshot: Snapshot) -> None:
         try:
-            self.write(snapshot)
+            path, seconds = self._write(snapshot)
         except (OSError, RunError) as error:
             if isinstance(error, OSError) and error.errno not in files.DISK_ERRORS:
                 raise
             self.failures += 1
             again = f"training continues, and the next attempt is in {pause(self.failures):.0f} s or later"
             self._on_failed(f"the checkpoint of step {snapshot.step} {self._failure(error)}; {again}")
+        else:
+            self.busy = False  # before reporting: a hook may then request the next one
+            self._on_saved(snapshot.step, path, seconds)
         finally:
             self.busy = False
 
-    def write(self, snapshot: Snapshot) -> None:
-        """Write now, in the calling thread, and remove superseded checkpoints."""
+    def _write(self, snapshot: Snapshot) -> tuple[Path, float]:
+        """Write now, in the calling thread, and remove superseded checkpoints; return the new one and the seconds."""
         with self._lock:
             began = time.monotonic()
             path = write(self._folder, snapshot)
             self.failures = 0
             for old in superseded(saved(self._folder), self._keep):
                 files.discard(old, ignore_errors=False)
-        self.busy = False  # before reporting: a hook may then request the next one
-        self._on_saved(snapshot.step, path, time.monotonic() - began)
+            return path, time.monotonic() - began
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Write now, in the calling thread. Raises `OSError` and `RunError`, and what `on_saved` raises."""
+        self._on_saved(snapshot.step, *self._write(snapshot))
 
     def write_last(self, snapshot: Snapshot) -> None:
-        """Write as `write` does, when the process is about to end; a failure is kept in `unsaved`."""
+        """Write when the process is about to end; a failure is kept in `unsaved`."""
         try:
-            self.write(snapshot)
+            path, seconds = self._write(snapshot)
         except (OSError, RunError) as error:
             self.unsaved = f"its checkpoint {self._failure(error)}"
+        else:
+            self._on_saved(snapshot.step, path, seconds)
 
     def truthful(self, error: Ended) -> Ended:
         """Return the error with its message corrected if the final checkpoint could not be written."""
@@ -249,10 +257,9 @@ class Writer:
         return error
 
     def _failure(self, error: Exception) -> str:
-        stands = next(
-            (f"that of step {int(path.name.removeprefix(PREFIX))} stands" for path in saved(self._folder)), ""
-        )
-        return f"could not be written ({_reason(error)}): {stands or 'none stands'}"
+        earlier = next((int(path.name.removeprefix(PREFIX)) for path in saved(self._folder)), None)
+        left = "there is no earlier one" if earlier is None else f"the checkpoint of step {earlier} remains"
+        return f"could not be written ({_reason(error)}): {left}"
 
     def wait(self) -> None:
         """Wait for the pending write; re-raise its error, unless the disk caused it."""

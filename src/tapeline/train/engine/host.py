@@ -67,11 +67,12 @@ class Engine:
                 while self.state.step < chunk.end and not self.finished:
                     self._check_signal(stopper)
                     self.snapshot = self.state.snapshot()
-                    self.tell(self._advance(chunk))
+                    if record := self._advance(chunk):
+                        self.tell(record)
                 if self.finished:
                     break
             self._check_signal(stopper)
-        except InputError:  # before the first step, so there is nothing to save
+        except InputError:  # the recipe, its data or its settings are wrong: nothing to resume from
             raise
         except (TapelineError, Interrupted):
             with self._saving:
@@ -114,16 +115,17 @@ class Engine:
         """Run the next steps twice from the same state. Raises `NotRepeatable` if a bit differs."""
         start = self.state.step
         end = min(start + 2, chunk.end, *(stop(start) for stop in self._stops))
-        found = []
+        self.snapshot, found = self.state.snapshot(), []
         for _ in range(2):
             try:
                 reached, table, _ = self.loop(chunk, start, end, tf.constant(self.state.sums))
             except tf.errors.InvalidArgumentError as error:
                 raise _not_compiled(error) from None
-            if reached < end:  # asked to stop
-                break
             found.append([table.numpy().tobytes(), *variables.bits(self.state.variables)])
             self.state.restore(self.snapshot)
+            if reached < end:  # asked to stop, so it proves nothing
+                found.clear()
+                break
         self.watch()
         if len(found) == 2 and found[0] != found[1]:
             names = ["the metrics", *self.state.variables]
@@ -137,8 +139,8 @@ class Engine:
                 "prepare gave two results for the same step: draw random numbers from context.seed, and keep no state"
             )
 
-    def _advance(self, chunk: Chunk) -> LoopEnded | Skipped:
-        """Run one loop; go back if it left a non-finite value."""
+    def _advance(self, chunk: Chunk) -> LoopEnded | Skipped | None:
+        """Run one loop; go back if it left a non-finite value. None if it was stopped before its first step."""
         start = self.state.step
         if start in self.settings.skip:
             return self._skip("train.skip names it")
@@ -149,12 +151,14 @@ class Engine:
         seconds, sums = self.clock() - began, table.numpy()
         if not finite:
             return self._go_back(chunk, start, end, sums)
+        if reached == start:  # its table is empty
+            return None
         self.watch()
         self.state.book(reached, sums, self.steps_per_epoch)
         self.pace.took(reached - start, seconds)
         return self._record(start, seconds)
 
-    def _go_back(self, chunk: Chunk, start: int, end: int, sums: NDArray[np.float64]) -> LoopEnded | Skipped:
+    def _go_back(self, chunk: Chunk, start: int, end: int, sums: NDArray[np.float64]) -> LoopEnded | Skipped | None:
         """Restore the state at `start` and replay in shorter loops; skip the step if it is the only one left."""
         reason = guard.describe(self.state.variables, self.loop.trained, sums)
         self.state.restore(self.snapshot)

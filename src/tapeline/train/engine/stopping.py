@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+from tapeline.runtime import streams
 from tapeline.runtime.errors import Interrupted
 from tapeline.runtime.interruption import SIGNALS, is_echo, listen
 
@@ -28,7 +29,7 @@ Leave = Callable[[Interrupted], None]
 def leave_at_once(interrupted: Interrupted) -> None:
     """Print the reason in one line, and end the process."""
     try:
-        print(f"tapeline: {interrupted}", file=sys.stderr, flush=True)
+        streams.say(f"tapeline: {interrupted}", sys.stderr)
     finally:
         os._exit(interrupted.status)
 

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
+from tapeline.runtime import streams
 from tapeline.runtime.records import LoopEnded, Note, Record, Saved, Skipped, Validated
 
 QUIET = 10.0
@@ -88,4 +89,4 @@ class Console:
     def _line(self, text: str) -> None:
         if self._bar is not None:
             self._bar.clear()
-        print(text, file=self._stream, flush=True)
+        streams.say(text, self._stream)
