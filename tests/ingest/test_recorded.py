@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from tapeline.ingest import csv_parts, in_order, table_file
-from tapeline.runtime import files
+from tapeline.ingest import csv_parts, table_file
+from tapeline.runtime import environment, files
 from tapeline.runtime.errors import InputError
 
 ROWS = 40_000
@@ -163,7 +163,7 @@ def test_one_thread_gives_the_same_bytes(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(in_order, "threads", lambda: 1)
+    monkeypatch.setattr(environment, "cores", lambda: 1)
     test_bytes_and_words_are_those_of_before(name, project, ingested, capsys)
 
 

@@ -116,7 +116,7 @@ def test_what_no_verdict_could_allow(events, stage, approved_by, said):
 def test_a_verdict_that_was_overtaken(champion, events, said):
     found = told("one@v1.0.0", "one@v1.0.1", "one@v1.0.2", *events)
     verdict = Verdict("one", "v1.0.0", "prod", champion, {}, (), {})
-    given = promote._overtaken(found, found.versions["v1.0.0"], "prod", verdict, found.live("prod"))
+    given = promote._overtaken(found.versions["v1.0.0"], "prod", verdict, found.live("prod"))
     assert given == f"one@v1.0.0 {said}: run again to compare it with that"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tapeline.train.data import memory
+from tapeline.runtime import memory
 
 MIB = 2**20
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -51,8 +51,9 @@ IN_GROUP = """
 import os, sys
 from pathlib import Path
 (Path(sys.argv[1]) / "cgroup.procs").write_text(str(os.getpid()))
-from tapeline.train.data import memory
-print(memory.usable(), memory.fits_in_ram(15 * 2**20), memory.fits_in_ram(70 * 2**20))
+from tapeline.runtime import memory
+from tapeline.train.data.memory import fits_in_ram
+print(memory.usable(), fits_in_ram(15 * 2**20), fits_in_ram(70 * 2**20))
 """
 
 

@@ -15,7 +15,7 @@ from tapeline.config import engine_lock
 from tapeline.config.params import Params, Pipeline
 from tapeline.config.project import Project
 from tapeline.registry.initial_weights import initial_classes, initial_weights
-from tapeline.repository import catalogue, ignored
+from tapeline.repository import catalogue, described, ignored
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
 from tapeline.runtime import files, interpreter, processes
@@ -167,8 +167,8 @@ def _train(call: Call, report: Report) -> None:
             leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
         )
     )
-    described = {"machine": recordable(pipeline.train.promised_bits), "libraries": library_versions()}
-    files.write_json(call.project.folder / "runs" / call.name / "environment.json", described)
+    made_by = {"machine": recordable(pipeline.train.promised_bits), "libraries": library_versions()}
+    files.write_json(call.project.folder / described.path(call.name), made_by)
 
 
 def _expect(pipeline: Pipeline, rehearsed: "Rehearsed") -> None:

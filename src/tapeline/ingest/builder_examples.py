@@ -1,4 +1,4 @@
-"""What a builder's examples hold, compared with what TFDS will store of them: it casts without a word."""
+"""What a builder's examples hold, compared with what TFDS will store of them: it casts silently."""
 
 import functools
 import io

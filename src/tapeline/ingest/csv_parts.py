@@ -22,9 +22,9 @@ from tapeline.ingest import csv_quotes
 from tapeline.runtime import files
 
 BLOCK_BYTES = 2**20
-"""Of a part, about; and what no row may be longer than."""
+"""The approximate size of a part, and the largest size of a row."""
 KEPT_BYTES = 2**28
-"""What a first pass over a file keeps for a second, about, in Arrow's arrays."""
+"""The approximate size of the Arrow arrays that a first pass over a file keeps for the second."""
 
 
 class Unusual(Exception):

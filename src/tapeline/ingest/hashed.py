@@ -1,4 +1,4 @@
-"""The SHA-256 of a file that is read meanwhile, and that it did not change.
+"""Hash a file while it is read, and check that it did not change.
 
 hashed = Hashed(path)
 ...                                      # read the file

@@ -25,12 +25,13 @@ from PIL import Image
 from tapeline.config.ingest import ImageFolderSource
 from tapeline.dataset.columns import Feature
 from tapeline.ingest import jpeg
-from tapeline.ingest.in_order import in_order
 from tapeline.ingest.pixels import GREY, array, decoding, resized, upright
 from tapeline.ingest.remarks import named
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece, split_name
+from tapeline.ingest.threads import threads
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.overlap import in_order
 
 GROUP, LOOKED_AT = 8, 64
 """Images that a thread decodes, or looks at, in one go: fewer hand-overs between threads."""
@@ -130,7 +131,7 @@ def _surveyed(folder: Path, entries: Sequence[_File]) -> tuple[int, dict[str, _S
         return [(_stamp(folder, entry), _is_grey(folder, entry)) for entry in some]
 
     Image.init()  # Pillow loads its formats, which no two threads should do
-    with closing(in_order(_groups(entries, LOOKED_AT), look)) as found:
+    with closing(in_order(_groups(entries, LOOKED_AT), look, workers=threads(), ahead=threads())) as found:
         looks = [one for some in found for one in some]
     stamps = {entry.key: stamp for entry, (stamp, _) in zip(entries, looks, strict=True)}
     return 1 if all(grey for _, grey in looks) else 3, stamps
@@ -212,7 +213,7 @@ def _read(
     def work(some: Sequence[_File]) -> list[_Image]:
         return [_image(folder, entry, stamps[entry.key], shape) for entry in some]
 
-    with closing(in_order(_groups(entries, GROUP), work)) as done:
+    with closing(in_order(_groups(entries, GROUP), work, workers=threads(), ahead=threads())) as done:
         for group in done:
             yield from group
 

@@ -21,21 +21,22 @@ from pyarrow import csv, parquet
 from tapeline.ingest import csv_parts, csv_quotes
 from tapeline.ingest.cells import Cells
 from tapeline.ingest.csv_parts import Kept, Parsed, Part, Unusual
-from tapeline.ingest.in_order import in_order
 from tapeline.ingest.source import split_name
+from tapeline.ingest.threads import threads
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.overlap import in_order
 
 T = TypeVar("T")
 
 CSV_BLOCK_BYTES = csv_parts.BLOCK_BYTES
 PARQUET_ROWS, MOST_ROWS = 4096, 2**17
-"""Of a Parquet file's part: the second if there is no text in it."""
+"""The least and the most rows of a Parquet file's part; more than the least only without text."""
 PARQUET_BYTES = 2**21
-"""What parts of more than `PARQUET_ROWS` rows hold at most, about, as float64: with less, hand-overs take the time."""
+"""The approximate size, as float64, of parts of more than `PARQUET_ROWS` rows; smaller ones cost more hand-overs."""
 READ_AHEAD = 2**25
-"""Bytes of a Parquet file's parts that are converted at once, about; but one part always is."""
+"""The approximate number of bytes of a Parquet file that are converted at once; one part always is."""
 CONVERTING = 4
-"""Threads that convert a Parquet file's parts: the one that reads them keeps no more of them busy."""
+"""Threads that convert a Parquet file's parts: one reader keeps no more of them busy."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ class Table:
         again = known.parsed() if known.types == types else deque()
         rest = csv_parts.parts(self.path, again[-1].end if again else 0)
         found: Iterator[Part | Parsed] = chain((again.popleft() for _ in range(len(again))), rest)
-        return in_order(found, computed, per_core=2)  # Arrow hands each part to another thread of its own and waits
+        workers = threads(per_core=2)  # Arrow hands each part to another thread of its own and waits
+        return in_order(found, computed, workers=workers, ahead=workers)
 
     def _check_quotes(self) -> None:
         if not self._quotes_checked:
@@ -172,7 +174,8 @@ class Table:
         if all(pa.types.is_primitive(self._schema.field(name).type) for name in chosen):
             rows = max(rows, min(PARQUET_BYTES // width, MOST_ROWS))
         parts = max(1, READ_AHEAD // (rows * width))
-        return in_order(self._open_parquet(chosen, rows), computed, ahead=1, most=min(parts, CONVERTING))
+        workers = threads(most=min(parts, CONVERTING))
+        return in_order(self._open_parquet(chosen, rows), computed, workers=workers, ahead=0)
 
     def _open_csv(self, columns: list[str] | None) -> Any:
         alone = columns is not None and len(self._names) == 1

@@ -44,7 +44,7 @@ PAUSE = 3.0
 """Seconds until what died is started again."""
 
 TRIES = 3
-"""How often a runner may end within `SETTLED` seconds of its start, one after another, until that is given up."""
+"""Consecutive ends of a runner, each within `SETTLED` seconds of its start, before `serve` gives up."""
 
 SETTLED = 30.0
 

@@ -19,7 +19,6 @@ from tapeline.prediction import inputs, outputs
 from tapeline.prediction.inputs import Batch, Piece
 from tapeline.prediction.lines import Lines
 from tapeline.prediction.outputs import CLASS, Answers
-from tapeline.prediction.overlap import in_order, prefetched
 from tapeline.prediction.partial_output import ANSWERS, PartialOutput
 from tapeline.prediction.sandboxed import WORKERS, Sandboxed
 from tapeline.prediction.signature import shape_text, shortened
@@ -27,6 +26,7 @@ from tapeline.prediction.snapshot import Snapshot
 from tapeline.prediction.verified_model import VerifiedModel
 from tapeline.runtime import environment, sandbox
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
+from tapeline.runtime.overlap import in_order, prefetched
 
 Format = Literal["csv", "jsonl", "parquet", "npy", "npz"]
 FORMATS: tuple[Format, ...] = get_args(Format)

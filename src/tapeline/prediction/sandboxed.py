@@ -51,7 +51,7 @@ class Sandboxed:
         self.outputs: dict[str, str] = {}
         """Output → dtype."""
         self.missing_protection = ""
-        """What the kernel has not of a sandbox, in one line; empty if nothing."""
+        """The sandbox protections that this kernel lacks, in one line; empty if none."""
 
     def __enter__(self) -> "Sandboxed":
         """Start the process, and wait until the model is loaded. Raises `InputError` for one that may not be."""
@@ -200,6 +200,6 @@ def _started(folder: Path, home: Path, ends: list[tuple[int, int, int, int]]) ->
 
 
 def _missing_protection(used: str) -> str:
-    """Return what the kernel has not of a sandbox; empty if nothing is lacking."""
+    """Return the sandbox protections that this kernel lacks; empty if none."""
     missing = [name for name in PROTECTIONS if name not in used.split(", ")]
     return f"the model ran in a sandbox without {', '.join(missing)}: this kernel has none" if missing else ""

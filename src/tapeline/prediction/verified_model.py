@@ -1,4 +1,4 @@
-"""The model that is asked: a registered version, or the folder of an export."""
+"""The model to predict with: a registered version, or the folder of an export."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
 from tapeline.recipe.metrics import means, sums_and_counts
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, what_is
 
 
 class Evaluation:
@@ -71,7 +71,7 @@ class Evaluation:
         with self._seeded():
             returned: Any = self._recipe.evaluate(columns)
         if not isinstance(returned, Mapping):
-            what = "nothing" if returned is None else f"a {type(returned).__name__}"
+            what = what_is(returned)
             raise InputError(f"evaluate returns {what}: return a dict of numbers, such as {{'distance': 0.5}}")
         measured = {name: float(value) for name, value in returned.items()}
         check()

@@ -77,7 +77,7 @@ def _adam(optimizer: Any, rate: tf.Tensor, step: tf.Tensor) -> Update:
     return update
 
 
-def _sgd(optimizer: Any, rate: tf.Tensor, step: tf.Tensor) -> Update:
+def _sgd(optimizer: Any, rate: tf.Tensor, _step: tf.Tensor) -> Update:
     def update(variable: tf.Variable, gradient: tf.Tensor, index: int) -> None:
         if optimizer.momentum:
             tf.raw_ops.ResourceApplyKerasMomentum(

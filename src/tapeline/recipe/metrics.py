@@ -8,7 +8,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.recipe.contract import Metrics
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, what_is
 
 
 def sums_and_counts(metrics: Metrics, *, of: str = "loss") -> tuple[list[str], tf.Tensor]:
@@ -18,8 +18,7 @@ def sums_and_counts(metrics: Metrics, *, of: str = "loss") -> tuple[list[str], t
     per-example nor a (sum, count) pair.
     """
     if not isinstance(metrics, Mapping):
-        what = "nothing" if metrics is None else f"a {type(metrics).__name__}"
-        raise InputError(f"{of} returns {what}: return a dict of metrics, such as {{'loss': losses}}")
+        raise InputError(f"{of} returns {what_is(metrics)}: return a dict of metrics, such as {{'loss': losses}}")
     names = sorted(metrics)
     pairs = [_pair(name, metrics[name]) for name in names]
     if not pairs:

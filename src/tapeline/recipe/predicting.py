@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tapeline.parsing import arrays
 from tapeline.recipe.contract import Columns, Recipe
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, what_is
 
 DEFAULT = "serving_default"
 
@@ -29,7 +29,7 @@ def served(recipe: Recipe, data: Columns) -> dict[str, NDArray[Any]]:
     """Return what a recipe serves for a split's columns. Raises `InputError` for anything but a dict of arrays."""
     found: Any = recipe.served(data)
     if not isinstance(found, Mapping):
-        what = "nothing" if found is None else f"a {type(found).__name__}"
+        what = what_is(found)
         raise InputError(f"served returns {what}: return a dict of NumPy arrays, an input's name to its values")
     for name, values in found.items():
         if not isinstance(values, np.ndarray):

@@ -62,7 +62,7 @@ def withdraw(registry: Registry, name: str) -> None:
 
 
 def served_otherwise(registry: Registry, name: str) -> str:
-    """Return in what a serving folder is not as the tags say; empty if there is none or it is. Changes nothing."""
+    """Return how the serving folder differs from the tags; empty if it does not, or does not exist. Changes nothing."""
     folder = serving(registry, name)
     if not folder.exists:
         return ""

@@ -237,7 +237,7 @@ class Authority:
         return self._fault(self.signer, tag)
 
     def sift(self, found: State, stages: Iterable[str]) -> None:
-        """Set aside what does not count of that which decides what is live in these stages, and what is revoked."""
+        """Move tags that do not count to `found.aside`: of those that decide what is live in `stages`, or revoked."""
         for number, tags in found.said.items():
             if len(tags) > 1:
                 self._sift_said(found, number, tags)

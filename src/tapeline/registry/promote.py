@@ -69,7 +69,7 @@ def promote(
         found = registry.state(version.name)
         live = found.live(stage)
         if (live.version if live else None) != verdict.champion:
-            raise RunError(_overtaken(found, version, stage, verdict, live))
+            raise RunError(_overtaken(version, stage, verdict, live))
         if not verdict.holds:
             raise VerdictNo(f"{version.tag.name} is not promoted to {stage}: {verdict.reason}")
         decided = rules.record(registry, version.name, stage)
@@ -94,7 +94,7 @@ def _check_order(registry: Registry, found: State, version: Version, stage: str)
         raise InputError(f"{name} was not put into {before}, which {stage} asks for, by a tag that counts: {why}")
 
 
-def _overtaken(found: State, version: Version, stage: str, verdict: Verdict, live: Assignment | None) -> str:
+def _overtaken(version: Version, stage: str, verdict: Verdict, live: Assignment | None) -> str:
     compared = f"was compared with {verdict.champion}" if verdict.champion else f"was judged while {stage} was empty"
     now: Any = (
         f"{live.version} is in {stage} now, by {live.tag.author} ({live.tag.name})" if live else f"{stage} is empty"

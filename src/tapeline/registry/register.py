@@ -17,6 +17,7 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names, tagging
 from tapeline.registry.tags.record import message
 from tapeline.registry.tags.state import State, Version
+from tapeline.repository import described
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime.errors import InputError
@@ -137,7 +138,7 @@ def _check_branch(registry: Registry) -> None:
 def _check_tree(registry: Registry, recorded: Recorded) -> None:
     """Check that the model's dependencies, and the files that record them, are committed; nothing else need be."""
     repository, folder = registry.repository, registry.project.folder
-    said = (PARAMS, "dvc.yaml", LOCK, engine_lock.LOCK, ".dvcignore", f"runs/{recorded.pipeline}/environment.json")
+    said = (PARAMS, "dvc.yaml", LOCK, engine_lock.LOCK, ".dvcignore", described.path(recorded.pipeline))
     concerned = [(folder / path).resolve() for path in (*said, *recorded.code())]
     concerned += [path.with_name(f"{path.name}.dvc") for path in concerned]
     changed = [
@@ -266,7 +267,7 @@ def _check_artifact(registry: Registry, commit: str, name: str) -> None:
 
 def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
     """Return the machine and the libraries with which the model was made."""
-    path = f"runs/{name}/environment.json"
+    path = described.path(name)
     text = registry.repository.read(commit, path)
     if text is None:
         is_here = (registry.project.folder / path).exists()

@@ -117,7 +117,7 @@ class Registry:
         return self.lost_of(self.tags(name), lambda one: one == artifact)
 
     def lost_of(self, tags: list[Tag], wanted: Callable[[str], bool]) -> dict[str, str]:
-        """Return the same of those that are not among `tags`. wanted: of which models."""
+        """As `lost`, compared with `tags`, for the models that `wanted` accepts."""
         counts = self.authority.counted if self.authority else lambda *_: True
         return seen.lost(self.repository.common, tags, wanted, counts)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import json_text
+from tapeline.repository import described
 from tapeline.repository.git import Git
 from tapeline.runtime.environment import CAPPED, PORTABLE, has_portable_bits
 from tapeline.runtime.errors import TapelineError
@@ -71,7 +72,7 @@ def recorded_machine(folder: Path, pipeline: str) -> dict[str, Any] | None:
     None if it records none, or if Git refuses to say: a stage runs without Git too, and only says what differs.
     """
     try:
-        text = Git(folder).ask("show", f"HEAD:./runs/{pipeline}/environment.json")
+        text = Git(folder).ask("show", f"HEAD:./{described.path(pipeline)}")
     except TapelineError:  # no Git here, so nothing is committed
         return None
     try:

@@ -19,6 +19,15 @@ def plain(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
 
 
+def what_is(returned: object) -> str:
+    """Return what a message calls an unusable return value.
+
+    >>> what_is([1]), what_is(None)
+    ('a list', 'nothing')
+    """
+    return "nothing" if returned is None else f"a {type(returned).__name__}"
+
+
 _AROUND = re.compile(r"\s|Graph execution error|Detected at|Stack trace|<stack|\d+ root error|\(\d+\) ")
 """The lines around the reason when a graph operation fails: the node, its stack, the Python calls."""
 

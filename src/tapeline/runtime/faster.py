@@ -1,7 +1,7 @@
 """Operations whose kernels are slow are replaced in a step of training, with the same bits on each CPU.
 
 Without oneDNN, whose bits depend on the CPU, TensorFlow finds the gradient of max pooling one number at a time: a fifth
-of the step of a small convolutional network. What is in its place chooses and copies, and so has the kernel's bits.
+of the step of a small convolutional network. The replacement only selects and copies, so its bits are the kernel's.
 
 A convolution's gradients have kernels that lay out patches for each image, with few channels several times as slow as
 XLA's, which are convolutions. Their sums have another order, and one that depends on the number of threads: they are
@@ -24,15 +24,15 @@ from tapeline.runtime import tensorflow_private
 from tapeline.runtime.tensorflow_private import Replaced
 
 MOST_PIXELS = 16
-"""Of a window: each is a part of the compiled code."""
+"""The largest window: each of its pixels adds to the compiled code."""
 LEAST = 300_000
-"""Numbers of which a pooling's gradient must be: for fewer, compiling (0.1 s) costs more than 200 steps save."""
+"""The smallest pooling gradient, in numbers: below, compiling (0.1 s) costs more than 200 steps save."""
 LEAST_PRODUCTS = 20_000_000
-"""Products of two numbers in a convolution, for the same reason."""
+"""The smallest convolution, in products of two numbers, for the same reason."""
 NARROW = (tf.bfloat16, tf.float16)
 """Types of 16 bits."""
 LEAST_CHANNELS = 16
-"""Of the images whose gradient is compiled: with fewer, the kernel is faster."""
+"""The fewest channels of images whose gradient is compiled: with fewer, the kernel is faster."""
 
 
 @contextmanager

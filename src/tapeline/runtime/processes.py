@@ -107,7 +107,7 @@ def leashed(command: list[str], *, signum: int, parent: int) -> None:
 
 
 def wait_for_children() -> None:
-    """Have the kernel keep how a child ends until it is asked: who ignores SIGCHLD has its children do so too."""
+    """Reset SIGCHLD, so that a child's exit status can be waited for: an ignored SIGCHLD is inherited."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 

@@ -1,4 +1,4 @@
-"""Run a program that may read what it is given, write to one folder, reach nobody, and use so much and no more.
+"""Run a program that may read what it is given and write to one folder, without network and within limits.
 
     python sandbox.py RULES COMMAND...   # RULES: the JSON of `Rules`
 
@@ -54,10 +54,10 @@ class Rules:
     folder: str
     """The one folder it may write to; it is the working directory, the home and the place of temporary files."""
     file_bytes: int
-    """The size of a file."""
+    """The largest size of a file."""
     memory_bytes: int | None = None
     seconds: float | None = None
-    """Of time on the wall; the limit is on the time on all CPUs."""
+    """Wall-clock time; the limit is on the time on all CPUs."""
 
 
 def command(rules: Rules) -> list[str]:
@@ -79,7 +79,7 @@ def main() -> NoReturn:
     limit(rules)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.syscall.restype = ctypes.c_long
-    used = [name for name, give_up in (("network namespace", _namespaces),) if give_up(libc)]
+    used = ["network namespace"] if _namespaces(libc) else []
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     used += ["Landlock"] if _landlock(libc, rules) else []
     used += ["seccomp"] if _seccomp(libc) else []

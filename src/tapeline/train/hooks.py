@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tapeline.recipe import Recipe, loading, variables
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError, LimitReached, RunError, TapelineError
+from tapeline.runtime.errors import InputError, LimitReached, RunError, TapelineError, what_is
 from tapeline.runtime.records import Hook, Pause, Record, Stop, Stopping, Validated
 from tapeline.train.checkpoints.disk import SAVED
 from tapeline.train.checks import python_state
@@ -66,7 +66,7 @@ def own_hooks(watched: Watched) -> list[Hook]:
         with watched.unchanged("hooks"):
             returned: Any = recipe.hooks()
         if not isinstance(returned, Sequence):
-            what = "nothing" if returned is None else f"a {type(returned).__name__}"
+            what = what_is(returned)
             raise InputError(f"recipe {path}: hooks returns {what}: return a list of callables, such as [self.look]")
         if wrong := [hook for hook in returned if not callable(hook) or isinstance(hook, type)]:
             raise InputError(f"recipe {path}: hooks returns {wrong[0]!r}, which takes no record: return callables")

@@ -18,7 +18,7 @@ from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.parsing import yaml_text
-from tapeline.repository import dvc_lock, repair
+from tapeline.repository import described, dvc_lock, repair
 from tapeline.repository.git import Git
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.runtime import files, processes
@@ -31,7 +31,6 @@ from tapeline.upgrade.place import cloned
 from tapeline.upgrade.proof import DIFFERS, NOT_BUILT, OF_A_PIPELINE, SAME, Proved, Prover
 
 JOURNAL = "journal"
-ENVIRONMENT = "runs/{}/environment.json"
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,7 @@ def _written(
     md5s = {out["path"]: out.get("md5") for stage in stages for out in recorded[stage].get("outs", ())}
     outs = [out for stage in stages for out in rebuilt[stage].get("outs", ())]
     for name in (one.name for one in taken):
-        path = ENVIRONMENT.format(name)
+        path = described.path(name)
         if (place / path).exists() and (project.folder / path).exists():
             text = files.read_bytes(place / path).decode()
             texts |= {path: text} if text != files.read_bytes(project.folder / path).decode() else {}

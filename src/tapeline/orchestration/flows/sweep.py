@@ -45,12 +45,12 @@ def sweep(
         over: For each setting a range, such as {"low": 1, "high": 9}, or a list of choices.
         metric: The metric of the validation split by which trials are ranked.
         goal: Whether more of it is better (max) or less (min).
-        trials: How many to run in all; more in a later call go on.
+        trials: Total number of trials; call again with a larger number to continue.
         parallel: How many run at once. Empty: a core and 4 GiB of memory for each, at most 8; one where there is a GPU.
         ref: The branch, tag or commit that is trained. Empty: the main branch as it is when the sweep begins.
         overrides: Other values for settings that are not searched over.
         name: What the sweep is called. Empty: as the pipeline.
-        seed: Of the choice of values.
+        seed: Seed of the sampler.
     """
     return _ended(
         pipeline=pipeline,

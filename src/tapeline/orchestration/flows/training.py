@@ -54,7 +54,7 @@ def training(
         overrides: Other values for the pipeline's settings in an isolated run, such as {"train.epochs": 20}.
         push: Push an isolated run's files and branch where remotes are set.
         registered: Register what an isolated run has made as the model's next version.
-        retries: How often a stage is tried again that was killed (out of memory). It resumes from its checkpoint.
+        retries: How many times a killed stage (out of memory) is tried again. It resumes from its checkpoint.
         timeouts: Seconds that a stage may take, such as {"train": 3600}; without one it may take any time.
     """
     return _ended(

@@ -1,4 +1,4 @@
-"""What overrides may name: who may start a run on a server must not thereby choose which code it runs.
+"""What overrides may name: permission to start a run on a server is not permission to choose its code.
 
     check(tree, {"recipe": "recipes/other.py"})
 

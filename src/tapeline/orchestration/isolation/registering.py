@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 
 from tapeline.orchestration.isolation.worktree import Worktree
+from tapeline.orchestration.schedules.liveness import STARTED_FOR
 from tapeline.orchestration.stages.child import environment
 from tapeline.registry.registry import Registry
 from tapeline.runtime import exit_status, leash
@@ -42,7 +43,7 @@ def _registered(tree: Worktree, pipeline: str, name: str, revision: str, flow_ru
     answer = leash.text(
         [sys.executable, "-P", "-m", "tapeline", "registry", "register", pipeline, "--rev", revision],
         cwd=tree.project.folder,
-        env={**environment(), "PREFECT__FLOW_RUN_ID": flow_run},
+        env={**environment(), STARTED_FOR: flow_run},
     )
     if answer.returncode:
         error = exit_status.error(answer.returncode, answer.stderr.splitlines())

@@ -7,7 +7,7 @@ from tapeline.orchestration.isolation.finished import TRAILER, parameters
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.request import Request
 from tapeline.registry.trust import signing
-from tapeline.repository import own_runs
+from tapeline.repository import described, own_runs
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
@@ -25,7 +25,7 @@ def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, 
     git = Git(tree.project.folder)
     changed = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
     locks = [path for path in git(*changed, "--", f":(top,glob)**/{LOCK}").split("\0") if path]
-    machine = f"runs/{request.pipeline}/environment.json"
+    machine = described.path(request.pipeline)
     made = [PARAMS, *locks, *([machine] if (tree.project.folder / machine).exists() else [])]
     # DVC writes no CRLF; `core.safecrlf` would refuse that where `core.autocrlf` is set.
     git("-c", "core.safecrlf=false", "--literal-pathspecs", "add", "--force", "--", *made)

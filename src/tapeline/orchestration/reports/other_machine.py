@@ -1,6 +1,8 @@
 """Advice for a `dvc.lock` that a run has changed because it was recorded on another machine type."""
 
 from tapeline.config.project import Project
+from tapeline.repository import described
+from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.runtime.environment import machine
@@ -16,7 +18,7 @@ def advice(project: Project, pipeline: str) -> str:
         return ""
     if Git(project.folder).ask("diff", "--quiet", "HEAD", "--", "dvc.lock") is not None:
         return ""
-    changed = f"dvc.lock runs/{pipeline}/environment.json"
+    changed = f"{LOCK} {described.path(pipeline)}"
     return (
         f"dvc.lock has changed, as expected: HEAD's was recorded on another machine type ({found})\n"
         f"`git checkout {changed}` keeps that record; commit them to have one of this machine"

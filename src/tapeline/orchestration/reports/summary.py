@@ -54,7 +54,8 @@ class Report:
 
     def keep(self) -> None:
         """Read the stages' files now: they may be gone when the report is rendered."""
-        self.verdict(), self.figures()
+        self.verdict()
+        self.figures()
 
     def current(self, kind: str) -> bool:
         """Return whether the pipeline's stage is up to date, so that its outputs belong to this run."""

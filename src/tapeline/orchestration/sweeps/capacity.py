@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import psutil
-
-from tapeline.runtime import environment
+from tapeline.runtime import environment, memory
 
 MOST = 8
 """Trials at once unless more are asked for: each reads and writes the same disk."""
@@ -16,7 +14,6 @@ GPUS = ("nvidia[0-9]*", "kfd")
 """Devices of GPUs: TensorFlow takes all of a GPU's memory, so a second trial would have none."""
 
 DEVICES = Path("/dev")
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def usual() -> int:
@@ -26,14 +23,4 @@ def usual() -> int:
     """
     if any(True for pattern in GPUS for _ in DEVICES.glob(pattern)):
         return 1
-    return max(1, min(environment.cores(), _memory() // MEMORY, MOST))
-
-
-def _memory() -> int:
-    """Return the bytes of memory that this process may use."""
-    memory = int(psutil.virtual_memory().total)
-    try:
-        limit = CGROUP_LIMIT.read_text(encoding="ascii").strip()
-    except OSError:  # another system, or another version of cgroups
-        return memory
-    return min(memory, int(limit)) if limit.isdecimal() else memory
+    return max(1, min(environment.cores(), memory.usable() // MEMORY, MOST))

@@ -1,4 +1,4 @@
-"""A tensor that one shard computed and another uses, as what Python keeps can lead it there, is found in the graph."""
+"""Find tensors that get from one shard to another through what Python keeps."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What Python keeps between two meetings of a shard: others run meanwhile, and each has its own.
+"""Save and restore, around a meeting, the tensors that Python objects hold: each shard has its own.
 
 It is set back in attributes, dicts and lists; `crossing` finds what goes another way.
 """

@@ -125,12 +125,12 @@ class State:
         return [e for e in self.assignments if (e.version, e.stage, e.back) == (version, stage, False)]
 
     def restore(self, version: Version) -> None:
-        """Have a version again whose taking back does not count."""
+        """Put back a version that was taken back by a tag that does not count."""
         self.versions[version.number] = version
         self.versions = {name: self.versions[name] for name in sorted(self.versions, key=order)}
 
     def resaid(self, number: str, tags: Sequence[tuple[Version, bool]]) -> None:
-        """Have a version by only these of the tags in `said`, which are not empty."""
+        """Build a version anew from these of its tags in `said` alone, at least one."""
         self.versions.pop(number, None)
         self.gone.pop(number, None)
         last = tags[0][0]

@@ -53,7 +53,7 @@ def look(recipe: Any, *, generators: bool = True) -> State:
 class Tracing:
     """Checks that tracing a recipe's methods changes nothing under a public name, since this object was created.
 
-    What objects, layers and modules only get (a layer that is built, a memo) is no change.
+    Attributes that appear for the first time (a layer that is built, a memo) do not count as changes.
     """
 
     def __init__(self, recipe: Any) -> None:

@@ -11,10 +11,10 @@ from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.contract import Columns
 from tapeline.recipe.evaluation import Evaluation
+from tapeline.recipe.predicting import DEFAULT
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
-DEFAULT = "serving_default"
 RECORD = "answers.json"
 """Kept with the checkpoints, so that a start that is known need not trace what will be exported again."""
 

@@ -1,4 +1,4 @@
-"""Python functions that a tf.data pipeline calls, and that are let go with it."""
+"""Python functions that a tf.data pipeline calls, and that are released together with it."""
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence

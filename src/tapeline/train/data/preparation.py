@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tapeline.recipe import Batch, Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, what_is
 
 
 class Preparation:
@@ -66,7 +66,7 @@ class Preparation:
         whole = Context(step, self._key)
         prepared = self._call(batch, (whole if shard is None else whole.shard(shard)).fold_in(2))
         if not isinstance(prepared, Mapping):
-            what = "nothing" if prepared is None else f"a {type(prepared).__name__}"
+            what = what_is(prepared)
             raise InputError(f"prepare returns {what}: return the batch, such as {{**batch, 'noise': noise}}")
         kept = [name for name, value in prepared.items() if value is batch.get(name)]
         return kept, {name: _dense(name, value) for name, value in prepared.items() if name not in kept}

@@ -61,10 +61,6 @@ class Loop:
         """Return the step at which a loop that starts at `step` has filled its table."""
         return (step // self._steps_per_epoch + EPOCHS_PER_LOOP) * self._steps_per_epoch
 
-    def traces(self) -> int:
-        """Return how often the loop was traced; more than one means that something changed its signature."""
-        return int(self._compiled.experimental_get_tracing_count())
-
     def _run(
         self, columns: Any, rows: Any, first: tf.Tensor, start: tf.Tensor, end: tf.Tensor, sums: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

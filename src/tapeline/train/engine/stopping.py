@@ -118,4 +118,4 @@ class Stopper:
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:
-    """Do nothing, as the Python handler that keeps the signal from killing; the watcher does the work."""
+    """Do nothing: only that a handler is installed keeps the signal from killing; the watcher does the work."""

@@ -6,7 +6,7 @@ import threading
 import pytest
 from waiting import until
 
-from tapeline.prediction.overlap import in_order, prefetched
+from tapeline.runtime.overlap import in_order, prefetched
 
 
 def test_everything_comes_once_and_in_order():

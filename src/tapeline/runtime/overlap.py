@@ -8,7 +8,7 @@ import contextlib
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -63,7 +63,7 @@ def prefetched(items: Iterator[T], depth: int) -> Generator[T, None, None]:
 
 
 def in_order(
-    items: Iterator[T],
+    items: Iterable[T],
     work: Callable[[T], R],
     *,
     workers: int,
@@ -72,6 +72,7 @@ def in_order(
 ) -> Generator[R, None, None]:
     """Yield `work(item)` for each item in order; `workers` threads compute, `ahead` more results may wait.
 
+    The items are taken in the caller's thread. The first error in that order is raised.
     abandon: called if a signal ends it, so that the work in hand need not be waited for.
     """
     waiting: deque[Future[R]] = deque()
