@@ -11,11 +11,12 @@ from tapeline.recipe.noise import Noise
 from tapeline.recipe.optimizers import optimizer
 from tapeline.recipe.saved_models import saved_model
 from tapeline.recipe.supervised import Supervised
-from tapeline.runtime.records import LoopEnded, Record, Skipped, Started, Stop, Validated
+from tapeline.runtime.records import Hook, LoopEnded, Record, Skipped, Started, Stop, Stopping, Validated
 
 __all__ = [
     "Batch",
     "Context",
+    "Hook",
     "LoopEnded",
     "Metrics",
     "Noise",
@@ -25,6 +26,7 @@ __all__ = [
     "Skipped",
     "Started",
     "Stop",
+    "Stopping",
     "Supervised",
     "Validated",
     "field",

@@ -21,7 +21,7 @@ class Supervised(Recipe):
 
     @abstractmethod
     def loss(self, batch: Batch, *, training: bool) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-        """Return the loss of each example, shape (batch,), and further per-example metrics."""
+        """Return the loss of each example, shape (batch,), and further metrics: per example, or (sum, count) pairs."""
 
     def configure(self, **options: Any) -> None:
         """Apply the options, and create the optimizer's slots now if the variables exist: then one trace is enough."""
