@@ -42,8 +42,8 @@ class Registry:
     """Whether a caller names the tags that are set aside itself."""
     warned: set[str] = field(default_factory=set)
     """The quarantined tags that were already reported: once per command."""
-    _read: dict[str, tuple[list[Tag], State]] = field(default_factory=dict)
-    """Model → its tags and what they say, as read once: anew whenever the lock is taken."""
+    _read: dict[str, tuple[list[Tag], State]] = field(default_factory=dict, init=False)
+    """Model → its tags and what they say, as read once: anew whenever the lock is taken, and in a copy."""
 
     @classmethod
     def for_model(cls, project: Project, model: str) -> "Registry":
