@@ -141,7 +141,10 @@ def test_prune_goes_into_no_folder_elsewhere(repository, root, victim, tmp_path_
 
 @pytest.mark.parametrize(
     "name",
-    [".tapeline", ".tapeline/checkpoints", ".tapeline/checkpoints/long", "data", "data/points", "serving/one", "runs"],
+    [
+        *(".tapeline", ".tapeline/checkpoints", ".tapeline/checkpoints/long", "data", "data/points", "serving/one"),
+        *("runs", "runs/long", "runs/long/validate", "runs/long/validate/plots", "runs/long/train/metrics.json"),
+    ],
 )
 def test_a_link_that_came_with_a_repository(repository, root, victim, name):  # noqa: F811
     """It led `ingest`, `prune`, `registry sync` anywhere, and they replace and remove folders."""

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -219,7 +220,7 @@ def test_a_failed_run_s_worktree_is_kept_up_to_a_limit(repository, isolated):
     names = []
     for epochs in range(4):
         done = isolated(folder, "--set", f"train.epochs={epochs + 1}")
-        assert done.returncode == 2
+        assert done.returncode == 2, done.stderr
         assert "the worktree is kept for inspection" in done.stderr
         names.append(re.search(r"Beginning flow run '([^']+)'", done.stderr)[1])
     assert worktrees(folder) == sorted(names[1:])
@@ -335,6 +336,33 @@ def test_raw_data_come_along(repository, isolated):
     assert "nothing new" in isolated(folder).stdout
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("fetched", [True, False])
+def test_raw_data_that_somebody_else_altered_go_nowhere(repository, isolated, tmp_path, fetched):
+    """Who may write to DVC's remote wrote anywhere, and so ran code: a folder's list led out of the folder."""
+    folder = repository(dirty=False)
+    git(folder, "rm", "-q", "--cached", "points.csv")
+    (folder / "points.csv").rename(folder / "was.csv")
+    (folder / "points.csv").mkdir()
+    (folder / "was.csv").rename(folder / "points.csv" / "a.csv")
+    dvc(folder, "add", "points.csv")
+    store = tmp_path / "store"
+    dvc(folder, "remote", "add", "--default", "store", str(store))
+    dvc(folder, "push")
+    commit(folder, "raw data in DVC")
+    if fetched:
+        shutil.rmtree(folder / ".dvc" / "cache")
+    (listed,) = (store if fetched else folder / ".dvc" / "cache").rglob("*.dir")
+    entries = json.loads(listed.read_text())
+    listed.chmod(0o644)
+    listed.write_text(json.dumps([*entries, {**entries[0], "relpath": "../../outside"}]))
+    listed.chmod(0o444)  # such a file DVC does not read again
+    done = isolated(folder)
+    assert done.returncode == 2, done.stderr
+    assert "was altered: its MD5 is not its name; delete it, and fetch it again" in done.stderr.splitlines()[-1]
+    assert not list(tmp_path.rglob("outside"))
+
+
 def slow(*case):
     return pytest.param(*case, marks=pytest.mark.slow)
 
@@ -368,7 +396,7 @@ def test_what_a_ref_lacks_is_not_taken_from_the_checkout(repository, isolated):
     git(folder, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "no project")
     git(folder, "checkout", "-qf", "main")
     done = isolated(folder, "--ref", "empty")
-    assert done.returncode == 2
+    assert done.returncode == 2, done.stderr
     assert "has no params.yaml: name a ref that has" in done.stderr.splitlines()[-1]
 
 

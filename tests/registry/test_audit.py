@@ -6,6 +6,7 @@ import time
 
 import pytest
 from keys import pushed_object, tag
+from registries import Registry
 
 
 @pytest.fixture
@@ -37,6 +38,15 @@ def test_nothing_is_wrong(registry):
         "3 files by SHA-256, 1 verdicts, 1 rules of promotions, 1 served models; unchecked: 0; wrong: 0"
     )
     assert registry.state() == before
+
+
+def test_a_clone_without_the_whole_history(registry, tmp_path):
+    """What is older than the policy there, and which rules a promotion had, nobody could say."""
+    registry.git("commit", "--quiet", "--allow-empty", "--message", "more")
+    source = f"file://{registry.folder}"
+    registry.git("clone", "--quiet", "--depth=1", source, str(tmp_path / "shallow"))
+    shallow = Registry(tmp_path / "shallow")
+    assert "this clone is shallow" in shallow("registry", "audit", status=2).stderr
 
 
 def cached(registry, text):

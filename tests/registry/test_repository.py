@@ -28,3 +28,13 @@ def test_a_file_that_git_cannot_read_is_no_missing_one(repository):
     lose(repository.top, "HEAD:inside/dvc.lock")
     with pytest.raises(RunError, match="git cat-file: "):
         repository.recorded("HEAD", "one")
+
+
+@pytest.mark.parametrize("message", ["\1boom\n", "a\n\1\n"])
+def test_a_message_of_control_characters_is_one_tag_s(repository, message):
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for name in ("one@v1.0.0", "one@v9.0.0", "zzz"):
+        command = ["git", *who, "tag", "--annotate", "--cleanup=verbatim", "--file=-", name]
+        subprocess.run(command, cwd=repository.top, input=message, text=True, check=True)
+    found = {tag.name: tag.message for tag in repository.tags()}
+    assert found == dict.fromkeys(("one@v1.0.0", "one@v9.0.0", "zzz"), message)

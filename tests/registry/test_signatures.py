@@ -149,6 +149,20 @@ def test_objects_that_git_would_not_make(place, ana, change, why):
         place.who("u", known(ana.line()))
 
 
+def test_two_dates(place, ana, tmp_path):
+    """Git orders tags by the first date; the key counted at the last one, and so an expired key signed as if today."""
+    tag(place, "t", "HEAD", "x\n", time=NOW + 10**8)
+    payload = tmp_path / "payload"
+    payload.write_bytes(place.content("t").replace(b" +0000\n", b" +0000> %d +0000\n" % NOW, 1))
+    command = ["ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", str(ana.key), str(payload)]
+    subprocess.run(command, check=True, capture_output=True)
+    pushed_object(place, "u", payload.read_bytes() + payload.with_suffix(".sig").read_bytes())
+    moment = place.git("for-each-ref", "--format=%(taggerdate:unix)", "refs/tags/u")
+    assert int(moment) == NOW + 10**8
+    with pytest.raises(Untrusted, match="^it has no date that can be read$"):
+        place.who("u", known(ana.line()))
+
+
 def test_an_object_that_was_altered_on_the_disk(place, ana):
     """Git itself checks a loose object's id only when it is asked to."""
     tag(place, "t", "HEAD", "x\n", "--sign", time=NOW)

@@ -2,11 +2,12 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from keys import opened, tag
 
-from tapeline.registry import making
+from tapeline.registry import making, register
 from tapeline.registry.attest import approve
 from tapeline.registry.revoke import revoke
 from tapeline.registry.tags import names, state, tagging
@@ -206,6 +207,16 @@ def test_a_name_that_leaves_no_room_for_a_version_is_told_for_a_shell(fresh, nam
     fresh.git("tag", name, "HEAD")
     answer = fresh("registry", "register", "one", status=2).stderr
     assert f"`git tag --delete {said or name}" in answer and answer.count("\n") == 1
+
+
+def test_a_name_that_leaves_no_room_for_any_version(registry):
+    """Of a project two folders deep: every next number was tried, for ever."""
+    unsigned(registry, "a", "HEAD")
+    one = opened(registry)
+    found = replace(one.state("one"), artifact=Artifact("one", "a/b"))
+    wanted = register._next(one, found, "patch")
+    with pytest.raises(InputError, match="^the tag a leaves no room for a/b=one@v"):
+        tagging.check_free(one.repository, f"{found.artifact.tag}@{wanted}")
 
 
 @pytest.mark.parametrize("name", ["../one", "/etc/one", "a/b", "One", "one;touch"])

@@ -12,7 +12,7 @@ from tapeline.config.project import Project
 from tapeline.repository.dvc_lock import Lock
 from tapeline.repository.rebuilding import byte_range
 from tapeline.repository.verify import stale, verify
-from tapeline.runtime.environment import machine
+from tapeline.runtime.environment import has_portable_bits, machine
 from tapeline.runtime.errors import InputError, RunError
 
 # DVC itself uses what pygtrie is about to drop.
@@ -64,22 +64,47 @@ def test_without_the_recorded_bytes_it_still_says_which_out(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("train", "same"), [("true", True), pytest.param(OTHER_EACH_TIME, False, marks=pytest.mark.slow)]
-)
-def test_a_record_of_another_machine_is_left_out(tmp_path, train, same):
-    """Two rebuilds here are compared; that they differ from the record is to be expected."""
-    repository = Repository(tmp_path, train=train)
+def recorded_elsewhere(repository, bits):
     recorded = {"machine": {**machine(), "cpu": "Another CPU"}, "libraries": {}}
-    (tmp_path / "runs" / "one").mkdir(parents=True)
-    (tmp_path / "runs" / "one" / "environment.json").write_text(json.dumps(recorded))
+    made = repository.folder / "runs" / "one" / "environment.json"
+    made.parent.mkdir(parents=True)
+    made.write_text(json.dumps(recorded))
     repository.git("add", "--force", "runs/one/environment.json")
+    params = repository.folder / "params.yaml"
+    params.write_text(params.read_text().replace("batch_size: 1}", f"batch_size: 1, bits: {bits}}}"))
     repository.commit()
-    found, lines = verified(repository)
-    assert found == same
-    assert any("recorded on Another CPU" in line and "(CPU Another CPU" in line for line in lines)
-    if not same:
-        assert lines[-1].startswith("runs/one.weights differs: bytes ")
+
+
+def test_the_record_of_another_machine_is_compared_too(tmp_path):
+    repository = Repository(tmp_path)
+    recorded_elsewhere(repository, "native")
+    same, lines = verified(repository)
+    assert same and lines[-1].startswith("SHA-256 of all outputs: ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repeats", [True, False])
+def test_two_rebuilds_are_compared_where_another_machine_s_bits_are_its_own(tmp_path, repeats):
+    """A result that repeats, and is not the recorded one, is said to be just that."""
+    (tmp_path / "once").write_text("recorded")
+    repository = Repository(tmp_path / "one", train=f"cat {tmp_path}/once" if repeats else OTHER_EACH_TIME)
+    recorded_elsewhere(repository, "native")
+    (tmp_path / "once").write_text("rebuilt")
+    same, lines = verified(repository)
+    assert same == repeats
+    said = "two rebuilds are compared with each other, which says nothing of the record"
+    assert any(line.startswith("recorded on Another CPU") and line.endswith(said) for line in lines)
+    assert any(line.startswith("runs/one.weights") and line.endswith("NO") for line in lines)
+
+
+@pytest.mark.skipif(not has_portable_bits(), reason="this CPU has no portable bits")
+def test_a_record_that_only_says_it_is_another_machine_s_is_not_excused(tmp_path):
+    """Who changes a figure can change what the record says of the machine, too."""
+    repository = Repository(tmp_path, train=OTHER_EACH_TIME)
+    recorded_elsewhere(repository, "portable")
+    same, lines = verified(repository)
+    assert not same
+    assert lines[-1].endswith("by what the record says; bits are portable, and so the same on this machine")
 
 
 @pytest.mark.slow

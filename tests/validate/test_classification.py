@@ -31,6 +31,15 @@ def test_calibration_of_a_perfectly_calibrated_and_of_an_overconfident_model():
     assert classification.calibration(labels, sure, 10)[0] == pytest.approx(0.2)
 
 
+def test_a_class_name_runs_nothing_in_the_page_of_plots():
+    names = ["</script><script>x()</script>", "<!--<script>", "a < b"]
+    text = classification.confusion_csv(LABELS % 3, LABELS % 3, names)
+    assert "</" not in text and "<!--" not in text
+    assert set(text.splitlines()[1:]) == {
+        f"{n},{n}" for n in (r"<\/script><script>x()<\/script>", r"<\!--<script>", "a < b")
+    }
+
+
 def test_plots_are_tables_that_dvc_reads():
     text = classification.confusion_csv(LABELS, CHOSEN, CLASSES)
     assert text.splitlines()[:2] == ["actual,predicted", "cat,cat"]

@@ -20,6 +20,8 @@ RUN_BRANCHES = "runs/"
 """Prefix of the branches of isolated runs; the flow run's name follows."""
 WRITTEN = (STATE, "data", "runs", "models", "serving")
 """The folders that Tapeline writes to, all but `data/raw`."""
+DEPTH = {STATE: 2, "runs": 4}
+"""How deep in them a path is written as it stands, where that is not the first level: what is below is replaced."""
 LINK = "120000"
 """The mode of a link in Git's index."""
 
@@ -100,12 +102,16 @@ def _shared_state(folder: Path) -> Path:
 
 
 def _check_links(folder: Path) -> None:
-    """Raise `InputError` for a link in the place of a folder that is written to, if Git has it: yours is followed."""
+    """Raise `InputError` for a link in the place of what is written, if Git has it: yours is followed."""
+    links: dict[Path, list[Path]] = {}
     for link in _links(folder):
-        if _tracked(link):
+        if link.parts[-2:] != ("data", "raw"):
+            links.setdefault(_repository(link), []).append(link)
+    for some in links.values():
+        for tracked in _tracked(some):
             raise InputError(
-                f"{link} is a link that came with this repository, and Tapeline would write where it leads: "
-                "`git rm --cached` it, and make a folder of it"
+                f"{tracked} is a link that came with this repository, and Tapeline would write where it leads: "
+                "`git rm --cached` it, and remove it"
             )
 
 
@@ -115,7 +121,7 @@ def _links(folder: Path) -> Iterator[Path]:
         if top.is_symlink():
             yield top
         elif top.is_dir():
-            yield from _below(top, depth=2 if name == STATE else 1)
+            yield from _below(top, depth=DEPTH.get(name, 1))
 
 
 def _below(folder: Path, *, depth: int) -> Iterator[Path]:
@@ -127,12 +133,18 @@ def _below(folder: Path, *, depth: int) -> Iterator[Path]:
                 yield from _below(Path(entry.path), depth=depth - 1)
 
 
-def _tracked(link: Path) -> bool:
-    """Return whether Git's index has a link; that of a repository inside this one, if the link is there."""
-    if link.parts[-2:] == ("data", "raw"):
-        return False
+def _repository(link: Path) -> Path:
+    """Return the top of the repository that a link is in, which may be one inside the project's; `/` outside."""
+    return next((folder for folder in link.parents if (folder / ".git").exists()), Path(link.anchor))
+
+
+def _tracked(links: list[Path]) -> Iterator[Path]:
+    """Yield those of the links that the index of their repository has: Git is called once, however many there are."""
+    below = Path(os.path.commonpath([link.parent for link in links]))
     try:
-        answer = git_call.called(link.parent, "ls-files", "--stage", "--", f":(literal){link.name}")
+        answer = git_call.called(below, "ls-files", "--stage", "-z", "--", ".")
     except TapelineError:
-        return False
-    return answer.stdout.startswith(LINK.encode())
+        return
+    entries = (os.fsdecode(entry).partition("\t") for entry in answer.stdout.split(b"\0"))
+    found = {below / name for mode, _, name in entries if mode.startswith(LINK)}
+    yield from (link for link in links if link in found)

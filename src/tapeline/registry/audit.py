@@ -48,8 +48,10 @@ class Report:
 def audit(registry: Registry, *, fetch: bool = False) -> Report:
     """Check every tag, version, promotion, run's branch and served folder of a project. Changes nothing.
 
-    fetch: bring bytes that are only in DVC's remote, to check them too.
+    fetch: bring bytes that are only in DVC's remote, to check them too. Raises `InputError` in a shallow clone.
     """
+    if registry.repository.git("rev-parse", "--is-shallow-repository").strip() == "true":
+        raise InputError("this clone is shallow, and an audit needs the whole history: `git fetch --unshallow --tags`")
     report = Report()
     tags = registry.repository.tags()
     for found in state.read_all(tags).values():

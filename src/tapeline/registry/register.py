@@ -72,7 +72,8 @@ def _next(registry: Registry, found: State, bump: str) -> str:
         numbers = list(islice(usable, 1))
     while True:
         wanted = names.bumped(numbers, bump)
-        if not (registry.authority and tagging.in_the_way(registry.repository, f"{found.artifact.tag}@{wanted}")):
+        tag = f"{found.artifact.tag}@{wanted}"
+        if not (registry.authority and tagging.in_the_way(registry.repository, tag).startswith(tag)):
             return wanted
         numbers = [*numbers, wanted]
 

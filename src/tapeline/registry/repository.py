@@ -163,11 +163,20 @@ class Repository:
         return [*self._tags_or_damaged(names[:half]), *self._tags_or_damaged(names[half:])] if names else []
 
     def _tags(self, *patterns: str) -> list[Tag]:
-        form = "%00".join(f"%({field})" for field in FIELDS)
-        text = self.git("for-each-ref", f"--format={form}%00%01", *(patterns or ("refs/tags",)))
-        rows = [row.lstrip("\n").split("\0") for row in text.split("\0\x01") if row.strip("\n")]
+        form = "".join(f"%({field})%00" for field in FIELDS)
+        cells = iter(self.git("for-each-ref", f"--format={form}", *(patterns or ("refs/tags",))).split("\0"))
+        rows = zip(*[cells] * len(FIELDS), strict=False)  # what follows the last one is a line's end
         return [
-            Tag(name, commit, int(moment), author, email.strip("<>"), message.removesuffix(signature), made, kind)
-            for name, is_tag, commit, moment, author, email, made, kind, signature, message in rows
+            Tag(
+                name.lstrip("\n"),
+                commit,
+                int(moment),
+                author,
+                email.strip("<>"),
+                text.removesuffix(signature),
+                made,
+                kind,
+            )
+            for name, is_tag, commit, moment, author, email, made, kind, signature, text in rows
             if is_tag == "tag" and moment
         ]

@@ -4,13 +4,16 @@ with closing(Dvc(folder)) as dvc, dvc.locked():
     raw_data.needed(dvc, dvc.upstream(dvc.stage(folder / "dvc.yaml", "export@digits")))
 """
 
+import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tapeline.repository import objects
 from tapeline.repository.dvc_errors import check_dependencies
 from tapeline.repository.unseen import check_all
+from tapeline.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from tapeline.repository.dvc.repository import Dvc
@@ -33,6 +36,32 @@ def check(dvc: "Dvc", stages: "Collection[Stage]") -> None:
     """Raise `InputError` for a dependency for which DVC would wait forever, and for a `.dvc` file that it overlooks."""
     check_dependencies(stages)
     check_all(dvc, dict.fromkeys(path for stage in stages for path in stage.dependencies))
+
+
+def check_cached(stages: "Iterable[Stage]", *, fetched: bool = False) -> None:
+    """Check what the cache has of the stages' outputs before DVC copies it into a checkout.
+
+    DVC believes the list of a folder's files, whatever its bytes, and writes where a path in it leads. fetched: the
+    files' bytes too, which DVC does not compare after a download. Raises `InputError`.
+    """
+    for out in (out for stage in stages for out in stage.recorded_outputs()):
+        parts = [out.md5]
+        if out.md5.endswith(".dir") and (listed := out.cached(out.md5)).is_file():
+            _check_bytes(listed, out.md5)
+            try:
+                parts += objects.listing(listed.read_bytes(), out.md5).values()
+            except ValueError:
+                raise InputError(f"{listed} is not a list of a folder's files: delete it, and fetch it again") from None
+        for part in parts if fetched and out.is_of_bytes else ():
+            if (path := out.cached(part)).is_file():
+                _check_bytes(path, part)
+
+
+def _check_bytes(path: Path, md5: str) -> None:
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "md5").hexdigest()
+    if found != md5.removesuffix(".dir"):
+        raise InputError(f"{path} was altered: its MD5 is not its name; delete it, and fetch it again")
 
 
 def _linked(folder: Path) -> Iterator[Path]:

@@ -3,10 +3,12 @@
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from tapeline.config.project import Project
+from tapeline.repository import raw_data
+from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.rebuilding import clone, dvc
 from tapeline.runtime import files
 from tapeline.runtime.errors import RunError
@@ -23,9 +25,13 @@ def cloned(project: Project, work: Path, *, texts: Mapping[str, str], removed: I
     """
     for left in work.glob(f"{NAME}*"):
         shutil.rmtree(left, ignore_errors=True)
+    from tapeline.repository.dvc.repository import Dvc
+
     place = Path(tempfile.mkdtemp(prefix=NAME, dir=work))
     try:
         folder = clone(project, place)
+        with in_one_line(), closing(Dvc(folder)) as opened, opened.locked():
+            raw_data.check_cached(opened.stages())
         with suppress(RunError):  # what is missing then is named with the stage that needs it
             dvc(folder, "checkout", "--quiet", "--allow-missing")
         for path, text in texts.items():

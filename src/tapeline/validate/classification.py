@@ -2,12 +2,16 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+IN_SCRIPT = re.compile(r"<(?=/|!--)")
+"""What ends or hides a script: DVC writes the plots' data into one as it is, and data may come from anybody."""
 
 
 def per_class(labels: NDArray[Any], predicted: NDArray[Any], classes: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -51,7 +55,8 @@ def calibration(labels: NDArray[Any], probabilities: NDArray[Any], bins: int) ->
 
 def confusion_csv(labels: NDArray[Any], predicted: NDArray[Any], classes: Sequence[str]) -> str:
     """Return one line per example, `actual,predicted`, as DVC's confusion template counts them."""
-    return _csv(["actual", "predicted"], ([classes[a], classes[p]] for a, p in zip(labels, predicted, strict=True)))
+    names = [IN_SCRIPT.sub("<\\\\", name) for name in classes]
+    return _csv(["actual", "predicted"], ([names[a], names[p]] for a, p in zip(labels, predicted, strict=True)))
 
 
 def calibration_csv(diagram: Sequence[dict[str, float]]) -> str:

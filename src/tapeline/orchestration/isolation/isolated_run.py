@@ -169,18 +169,32 @@ def tidy(folder: Path) -> None:
 
 
 def bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
-    """Check out what was added with `dvc add` into the worktree: from the cache, else from DVC's remote."""
-    with closing(DvcProject(project.folder)) as dvc:
-        files = [str(path) for path in dvc.raw_data(f"export@{pipeline}")]
-    if not files:
+    """Check out what was added with `dvc add` into the worktree: from the cache, else from DVC's remote.
+
+    Raises `InputError` for objects of the cache, or of the remote, that are not what their MD5 says.
+    """
+    files = _raw_data(project, pipeline)
+    if not files or not _dvc(project, "checkout", files):
         return
-    for verb in ("checkout", "pull"):
-        command = [sys.executable, "-P", "-m", "dvc", "--quiet", verb, *files]
-        done = leash.text(command, cwd=project.folder, env=environment())
-        if done.returncode == 0:
-            return
-        say(f"dvc {verb}: the raw data are not all here")
-    raise RunError(f"the raw data cannot be fetched: {error_line(done.stderr)}; `dvc pull` them, or add them again")
+    say("dvc checkout: the raw data are not all here")
+    failed = _dvc(project, "fetch", files)
+    if not failed:
+        _raw_data(project, pipeline, fetched=True)
+        failed = _dvc(project, "checkout", files)
+    if failed:
+        raise RunError(f"the raw data cannot be fetched: {failed}; `dvc pull` them, or add them again")
+
+
+def _raw_data(project: Project, pipeline: str, *, fetched: bool = False) -> list[str]:
+    with closing(DvcProject(project.folder)) as dvc:
+        return [str(path) for path in dvc.raw_data(f"export@{pipeline}", fetched=fetched)]
+
+
+def _dvc(project: Project, verb: str, files: list[str]) -> str:
+    """Call DVC; return why it failed, empty if it did not."""
+    command = [sys.executable, "-P", "-m", "dvc", "--quiet", verb, *files]
+    done = leash.text(command, cwd=project.folder, env=environment())
+    return error_line(done.stderr) if done.returncode else ""
 
 
 def _lock(project: Project) -> str:

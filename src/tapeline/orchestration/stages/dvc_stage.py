@@ -86,10 +86,15 @@ class DvcProject:
         with in_one_line(busy=Busy), self._dvc.locked():
             return self._dvc.stage(self._folder / "dvc.yaml", name).commands
 
-    def raw_data(self, name: str) -> list[Path]:
-        """Return the `.dvc` files of the raw data that `name` depends on, also through a symlink in a folder."""
+    def raw_data(self, name: str, *, fetched: bool = False) -> list[Path]:
+        """Return the `.dvc` files of the raw data that `name` depends on, also through a symlink in a folder.
+
+        fetched: whether DVC has just downloaded them. Raises `InputError` for what the cache has that was altered.
+        """
         with in_one_line(busy=Busy), self._dvc.locked():
-            return [stage.file for stage in raw_data.needed(self._dvc, self._plan(name))]
+            stages = raw_data.needed(self._dvc, self._plan(name))
+            raw_data.check_cached(stages, fetched=fetched)
+            return [stage.file for stage in stages]
 
     def _plan(self, name: str) -> list[Stage]:
         """Return the stages that `dvc repro NAME` goes through."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from tapeline.repository.git import Git
 
 BEGIN = re.compile(rb"^-----BEGIN (?:SSH SIGNATURE|PGP SIGNATURE|PGP MESSAGE|SIGNED MESSAGE)-----", re.MULTILINE)
-TIME = re.compile(rb".* (\d{1,12}) [+-]\d{4}", re.DOTALL)
+TIME = re.compile(rb"[^<>\n]*<[^<>\n]*> (\d{1,12}) [+-]\d{4}")
+"""One address and one date: Git reads the first of several dates, and a last one would be the key's."""
 
 
 class Untrusted(ValueError):

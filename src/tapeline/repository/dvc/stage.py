@@ -48,6 +48,27 @@ class Input:
         return str(self._loaded.get_hash().value)
 
 
+class Recorded:
+    """A recorded output, as DVC has loaded it: the MD5 of a file, or of the list of a folder's files."""
+
+    def __init__(self, loaded: Any) -> None:
+        self._loaded = loaded
+
+    @property
+    def md5(self) -> str:
+        """The MD5; that of a folder's list ends in `.dir`."""
+        return str(self._loaded.hash_info.value)
+
+    @property
+    def is_of_bytes(self) -> bool:
+        """Whether a file's MD5 is that of its bytes: DVC 2 took line ends of texts for one."""
+        return bool(self._loaded.hash_name == "md5")
+
+    def cached(self, md5: str) -> Path:
+        """Return where the cache has an object of this output, there or not."""
+        return Path(self._loaded.cache.oid_to_path(md5))
+
+
 class Stage:
     """A stage of a `dvc.yaml`, or a `.dvc` file; `loaded` is DVC's own object, for this package alone."""
 
@@ -89,6 +110,10 @@ class Stage:
     def outputs(self) -> list[Path]:
         """The outputs on this machine."""
         return [Path(out.fspath) for out in self.loaded.outs if out.protocol == "local"]
+
+    def recorded_outputs(self) -> list[Recorded]:
+        """Return the recorded outputs that the cache may have."""
+        return [Recorded(out) for out in self.loaded.outs if out.use_cache and out.hash_info]
 
     @property
     def recorded(self) -> list[bool]:
