@@ -140,6 +140,7 @@ def digest(out: Path, said: str) -> dict[str, str]:
     index = json.loads((out / "dataset.json").read_bytes())
     index["source"].pop("sha256", None)  # of a file whose bytes depend on the library that wrote it
     index["source"].pop("columns", None)  # newer than the records
+    index["source"].pop("key", None)  # newer, too
     found = {"index": files.canonical_json(index).encode(), "said": said.encode()}
     found |= {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*.npy"))}
     return {name: hashlib.sha256(content).hexdigest()[:16] for name, content in found.items()}

@@ -49,6 +49,7 @@ def test_the_index_is_all_that_training_and_dvc_must_know(project: Path, ingeste
             "kind": "table",
             "name": "t.csv",
             "columns": {"x": ["x"], "y": ["y"]},
+            "key": "k",
             "sha256": files.sha256(project / "t.csv"),
         },
         "features": {

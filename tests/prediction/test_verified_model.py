@@ -65,6 +65,8 @@ def test_a_table_without_its_columns_is_not_guessed_at(tmp_path, source, said):
         ({"kind": "images", "name": "pets"}, "image", {}, {"image"}),
         ({"kind": "images", "name": "pets"}, "image", {"own_inputs": ["image"]}, set()),  # ingest did not make these
         ({"kind": "images", "name": "pets"}, "x", {}, set()),
+        ({"kind": "dataset", "name": "pets", "made_of": "images"}, "image", {}, {"image"}),
+        ({"kind": "dataset", "name": "pets"}, "image", {}, set()),
         ({"kind": "builder", "name": "pets"}, "image", {}, set()),  # who knows how it has resized them
     ],
 )

@@ -1,6 +1,7 @@
 """A dataset that another project, such as one of the same repository, has ingested, as a source.
 
-Examples have no keys: messages name their position in the split, and the validation split goes by content.
+Examples have no keys: messages name their position in the split, and the validation split goes by content. So it is
+refused where a table's rows of one key were to stay together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,10 @@ import numpy as np
 from tapeline.config.ingest import IngestedSource
 from tapeline.dataset.columns import Dataset, Feature
 from tapeline.ingest.source import SPLITS, Examples, Source, chosen_features, piece
+from tapeline.runtime.errors import InputError
+
+IMAGES = "images"
+"""The kind of a source that is a folder of images."""
 
 
 def read(settings: IngestedSource, folder: Path) -> Source:
@@ -21,6 +26,8 @@ def read(settings: IngestedSource, folder: Path) -> Source:
     kept = chosen_features(dataset.features, settings.columns, of=f"dataset {dataset.name}")
     features = {name: dataset.features[name] for name in kept}
     splits = tuple(split for split in SPLITS if split in dataset.splits)
+    if settings.validation and "val" not in splits:
+        _refuse_parted(dataset, settings.validation)
     return Source(
         origin=_origin(dataset, kept),
         features=features,
@@ -30,11 +37,29 @@ def read(settings: IngestedSource, folder: Path) -> Source:
     )
 
 
+def _refuse_parted(dataset: Dataset, validation: float) -> None:
+    """Raise `InputError` if the rows of one key were to stay together, which a cut by content would part."""
+    if (key := dataset.index["source"].get("key")) is not None:
+        raise InputError(
+            f"dataset {dataset.name!r} is of a table whose rows of one {key!r} stay together, and has no keys to cut "
+            f"`validation: {validation}` by: cut it where the table is ingested"
+        )
+
+
 def _origin(dataset: Dataset, kept: Sequence[str]) -> dict[str, Any]:
-    """Return what `dataset.json` says of the source; the columns of a table are those of its own source."""
-    origin = {"kind": "dataset", "name": dataset.name, "sha256": dataset.fingerprint()}
-    columns = dataset.index["source"].get("columns")
-    return origin if columns is None else {**origin, "columns": {name: columns[name] for name in kept}}
+    """Return what `dataset.json` says of the source, with what is known of the first one, however often it was copied.
+
+    That is the columns and the key of a table, and whether it was a folder of images.
+    """
+    origin: dict[str, Any] = {"kind": "dataset", "name": dataset.name, "sha256": dataset.fingerprint()}
+    first = dataset.index["source"]
+    if (columns := first.get("columns")) is not None:
+        origin["columns"] = {name: columns[name] for name in kept}
+    if (key := first.get("key")) is not None:
+        origin["key"] = key
+    if IMAGES in (first.get("kind"), first.get("made_of")):
+        origin["made_of"] = IMAGES
+    return origin
 
 
 def _examples(dataset: Dataset, splits: tuple[str, ...], features: Mapping[str, Feature]) -> Iterator[Examples]:

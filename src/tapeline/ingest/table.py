@@ -53,6 +53,7 @@ def read(settings: TableSource, path: Path) -> Source:
     notes: list[str] = []
     columns = {name: list(columns_of(wanted[name])) for name in names}
     origin = {"kind": "table", "name": path.name, "columns": columns}
+    origin |= {"key": settings.key} if settings.key is not None else {}  # a copy of the dataset lacks the keys
     return Source(
         origin=origin,
         features=features,

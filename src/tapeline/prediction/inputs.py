@@ -206,8 +206,8 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
     with pixels.decoded(io.BytesIO(content), str(file)) as image:
         if name not in signature.resized and pixels.is_turned(image):
             raise InputError(
-                f"{file} is to be turned, as its EXIF data say, and the images that the model was trained on were "
-                "taken as they are stored: give .npy, or save it upright"
+                f"{file} is to be turned, as its EXIF data say, and nothing says that the images which the model was "
+                "trained on were turned: give .npy, or save it upright"
             )
         picture = pixels.upright(image, shape[2])
         if name in signature.resized and shape[0] is not None and shape[1] is not None:

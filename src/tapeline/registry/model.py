@@ -76,7 +76,8 @@ class Model:
     @property
     def resized(self) -> set[str]:
         """The features that ingest made of images of any size, and that the recipe serves as they are."""
-        return {IMAGE} - set(self.own_inputs) if self.source.get("kind") == IMAGES else set()
+        made_of = (self.source.get("kind"), self.source.get("made_of"))  # the latter is of a copy
+        return {IMAGE} - set(self.own_inputs) if IMAGES in made_of else set()
 
     @property
     def split(self) -> str:
