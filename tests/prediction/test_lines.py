@@ -38,7 +38,20 @@ def bits(values):
     return np.where(np.isnan(values), np.array(np.nan, values.dtype), values).view(f"u{values.itemsize}").tolist()
 
 
-FORMULAS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "=", "-inf", "＝1"]
+FORMULAS = [
+    "=cmd|' /C calc'!A0",
+    "+1+cmd",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    " =1",
+    "=",
+    "-inf",
+    "＝1",
+    "-1_000",
+    "-٣",
+]
 
 
 @pytest.mark.parametrize("text", FORMULAS)

@@ -188,8 +188,9 @@ def _csv_text(text: str) -> str:
 
 
 def _is_number(text: str) -> bool:
+    """Return whether a text is a number to a spreadsheet: Python alone reads `-1_000`, and digits of any script."""
     try:
-        return math.isfinite(float(text))
+        return text.isascii() and "_" not in text and math.isfinite(float(text))
     except ValueError:
         return False
 
