@@ -252,6 +252,15 @@ def test_a_bad_csv_is_refused(
 
 
 @pytest.mark.parametrize(
+    "names", [["18_25", "26_35"], ["1_1"], ["٣", "٤"], ["nan", "inf"], ["0x1", "0x2"], ["1e400"], ["nan", "a", "0.5"]]
+)
+def test_class_names_that_python_alone_reads_as_numbers(project: Path, ingested: Ingested, names: list[str]) -> None:
+    settings = table("x,y\n" + "".join(f"1,{name}\n" for name in names), project)
+    dataset = Dataset.open(ingested({**settings, "features": {"x": "x", "y": "y"}, "label": "y"}))
+    assert dataset.features["y"].classes == tuple(sorted(names))
+
+
+@pytest.mark.parametrize(
     ("labels", "message"),
     [
         (
@@ -262,6 +271,7 @@ def test_a_bad_csv_is_refused(
         (["0", "1", "01"], "column 'y' has the class ids '01' and '1', which are one number: write one form of it"),
         (["-1", "0", "1"], "has class ids -1, 0, 1"),
         ([str(10 * n) for n in range(9)], "has class ids 0, 10, 20, ... 80"),
+        (["0", "1", "nan"], "has the value nan: a label is a class name or id; drop `label` to learn a number"),
         (["0.5", "1"], "has the value 0.5: a label is a class name or id; drop `label` to learn a number"),
         (
             ["0", "1" * 5000],

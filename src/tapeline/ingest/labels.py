@@ -59,10 +59,9 @@ def find_classes(labels: Iterable[str], *, of: str) -> Classes:
                 f"{of} has class ids {_some(ids)}: they must be 0, 1, 2, ... without a gap: renumber, or write names"
             )
         return Classes(tuple(map(str, ids)), ids=True)
-    if names and all(map(_is_number, names)):
-        raise InputError(
-            f"{of} has the value {names[0]}: a label is a class name or id; drop `label` to learn a number"
-        )
+    if _are_numbers(names):
+        value = next(name for name in names if not WHOLE.fullmatch(name))
+        raise InputError(f"{of} has the value {value}: a label is a class name or id; drop `label` to learn a number")
     return Classes(tuple(names), ids=False)
 
 
@@ -72,12 +71,12 @@ def _same_number(names: list[str]) -> tuple[str, str]:
     return next((seen[number], name) for name in names if seen.setdefault(number := int(name), name) != name)
 
 
-def _is_number(word: str) -> bool:
+def _are_numbers(names: list[str]) -> bool:
+    """Return whether all names are numbers, as a feature's cells are read, and one is finite: `nan` alone is a name."""
     try:
-        float(word)
-    except ValueError:
+        return bool(np.isfinite(pc.cast(pa.array(names, pa.string()), pa.float64()).to_numpy()).any())
+    except pa.ArrowInvalid:
         return False
-    return True
 
 
 def _some(ids: list[int]) -> str:
