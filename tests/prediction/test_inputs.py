@@ -160,6 +160,30 @@ def test_a_photo_of_any_size_is_what_ingest_makes_of_it(tmp_path, channels):
         assert np.array_equal(read(tmp_path / "pictures" / key, taken)["image"][0], pixels), key
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.tif", "TIFF"), ("a.TIFF", "TIFF"), ("a.gif", "GIF"), ("a.jfif", "JPEG"), ("a.jpe", "JPEG"), ("a.tga", "TGA"),
+     ("a.ppm", "PPM"), ("a.jp2", "JPEG2000"), ("a", "PNG"), ("a.photo", "WEBP")],
+)  # fmt: skip
+def test_an_image_of_any_name_that_ingest_takes(tmp_path, name, kind):
+    (tmp_path / "pictures/train/a").mkdir(parents=True)
+    file = tmp_path / "pictures/train/a" / name
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
+    Image.fromarray(pixels).save(file, kind)
+    settings = ImageFolderSource(source="images", needs="pictures", size=(8, 8))
+    (examples,) = image_folder.read(settings, tmp_path / "pictures").examples
+    assert np.array_equal(read(file, signature(image=("uint8", (8, 8, 3))))["image"], examples.columns["image"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.txt", b"x"), ("a.pdf", b"%PDF-1.7"), ("a.h5", b"\x89HDF\r\n\x1a\n"), ("a", b"")]
+)
+def test_what_is_no_image_is_no_input(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name} is not of a kind that can be read: give one of \.npy, .*\.tiff, or"):
+        inputs.check([tmp_path / name])
+
+
 def test_a_photo_for_a_model_of_any_size_keeps_its_own(tmp_path):
     Image.new("L", (9, 8)).save(tmp_path / "a.png")
     taken = signature(image=("uint8", (None, None, 1)), resized=["image"])

@@ -70,6 +70,19 @@ def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
         raise InputError(f"{shown} is not an image that can be decoded ({reason}): replace or remove it") from None
 
 
+def is_image(file: IO[bytes]) -> bool:
+    """Return whether a content is of a format that Pillow decodes. The image may be one that `decoded` refuses."""
+    try:
+        with quiet(), Image.open(file) as image:
+            return not isinstance(image, ImageFile.StubImageFile)
+    except MemoryError:
+        raise
+    except Exception as error:  # as in `decoding`
+        if isinstance(error, OSError) and error.errno in files.DISK_ERRORS:
+            raise
+        return False
+
+
 def upright(image: Image.Image, channels: int) -> Image.Image:
     """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB or RGBX) or 4 (RGBA) channels of 8 bits.
 

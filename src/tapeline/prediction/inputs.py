@@ -23,8 +23,10 @@ from tapeline.prediction.text_rows import csv_rows
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
-IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
-KINDS = (".npy", ".npz", ".csv", ".jsonl", *IMAGES)
+ARRAYS, TEXTS = (".npy", ".npz"), (".csv", ".jsonl")
+IMAGES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+"""The usual names of images. Any other file is one if its content is, as for ingest."""
+KINDS = (*ARRAYS, *TEXTS, *IMAGES)
 
 
 @dataclass(frozen=True)
@@ -71,20 +73,29 @@ def check(given: Sequence[Path]) -> None:
             raise InputError(f"{file} is a folder: give its files, such as {file}/*.png") from None
         except OSError as error:
             raise InputError(f"{file} cannot be read: {error.strerror}") from None
-        if file.suffix.lower() not in KINDS:
-            raise InputError(f"{file} is not of a kind that can be read: give one of {', '.join(KINDS)}")
+        if file.suffix.lower() not in KINDS and not _is_image(file):
+            raise InputError(
+                f"{file} is not of a kind that can be read: give one of {', '.join(KINDS)}, or another kind of image"
+            )
+
+
+def _is_image(file: Path) -> bool:
+    from tapeline.ingest import pixels  # imports Pillow, which no file needs whose name says what it is
+
+    with files.opened(file) as opened:
+        return pixels.is_image(opened)
 
 
 def pieces(given: Sequence[Path], signature: Signature, batch_size: int) -> Iterator[Piece]:
     """Yield the files' examples in order, at most `batch_size` at once and never from two files."""
     for file in given:
         kind = file.suffix.lower()
-        if kind in IMAGES:
-            yield Piece(file, 0, {signature.only(file): _image(file, signature)})
-        elif kind in (".npy", ".npz"):
+        if kind in ARRAYS:
             yield from _arrays(file, signature, batch_size)
-        else:
+        elif kind in TEXTS:
             yield from _regrouped(file, _text(file, signature), batch_size)
+        else:
+            yield Piece(file, 0, {signature.only(file): _image(file, signature)})
 
 
 def _text(file: Path, signature: Signature) -> Iterator[Inputs]:
