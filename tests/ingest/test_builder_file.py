@@ -192,7 +192,7 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         (
             BUILDER,
             {"FEATURES": '{"x": tfds.features.Scalar(np.float32)}', "EXAMPLE": 'key, {"x": np.nan if key == 3 else 1}'},
-            "feature 'x' is nan in train example 3: a feature must be finite; fix it, or leave out",
+            "feature 'x' is nan in train example 3: a feature must be finite as float32; fix it, or leave out",
         ),
         (
             BUILDER,
@@ -207,7 +207,7 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         (
             PICTURES,
             {"FEATURES": IMAGE, "EXAMPLE": 'key, {"x": png(3 if key == 2 else 2)}'},
-            "train example 2 cannot be read: Incompatible shapes at 'x': expected [2,2,3] but got [3,3,3].",
+            "train example 2: feature 'x': its file is 3×3, and its feature 2×2: scale it first",
         ),
         (
             PICTURES,
@@ -217,7 +217,7 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         (
             PICTURES,
             {"FEATURES": IMAGE, "EXAMPLE": 'key, {"x": png(2, 50 if key == 2 else None)}'},
-            "train example 2 cannot be read: Invalid PNG",
+            "train example 2 in TFDS's order cannot be read: Invalid PNG",
         ),
         (
             PICTURES,
@@ -236,6 +236,55 @@ def test_a_bad_builder_is_refused(
 ) -> None:
     write(project, source, **parts)
     refused(SETTINGS, message)
+
+
+FLOAT, LABEL = '{"x": tfds.features.Scalar(np.float32)}', '{"x": tfds.features.ClassLabel(names=["a", "b"])}'
+KEYED = [
+    (FLOAT, "np.nan", "feature 'x' is nan in train example 'row 2': a feature must be finite as float32; fix it, or"),
+    (FLOAT, "1e39", "feature 'x' is 1e+39 in train example 'row 2': a feature must be finite as float32; fix it"),
+    (FLOAT, "None", "feature 'x' is None in train example 'row 2': a feature must be finite as float32; fix it"),
+    (
+        '{"x": tfds.features.Sequence(np.float16, length=3)}',
+        "[1, 1e6, 2] if value == 2 else [0] * 3",
+        "feature 'x' is 1000000.0 in train example 'row 2': a feature must be finite as float16; fix it, or leave",
+    ),
+    (LABEL, "-1", "feature 'x' is -1 in train example 'row 2': a label must be a class id from 0 to 1; fix it, or"),
+    (LABEL, "np.int64(2)", "feature 'x' is 2 in train example 'row 2': a label must be a class id from 0 to 1; fix"),
+    (LABEL, "0.5", "feature 'x' is 0.5 in train example 'row 2': a label must be a class id from 0 to 1; fix it"),
+    (LABEL, '"c"', "feature 'x' is 'c' in train example 'row 2': a label must be one of the classes, 2 (a, b); fix"),
+    (LABEL, 'b"c"', "feature 'x' is 'c' in train example 'row 2': a label must be one of the classes, 2 (a, b); fix"),
+    (
+        IMAGE,
+        "Image.new('RGB', (3, 4)) if value == 2 else Image.new('RGB', (2, 2))",
+        "train example 'row 2': feature 'x' is 3×4, and its feature 2×2: scale it first",
+    ),
+]
+
+
+@pytest.mark.parametrize(("feature", "value", "message"), KEYED)
+def test_a_bad_value_is_named_by_its_key_although_tfds_shuffles(
+    project: Path, refused: Refused, feature: str, value: str, message: str
+) -> None:
+    shuffled = BUILDER.replace(", disable_shuffling=True", "").replace(
+        "import numpy", "from PIL import Image\nimport numpy"
+    )
+    given = value if " if " in value else f"{value} if value == 2 else 0"
+    write(project, shuffled, FEATURES=feature, EXAMPLE=f'f"row {{key}}", {{"x": {given}}}')
+    refused(SETTINGS, message)
+
+
+def test_labels_and_floats_of_every_form_are_taken(project: Path, ingested: Ingested) -> None:
+    features = """{
+        "a": tfds.features.ClassLabel(names=["no", "yes"]),
+        "b": tfds.features.ClassLabel(num_classes=5),
+        "c": tfds.features.Tensor(shape=(2,), dtype=np.float32),
+    }"""
+    example = 'key, {"a": ("no", b"yes", 0, np.int8(1), 1.0)[value], "b": str(value), "c": [value, np.float64(0.5)]}'
+    write(project, FEATURES=features, EXAMPLE=example)
+    dataset = Dataset.open(ingested(SETTINGS))
+    assert dataset.column("train", "a").tolist() == [0, 1, 0, 1, 1]
+    assert dataset.column("train", "b").tolist() == [0, 1, 2, 3, 4]
+    assert dataset.column("train", "c").tolist() == [[value, 0.5] for value in range(5)]
 
 
 DEEP = f"""{BUILDER}

@@ -1,4 +1,8 @@
-"""What a builder's examples hold, compared with what TFDS will store of them: it casts silently."""
+"""What a builder's examples hold, compared with what TFDS will store of them: it casts silently.
+
+What would be refused of the stored examples is refused here, too, where an example still has its key: TFDS shuffles
+them by a hash of it.
+"""
 
 import functools
 import io
@@ -11,16 +15,17 @@ import numpy as np
 import tensorflow_datasets as tfds
 from PIL import Image
 
-from tapeline.ingest import pixels, tfds_reader
+from tapeline.ingest import checks, pixels, remarks, tfds_reader
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 
 def check_each(builder: Any, columns: tuple[str, ...] | None) -> None:
-    """Have the builder raise `InputError` for an example of which TFDS would store something else.
+    """Have the builder raise `InputError` for an example that is unusable, or of which TFDS would store something else.
 
-    That is an integer that its feature does not hold, and a file of more than 8 bits a channel or of several frames for
-    an image of 8 bits. Call it before the builder is prepared.
+    That is a label that is no class, a float that is not finite, an integer that its feature does not hold, and for an
+    image of 8 bits a file of another size, of more than 8 bits a channel or of several frames. Call it before the
+    builder is prepared.
     """
     features = tfds_reader.chosen(builder, columns)
     generate = builder._split_generators
@@ -40,13 +45,25 @@ def check_each(builder: Any, columns: tuple[str, ...] | None) -> None:
 
 def _checked(split: str, examples: Iterable[Any], features: Mapping[str, Any]) -> Iterator[Any]:
     integers = {name: dtype for name, feature in features.items() if (dtype := _integer(feature)) is not None}
-    images = [name for name, feature in features.items() if _is_image(feature)]
+    floats = {name: dtype for name, feature in features.items() if (dtype := _stored(feature)).kind == "f"}
+    labels = {name: feature for name, feature in features.items() if _is_label(feature)}
+    images = {name: feature for name, feature in features.items() if _is_image(feature)}
     for key, example in examples:
+        of = f"{split} example {key!r}"
         for name, dtype in integers.items():
-            _check_integers(_inner(example, name), dtype, f"{split} example {key!r}: feature {name!r}")
-        for name in images:
-            _check_image(_inner(example, name), f"{split} example {key!r}: feature {name!r}")
+            _check_integers(_inner(example, name), dtype, f"{of}: feature {name!r}")
+        for name, dtype in floats.items():
+            _check_finite(_inner(example, name), dtype, name, of)
+        for name, feature in labels.items():
+            _check_label(_inner(example, name), feature, name, of)
+        for name, feature in images.items():
+            _check_image(_inner(example, name), feature.shape, f"{of}: feature {name!r}")
         yield key, example
+
+
+def _stored(feature: Any) -> Any:
+    """Return the dtype of a column."""
+    return np.dtype(feature.get_tensor_info().np_dtype)
 
 
 def _integer(feature: Any) -> Any:
@@ -86,19 +103,61 @@ def _check_integers(value: Any, dtype: Any, where: str) -> None:
             )
 
 
+def _check_finite(value: Any, dtype: Any, name: str, of: str) -> None:
+    """Raise `InputError` for a number that is not finite as this dtype. What is no number is left to TFDS."""
+    try:
+        plain = np.asarray(value)
+        if plain.dtype.kind in "SU":
+            return
+        with np.errstate(over="ignore"):
+            wrong = ~np.isfinite(plain.astype(dtype))
+    except (TypeError, ValueError):
+        return
+    if wrong.any():
+        raise checks.bad_value(name, plain[wrong][0], of, f"a feature must be finite as {dtype}")
+
+
+def _is_label(feature: Any) -> bool:
+    return isinstance(feature, tfds.features.ClassLabel) and bool(feature.num_classes)
+
+
+def _check_label(value: Any, feature: Any, name: str, of: str) -> None:
+    """Raise `InputError` for what is none of the classes: TFDS takes -1, and cuts off a fraction."""
+    if isinstance(value, str | bytes):
+        word = value if isinstance(value, str) else value.decode("utf-8", "replace")
+        try:
+            feature.str2int(word)
+        except (KeyError, ValueError):
+            classes = remarks.named(feature.names)
+            raise checks.bad_value(name, repr(word), of, f"a label must be one of the classes, {classes}") from None
+        return
+    number = np.asarray(value)
+    if number.ndim or number.dtype.kind not in "biuf":  # which TFDS says
+        return
+    if not 0 <= number < feature.num_classes or number != np.trunc(number):
+        raise checks.bad_value(name, value, of, checks.class_rule(feature.num_classes))
+
+
 def _is_image(feature: Any) -> bool:
     return type(feature) is tfds.features.Image and feature.np_dtype == np.uint8 and len(feature.shape) == 3
 
 
-def _check_image(value: Any, where: str) -> None:
-    """Raise `InputError` for an image that TFDS would cut to 8 bits a channel, or to its first frame."""
+def _check_image(value: Any, shape: tuple[int | None, ...], where: str) -> None:
+    """Raise `InputError` for an image of another size, of more than 8 bits a channel, or of several frames."""
     if isinstance(value, Image.Image):
         if value.mode not in pixels.GREY | pixels.COLOUR:
             raise InputError(f"{where} has pixels of type {value.mode}: make it 8 bits a channel")
-        return
-    if (content := _content(value)) is not None:
-        with pixels.decoded(io.BytesIO(content), f"{where}: {_shown(value)}"):
-            pass
+        _check_size(value, shape, where)
+    elif (content := _content(value)) is not None:
+        shown = f"{where}: {_shown(value)}"
+        with pixels.decoded(io.BytesIO(content), shown) as image:
+            _check_size(image, shape, shown)
+
+
+def _check_size(image: Image.Image, shape: tuple[int | None, ...], shown: str) -> None:
+    height, width = shape[:2]
+    if (height or image.height, width or image.width) != (image.height, image.width):
+        raise InputError(f"{shown} is {image.width}×{image.height}, and its feature {width}×{height}: scale it first")
 
 
 def _content(value: Any) -> bytes | None:

@@ -20,8 +20,8 @@ def check(examples: Examples, features: Mapping[str, Feature]) -> None:
                 f"and is {feature.dtype}{feature.shape} in the dataset: all examples must have one shape and dtype"
             )
         if feature.classes:
-            last = len(feature.classes) - 1
-            _refuse_any((values < 0) | (values > last), examples, name, f"a label must be a class id from 0 to {last}")
+            wrong = (values < 0) | (values >= len(feature.classes))
+            _refuse_any(wrong, examples, name, class_rule(len(feature.classes)))
         elif values.dtype.kind == "f":
             _refuse_any(~np.isfinite(values), examples, name, "a feature must be finite")
 
@@ -31,7 +31,16 @@ def _refuse_any(wrong: NDArray[np.bool_], examples: Examples, name: str, rule: s
         return
     values, place = examples.columns[name], int(np.argmax(wrong))
     key = examples.keys[place // (wrong.size // len(wrong))]
-    raise InputError(
-        f"feature {name!r} is {values.flat[place]} in {examples.split} example {key}: {rule}; "
-        "fix it, or leave out the example or its split"
+    raise bad_value(name, values.flat[place], f"{examples.split} example {key}", rule)
+
+
+def class_rule(count: int) -> str:
+    """Return what holds for a label of so many classes."""
+    return f"a label must be a class id from 0 to {count - 1}"
+
+
+def bad_value(name: str, value: object, example: str, rule: str) -> InputError:
+    """Return the error for a feature's value in an example, such as `train example 3`, that breaks a rule."""
+    return InputError(
+        f"feature {name!r} is {value} in {example}: {rule}; fix it, or leave out the example or its split"
     )

@@ -141,8 +141,10 @@ def _next(batches: Any, kept: Any, split: str, place: int, features: Mapping[str
         for _ in kept.skip(place).as_numpy_iterator():
             number += 1
     except tf.errors.OpError as error:
-        raise InputError(f"{split} example {number} cannot be read: {_reason(error, sorted(features))}") from None
-    raise InputError(f"{split} examples from {place} on cannot be read: {_reason(first, sorted(features))}")
+        where = f"{split} example {number} in TFDS's order"
+        raise InputError(f"{where} cannot be read: {_reason(error, sorted(features))}") from None
+    where = f"{split} examples from {place} on in TFDS's order"
+    raise InputError(f"{where} cannot be read: {_reason(first, sorted(features))}")
 
 
 _NAMES = re.compile(
