@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ CELLS = [
     "-inf",
     "1e5",
     "1e400",
+    "9" * 400,
     "007",
     "1_0",
     "5.0",
@@ -221,3 +223,30 @@ def test_blocks_are_whole_lines(monkeypatch, tmp_path):
         found.append(block)
         blocks.drop()
     assert b"".join(found) == content[3:] and all(block[-1:] in b"\r\n" for block in found[:-1])
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 400 + ".0", " 2E+999"])
+@pytest.mark.parametrize("first", ["1", '"1"', "inf"])
+def test_a_number_beyond_any_float_is_too_large_whichever_reads(tmp_path, first, number, kind):
+    (tmp_path / "a.csv").write_text(f"x\n{first}\n{number}\n")
+    with pytest.raises(
+        InputError, match=rf"a.csv, line 3: x is '{re.escape(number)[:20]}.*, which is too large for a {kind}$"
+    ):
+        list(text_rows.csv_rows(tmp_path / "a.csv", signature(x=(kind, (1,)))))
+    for row in (f'{{"x": [0, {number}]}}', f"[Infinity, {number}]", f' {{"x": [Infinity, {number}], "id": 1}}'):
+        (tmp_path / "a.jsonl").write_text(f'{{"x": [0, 1]}}\n{row}\n')
+        with pytest.raises(InputError, match=rf"a.jsonl, line 2: x has values that are too large for {kind}$"):
+            list(json_rows.json_rows(tmp_path / "a.jsonl", signature(x=(kind, (2,)))))
+
+
+@pytest.mark.parametrize("block", [16, 1000])
+def test_infinity_itself_is_taken(tmp_path, monkeypatch, block):
+    monkeypatch.setattr(text_blocks, "BLOCK", block)
+    words, taken = ["inf", "-Infinity", " +INF", "infinity", "1e300"], signature(x=("float64", ()))
+    expected = [np.inf, -np.inf, np.inf, np.inf, 1e300]
+    (tmp_path / "a.csv").write_text("\n".join(["x", *words]) + "\n")
+    assert np.concatenate([one["x"] for one in text_rows.csv_rows(tmp_path / "a.csv", taken)]).tolist() == expected
+    numbers = ["Infinity", "-Infinity", "Infinity", "Infinity", "1e300"]
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"x": {number}, "id": 1e400}}\n' for number in numbers))
+    assert np.concatenate([one["x"] for one in json_rows.json_rows(tmp_path / "a.jsonl", taken)]).tolist() == expected

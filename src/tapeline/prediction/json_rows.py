@@ -3,6 +3,8 @@
 Arrow reads blocks in which nothing is in doubt, and Python any other, as of CSV (`text_rows`).
 """
 
+import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
 from tapeline.parsing import json_text
-from tapeline.prediction.signature import LARGEST_EXACT, Inputs, Signature, exact
+from tapeline.prediction.signature import LARGEST_EXACT, Inputs, Signature, exact, has_infinity
 from tapeline.prediction.text_blocks import ARROW_BLOCK, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -54,9 +56,20 @@ def _json_row(line: str, where: str, file: Path, signature: Signature) -> Inputs
         raise InputError(f"{where} has no {', '.join(missing)}: its keys are {', '.join(map(str, row))}")
     try:
         cells = {name: exact([row[name]], signature.dtypes[name], where) for name in signature.shapes}
-        return {name: signature.fitted(name, values, where) for name, values in cells.items()}
+        found = {name: signature.fitted(name, values, where) for name, values in cells.items()}
     except ValueError:
         raise InputError(f"{where}: a list has parts of different lengths") from None
+    for name, values in found.items():
+        if has_infinity(values) and _overflows(line, name):
+            raise InputError(f"{where}: {name} has values that are too large for {signature.dtypes[name]}")
+    return found
+
+
+def _overflows(line: str, name: str) -> bool:
+    """Return whether an input of a usable line has a number that only becomes infinity, as `Infinity` itself is not."""
+    row = json.loads(line, parse_float=lambda word: None if math.isinf(float(word)) else 0.0)
+    values = np.asarray(row[name] if isinstance(row, dict) else row, dtype=object)
+    return None in values.ravel().tolist()
 
 
 def _schema(signature: Signature) -> pa.Schema | None:

@@ -126,6 +126,11 @@ def exact(values: Any, dtype: str, where: str) -> NDArray[Any]:
     return numbers
 
 
+def has_infinity(values: NDArray[Any]) -> bool:
+    """Return whether a number is infinite."""
+    return values.dtype.kind in "fc" and bool(np.isinf(values).any())
+
+
 def _is_convertible(array: NDArray[Any], dtype: str) -> bool:
     """Return whether values convert to a dtype without guessing. Raises `ValueError` for text invalid in UTF-8."""
     if dtype != "string" and _not_number(array):

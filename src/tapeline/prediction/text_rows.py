@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from tapeline.prediction.signature import MAX_COLUMNS, Inputs, Signature, exact, shortened
+from tapeline.prediction.signature import MAX_COLUMNS, Inputs, Signature, exact, has_infinity, shortened
 from tapeline.prediction.text_blocks import ARROW_BLOCK, INTEGERS, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -85,9 +85,11 @@ class _Csv:
                     check_utf8=False, column_types=self._types, include_columns=list(self._types), null_values=[]
                 ),
             )
-            return {name: self._fitted(name, table) for name in self._places} if len(table) else None
+            found = {name: self._fitted(name, table) for name in self._places} if len(table) else None
         except (pa.ArrowException, InputError):  # Python names the place
             return None
+        # Infinity is written there, or a number is too large.
+        return None if found is None or any(map(has_infinity, found.values())) else found
 
     def _fitted(self, name: str, table: pa.Table) -> NDArray[Any]:
         places = self._places[name]
@@ -147,9 +149,12 @@ def _cell(text: str, dtype: str, column: str, where: str) -> float | int | str:
     try:
         if not plain.isascii() or "_" in plain or ("int" in dtype and not _INTEGER.fullmatch(plain)):
             raise ValueError(text)
-        return int(plain.partition(".")[0]) if "int" in dtype else float(plain)
+        value = int(plain.partition(".")[0]) if "int" in dtype else float(plain)
     except ValueError:
         raise InputError(f"{where}: {column} is {text!r:.80}, which is not a {dtype}") from None
+    if isinstance(value, float) and math.isinf(value) and "inf" not in plain.lower():
+        raise InputError(f"{where}: {column} is {text!r:.80}, which is too large for a {dtype}")
+    return value
 
 
 def _shaped(cells: NDArray[Any], shape: Sequence[int | None]) -> NDArray[Any]:
