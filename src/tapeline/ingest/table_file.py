@@ -23,6 +23,7 @@ from tapeline.ingest.cells import Cells
 from tapeline.ingest.csv_parts import Kept, Parsed, Part, Unusual
 from tapeline.ingest.source import split_name
 from tapeline.ingest.threads import threads
+from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.overlap import in_order
 
@@ -35,6 +36,8 @@ PARQUET_BYTES = 2**21
 """The approximate size, as float64, of parts of more than `PARQUET_ROWS` rows; smaller ones cost more hand-overs."""
 READ_AHEAD = 2**25
 """The approximate number of bytes of a Parquet file that are converted at once; one part always is."""
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""How a text in UTF-16 begins, such as a spreadsheet's "Unicode text"."""
 CONVERTING = 4
 """Threads that convert a Parquet file's parts: one reader keeps no more of them busy."""
 
@@ -67,7 +70,7 @@ class Table:
         self._kept, self._quotes_checked = Kept({}), False
         if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
             raise InputError(f"{path.name} is not a table: a file that ends in .csv or .parquet is")
-        _readable(path)
+        _check_readable(path, text=self._csv)
         if self._csv and not csv_quotes.has_sound_header(path):
             self._check_quotes()
         with self._reading():
@@ -216,12 +219,17 @@ class Table:
         kind, reason = "CSV" if self._csv else "Parquet", " ".join(str(error).split())
         if "straddling" in reason:
             reason = f"a row is longer than {CSV_BLOCK_BYTES:,} bytes, or a quote is not closed"
-        return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; fix it or get it again")
+        not_utf8 = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in reason
+        remedy = "save it as UTF-8" if not_utf8 and self._csv else "fix it or get it again"
+        return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; {remedy}")
 
 
-def _readable(path: Path) -> None:
-    """Raise `InputError` for a file that this user may not read; Arrow's error does not name the file."""
+def _check_readable(path: Path, *, text: bool) -> None:
+    """Raise `InputError` for a file that this user may not read, and a text in UTF-16: Arrow's errors do not say it."""
     try:
-        path.open("rb").close()
+        with files.opened(path) as file:
+            begun = file.read(2)
     except PermissionError:
         raise InputError(f"{path.name} cannot be read by this user: allow it with `chmod u+r`") from None
+    if text and begun in UTF16:
+        raise InputError(f"{path.name} is not UTF-8: it begins as UTF-16 does; save it as UTF-8")
