@@ -305,6 +305,9 @@ def opened(size):
 def grey(size):
     from PIL import Image
     return Image.new("I;16", (size, size))
+def hsv(size):
+    from PIL import Image
+    return Image.new("HSV", (size, size))
 """
 
 
@@ -318,7 +321,8 @@ def grey(size):
         ("str(path(2))", "deep.png has more than 8 bits a channel: save it with 8 bits a channel"),
         ("deep(2)", "its file has more than 8 bits a channel: save it with 8 bits a channel"),
         ("opened(2)", "its file has more than 8 bits a channel: save it with 8 bits a channel"),
-        ("grey(2)", "feature 'x' has pixels of type I;16: make it 8 bits a channel"),
+        ("grey(2)", "feature 'x' has pixels of type I;16: give it with 8 bits a channel"),
+        ("hsv(2)", "feature 'x' has pixels of type HSV: give it as RGB or grey"),
     ],
 )
 def test_an_image_that_tfds_would_cut_to_8_bits_is_refused(

@@ -183,6 +183,10 @@ def sixteen_bit(project: Path) -> None:
     save(project, "train/a/1.png", Image.fromarray(np.ones((4, 6), np.uint16)))
 
 
+def lab(project: Path) -> None:
+    save(project, "train/a/1.tif", Image.new("LAB", (6, 4)))
+
+
 def sixteen_bit_colour(project: Path) -> None:
     save(project, "train/a/1.png").write_bytes(deep_png(4, 6))
 
@@ -296,6 +300,7 @@ def no_folder(project: Path) -> None:
         (truncated, "pictures/train/a/1.png is not an image that can be decoded ("),
         (text, "pictures/train/a/1.png is not an image that can be decoded (cannot identify image file): replace or"),
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
+        (lab, "pictures/train/a/1.tif has pixels of type LAB: save it as RGB or grey"),
         (sixteen_bit_colour, "pictures/train/a/1.png has more than 8 bits a channel: save it with 8 bits a channel"),
         (sixteen_bit_pixmap, "pictures/train/a/1.ppm has more than 8 bits a channel: save it with 8 bits a channel"),
         (ten_bit_plain_pixmap, "pictures/train/a/1.ppm has more than 8 bits a channel: save it with 8 bits a channel"),

@@ -146,7 +146,7 @@ def _check_image(value: Any, shape: tuple[int | None, ...], where: str) -> None:
     """Raise `InputError` for an image of another size, of more than 8 bits a channel, or of several frames."""
     if isinstance(value, Image.Image):
         if value.mode not in pixels.GREY | pixels.COLOUR:
-            raise InputError(f"{where} has pixels of type {value.mode}: make it 8 bits a channel")
+            raise InputError(f"{where} has pixels of type {value.mode}: give it {pixels.kind_for(value.mode)}")
         _check_size(value, shape, where)
     elif (content := _content(value)) is not None:
         shown = f"{where}: {_shown(value)}"

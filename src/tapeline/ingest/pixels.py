@@ -127,9 +127,14 @@ def array(image: Image.Image, channels: int) -> NDArray[np.uint8]:
 def _refuse_deep(image: ImageFile.ImageFile, shown: str) -> None:
     """Raise `InputError` for more than 8 bits per channel: Pillow silently drops the others of RGB."""
     if image.mode not in GREY | COLOUR:
-        raise InputError(f"{shown} has pixels of type {image.mode}: save it with 8 bits a channel")
+        raise InputError(f"{shown} has pixels of type {image.mode}: save it {kind_for(image.mode)}")
     if any(";16" in str(how) or "16" in codec or _depth(image, codec, how) > 8 for codec, _, _, how in image.tile):
         raise InputError(f"{shown} has more than 8 bits a channel: save it with 8 bits a channel")
+
+
+def kind_for(mode: str) -> str:
+    """Return as what an image is usable whose mode is none of those that are taken."""
+    return "with 8 bits a channel" if mode[0] in "IF" else "as RGB or grey"  # LAB and HSV have 8 bits
 
 
 def _depth(image: ImageFile.ImageFile, codec: str, how: Any) -> int:
