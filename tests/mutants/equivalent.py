@@ -4,7 +4,6 @@ import re
 
 EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("*", r"^@dataclass\(.*\bfrozen=(True)", "nothing assigns to a field of these classes, and mypy sees to it"),
-    ("train/engine/stopping.py", r"\bfile=sys\.stderr, flush=(True)", "Python flushes the standard error at each line"),
     ("*", r"\bzip\(.*\bstrict=(True)", "what is taken side by side is of one length"),
     ("train/engine/loop.py", r"\btf\.function\(self\._run, .*\bautograph=(False)", "no Python branch is in it"),
     ("train/data/feed.py", r"^CHUNK_BYTES = (\d+) << (\d+)", "how many steps travel at once"),
