@@ -4,6 +4,7 @@ import os
 import shutil
 
 import pytest
+from repositories import git
 
 from tapeline.repository import doctor
 from tapeline.repository.doctor import MISSING, NOTE, OK, examine
@@ -90,6 +91,18 @@ def test_a_repository_that_git_refuses_to_read(project, monkeypatch):
         (
             "dvc.yaml",
             "path: models/iris",
+def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
+    inner = project / "inner"
+    inner.mkdir()
+    git(inner, "init", "--quiet")
+    for name in ("params.yaml", "dvc.yaml", "engine.lock", "recipes", "data"):
+        (project / name).rename(inner / name)
+    what = f"no DVC repository of this Git repository: DVC takes {project}, which no clone has"
+    assert wanting(inner) == {what: "`tapeline init` makes one"}
+    assert init(inner, say=lambda line: None) == [inner / ".gitignore"]
+    assert wanting(inner) == {}
+
+
             "path: models/gone",
             "artifact iris of dvc.yaml has",
             "write `path: models/iris`",

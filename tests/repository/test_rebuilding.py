@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 import waiting
-from repositories import Repository
+from repositories import Repository, called, git
 from surroundings import below
 
-from tapeline.repository.rebuilding import Cached, Out, first_difference
+from tapeline.config.project import Project
+from tapeline.repository.rebuilding import Cached, Out, clone, first_difference
 from tapeline.runtime.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
@@ -42,6 +43,34 @@ def test_a_hash_that_is_a_path(tmp_path, altered):
     ) as said:
         first_difference(out, cached, folder)
     assert SECRET not in str(said.value)
+
+
+def test_a_dvc_repository_that_git_does_not_have(tmp_path):
+    """DVC takes one around a submodule, or around any repository inside another."""
+    outer = Repository(tmp_path / "outer")
+    inner = outer.folder / "inner"
+    inner.mkdir()
+    outer.git("init", "--quiet", "inner")
+    (inner / "params.yaml").touch()
+    with pytest.raises(
+        InputError, match=r"inner has no DVC repository inside its Git repository: `tapeline init` makes"
+    ):
+        clone(Project.find(inner), tmp_path / "clone")
+    assert not (tmp_path / "clone").exists()
+
+
+@pytest.mark.parametrize("place", ["", "sub"])
+def test_a_clone_has_the_dvc_repository_of_the_project(tmp_path, place):
+    git(tmp_path, "init", "--quiet", "it")
+    folder = tmp_path / "it" / place
+    folder.mkdir(exist_ok=True)
+    called(folder, sys.executable, "-m", "dvc", "init", "--quiet", *(["--subdir"] if place else []))
+    (folder / "params.yaml").touch()
+    git(folder, "add", ".")
+    git(folder, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "--message", "one")
+    made = clone(Project.find(folder), tmp_path / "clone")
+    assert made == tmp_path / "clone" / place
+    assert Cached(made).place("a" * 32) == Cached(folder).place("a" * 32)
 
 
 # Another program's trainer: one process that the shell waits for, one beside it, one in a session of its own.

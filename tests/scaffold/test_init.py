@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pictures import pets
-from repositories import git
+from repositories import called, git
 
 from tapeline.cli.main import main
 from tapeline.config import engine_lock
@@ -32,6 +32,11 @@ def files_of(folder):
     return {
         p.relative_to(folder).as_posix(): p.read_bytes() for p in found if p.relative_to(folder).parts[0] not in OWN
     }
+
+
+def dvc(folder, *arguments):
+    """Call DVC, and return what it prints."""
+    return called(folder, sys.executable, "-P", "-m", "dvc", *arguments)
 
 
 TWO = "".join(f"{n * 3},{'uv'[n % 2]}\n" for n in range(40))
@@ -356,6 +361,42 @@ def test_a_repository_that_git_refuses_to_read_gets_none_inside(tmp_path, monkey
     ):
         init(repository / place, say=lambda line: None)
     assert {*repository.rglob("*")} == before
+
+
+@pytest.mark.parametrize("is_submodule", [True, False])
+def test_a_git_repository_inside_a_dvc_repository_gets_its_own(tmp_path, is_submodule):
+    """DVC would take the outer one, which no clone of the inner one has."""
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    git(tmp_path, "init", "-q", "outer")
+    dvc(outer, "init", "-q")
+    if is_submodule:
+        git(tmp_path, "init", "-q", "own")
+        identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+        git(tmp_path / "own", *identity, "commit", "-q", "--allow-empty", "-m", "one")
+        git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "own"), "inner")
+    else:
+        git(outer, "init", "-q", "inner")
+    before, said = (outer / ".dvc/config").read_text(), []
+    init(inner / "project", say=said.append)
+    assert f"made {inner} a DVC repository" in said
+    assert dvc(inner / "project", "root").strip() == ".."
+    assert not (inner / "project/.dvc").exists()
+    assert (outer / ".dvc/config").read_text() == before
+    git(inner, "add", ".")
+    assert ".dvc/config" in git(inner, "ls-files").splitlines()
+    assert init(inner / "project", say=lambda line: None) == []
+
+
+@pytest.mark.parametrize("kind", ["--no-scm", "--subdir"])
+def test_a_dvc_repository_of_another_kind_is_used(tmp_path, kind):
+    if kind == "--subdir":
+        git(tmp_path, "init", "-q")
+    (tmp_path / "sub").mkdir()
+    dvc(tmp_path / "sub", "init", "-q", kind)
+    said = []
+    init(tmp_path / "sub", say=said.append)
+    assert not any("a DVC repository" in line for line in said)
+    assert dvc(tmp_path / "sub", "root").strip() == "."
 
 
 def test_what_is_left_of_a_repository_is_one_line(tmp_path):

@@ -18,7 +18,7 @@ from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, in_conflict
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import STAGES, left_out, outputs, tracked
-from tapeline.repository.places import dvc_top
+from tapeline.repository.places import dvc_around, dvc_top
 from tapeline.repository.repair import is_whole
 from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
@@ -167,7 +167,9 @@ def _engine(project: Project) -> Iterator[Finding]:
 def _dvc(project: Project) -> Iterator[Finding]:
     top = dvc_top(project.folder)
     if top is None:
-        yield Finding(MISSING, "no DVC repository", "`dvc init`")
+        around = dvc_around(project.folder)
+        other = f" of this Git repository: DVC takes {around}, which no clone has" if around else ""
+        yield Finding(MISSING, f"no DVC repository{other}", "`tapeline init` makes one")
         return
     yield Finding(OK, f"dvc {importlib.metadata.version('dvc')}, in {top}")
     try:

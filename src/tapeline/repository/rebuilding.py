@@ -32,12 +32,12 @@ class Out:
 def clone(project: Project, into: Path) -> Path:
     """Clone HEAD, have DVC there use the project's cache and remotes, and return the project's folder in the clone.
 
-    Raises `InputError` where there is no DVC.
+    Raises `InputError` where there is no DVC, or one that Git does not have.
     """
     git = Git(project.folder)
     top, own = git.top(), dvc_top(project.folder)
-    if own is None:
-        raise InputError(f"{project.folder} is in no DVC repository: `tapeline init` makes one")
+    if own is None or not own.resolve().is_relative_to(top):
+        raise InputError(f"{project.folder} has no DVC repository inside its Git repository: `tapeline init` makes one")
     git("clone", "--quiet", "--no-hardlinks", str(top), str(into))
     share_cache(own / ".dvc", into / own.resolve().relative_to(top) / ".dvc")
     return into / project.folder.resolve().relative_to(top)
