@@ -41,13 +41,47 @@ def test_an_input_that_git_ignores(project):
     assert list(wanting(project)) == ["Git ignores engine.lock, so no clone has it"]
 
 
-def test_line_ends_that_git_changes(project):
-    said = "core.autocrlf is true: Git changes line ends, and what is checked out anew is stale to DVC"
-    assert said not in wanting(project, NOTE)
-    Git(project)("config", "core.autocrlf", "true")
-    assert said in wanting(project, NOTE)
-    (project / ".gitattributes").write_text("* -text\n")
-    assert said not in wanting(project, NOTE)
+@pytest.mark.first(4)
+@pytest.mark.parametrize(
+    ("attributes", "setting", "cause"),
+    [
+        ("", ("core.autocrlf", "true"), "core.autocrlf is true"),
+        ("* text=auto eol=crlf", (), "the attribute eol=crlf"),
+        ("* text=auto", ("core.eol", "crlf"), "core.eol is crlf"),
+        ("* text=auto eol=crlf\n* -text", ("core.autocrlf", "true"), None),
+        ("*.csv eol=crlf", (), "the attribute eol=crlf"),
+        ("", ("core.eol", "crlf"), None),
+        ("* text=auto", ("core.autocrlf", "input"), None),
+        ("* text=auto eol=lf", ("core.autocrlf", "true"), None),
+    ],
+)
+def test_line_ends_that_git_changes(project, attributes, setting, cause):
+    (project / ".gitattributes").write_text(f"{attributes}\n")
+    if setting:
+        git(project, "config", *setting)
+    what = f"{cause}: Git changes the line ends of data/raw/iris.csv, and what is checked out anew is stale to DVC"
+    wanted = {what: "`* -text` as the last line of .gitattributes, and a new checkout"} if cause else {}
+
+    def said():
+        return {what: remedy for what, remedy in wanting(project, NOTE).items() if "line ends" in what}
+
+    assert said() == wanted
+    git(project, "add", ".")
+    assert said() == wanted
+    git(project, "checkout-index", "--prefix=anew/", "data/raw/iris.csv")
+    assert (b"\r\n" in (project / "anew/data/raw/iris.csv").read_bytes()) == (cause is not None), "as Git does it"
+
+
+def test_line_ends_of_a_folder_of_inputs(project):
+    """The first file that Git changes is named, and not what DVC has, nor what is binary."""
+    (project / "parts").mkdir()
+    for name, content in {"a.png": b"\0\n", "b.py": b"x = 1\n", "c.csv": b"a\n", ".gitignore": b"/c.csv\n"}.items():
+        (project / "parts" / name).write_bytes(content)
+    params = (project / "params.yaml").read_text()
+    (project / "params.yaml").write_text(params.replace("needs: data/raw/iris.csv", "needs: parts"))
+    (project / ".gitattributes").write_text("*.p* text=auto eol=crlf\n*.csv text=auto eol=crlf\n/recipes/* -text\n")
+    [said] = [what for what in wanting(project, NOTE) if "line ends" in what]
+    assert "the line ends of parts/b.py," in said
 
 
 def test_remotes_are_named(project):
@@ -55,6 +89,18 @@ def test_remotes_are_named(project):
     Git(project)("remote", "add", "origin", "/nowhere")
     assert {"dvc remote store", "git remote origin"} <= wanting(project, OK).keys()
     assert not any("remote" in what for what in wanting(project, NOTE))
+
+
+def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
+    inner = project / "inner"
+    inner.mkdir()
+    git(inner, "init", "--quiet")
+    for name in ("params.yaml", "dvc.yaml", "engine.lock", "recipes", "data"):
+        (project / name).rename(inner / name)
+    what = f"no DVC repository of this Git repository: DVC takes {project}, which no clone has"
+    assert wanting(inner) == {what: "`tapeline init` makes one"}
+    assert init(inner, say=lambda line: None) == [inner / ".gitignore"]
+    assert wanting(inner) == {}
 
 
 def test_a_project_that_git_does_not_have(project):
@@ -91,18 +137,6 @@ def test_a_repository_that_git_refuses_to_read(project, monkeypatch):
         (
             "dvc.yaml",
             "path: models/iris",
-def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
-    inner = project / "inner"
-    inner.mkdir()
-    git(inner, "init", "--quiet")
-    for name in ("params.yaml", "dvc.yaml", "engine.lock", "recipes", "data"):
-        (project / name).rename(inner / name)
-    what = f"no DVC repository of this Git repository: DVC takes {project}, which no clone has"
-    assert wanting(inner) == {what: "`tapeline init` makes one"}
-    assert init(inner, say=lambda line: None) == [inner / ".gitignore"]
-    assert wanting(inner) == {}
-
-
             "path: models/gone",
             "artifact iris of dvc.yaml has",
             "write `path: models/iris`",

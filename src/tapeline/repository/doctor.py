@@ -13,7 +13,7 @@ from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.parsing import yaml_text
-from tapeline.repository import artifacts
+from tapeline.repository import artifacts, line_ends
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, in_conflict
 from tapeline.repository.git import Git
@@ -62,13 +62,16 @@ def examine(start: Path) -> Iterator[Finding]:
 
 
 def _line_ends(project: Project) -> Iterator[Finding]:
-    """Yield a note where Git checks files out with other line ends than it has: DVC compares their bytes."""
-    git = Git(project.folder)
-    if git.ask("config", "--type=bool", "core.autocrlf") != "true":
+    """Yield a note for what has Git check inputs out with other line ends than they have."""
+    try:
+        params, _ = Params.sound(project.folder)
+    except InputError:  # named above
         return
-    if not (git.ask("check-attr", "text", "--", engine_lock.LOCK) or "").endswith("text: unset"):
-        what = "core.autocrlf is true: Git changes line ends, and what is checked out anew is stale to DVC"
-        yield Finding(NOTE, what, "`* -text` in .gitattributes, or `git config core.autocrlf false` and a new checkout")
+    inputs = [one.recipe for one in params.pipelines.values()]
+    inputs += [one.needs for one in (*params.datasets.values(), *params.pipelines.values())]
+    for cause, name in line_ends.changed(project, dict.fromkeys(map(str, inputs))):
+        what = f"{cause}: Git changes the line ends of {name}, and what is checked out anew is stale to DVC"
+        yield Finding(NOTE, what, "`* -text` as the last line of .gitattributes, and a new checkout")
 
 
 def _is_foreign(path: Path) -> bool:
