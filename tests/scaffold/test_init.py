@@ -174,6 +174,61 @@ def test_data_that_dvc_could_not_version_are_refused_and_nothing_is_written(tmp_
     assert not (folder / ".dvc").exists()
 
 
+@pytest.mark.first(3)
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        (
+            "*.lock",
+            "p/engine.lock would be in no commit: `*.lock` in line 2 of .gitignore hides it from Git; narrow that",
+        ),
+        ("*.csv", "p/data/raw/iris.csv would be in no commit: `*.csv` in line 2 of .gitignore hides it"),
+        ("*.yaml", "p/params.yaml would be in no commit: `*.yaml` in line 2 of .gitignore hides it"),
+        ("dvc.lock", "p/dvc.lock would be in no commit"),
+        ("recipes/", "p/recipes/iris.py would be in no commit: `recipes/` in line 2 of .gitignore hides it"),
+        (".*", ".dvc/config would be in no commit: `.*` in line 2 of .gitignore hides it"),
+        ("*.html", ".dvc/plots/page.html would be in no commit: `*.html` in line 2 of .gitignore hides it"),
+    ],
+)
+def test_a_project_that_git_would_not_have_is_refused_and_nothing_is_written(tmp_path, pattern, said):
+    files.write_text(tmp_path / ".gitignore", f"# mine\n{pattern}\n")
+    git(tmp_path, "init", "-q")
+    before = {*tmp_path.iterdir()}
+    with pytest.raises(InputError) as refused:
+        init(tmp_path / "p", say=lambda line: None)
+    assert str(refused.value).startswith(f"{tmp_path}/{said}")
+    assert "\n" not in str(refused.value)
+    assert {*tmp_path.iterdir()} == before
+
+
+def test_a_project_that_dvc_would_not_see_is_refused(tmp_path):
+    """Git sees all of it."""
+    files.write_text(tmp_path / "p/t.csv", "a,kind\n" + TWO)
+    files.write_text(tmp_path / ".gitignore", "/p/*\n!/p/*.csv\n!/p/*.yaml\n!/p/*.lock\n!/p/recipes\n")
+    git(tmp_path, "init", "-q")
+    with pytest.raises(
+        InputError, match=r"p/dvc.yaml is not seen by DVC, .*: `/p/\*` in line 1 of .gitignore hides p/"
+    ):
+        init(tmp_path / "p", data=tmp_path / "p/t.csv", say=lambda line: None)
+    assert files_of(tmp_path).keys() == {"p/t.csv"}
+
+
+def test_a_schedule_that_git_would_not_have_is_refused(tmp_path):
+    init(tmp_path, say=lambda line: None)
+    files.write_text(tmp_path / ".gitignore", "flows\n")
+    with pytest.raises(InputError, match="training.py would be in no commit: `flows` in line 1 of .gitignore hides it"):
+        init(tmp_path, flows=True, say=lambda line: None)
+    assert not (tmp_path / "prefect.yaml").exists()
+
+
+def test_patterns_that_hide_nothing_of_a_project_are_fine(tmp_path):
+    patterns = "/data/?*\n!/data/raw/\n/models/\n*.py[cod]\n.venv/\n*.log\n"
+    files.write_text(tmp_path / ".gitignore", patterns)
+    git(tmp_path, "init", "-q")
+    init(tmp_path, say=lambda line: None)
+    assert (tmp_path / ".gitignore").read_text() == patterns
+
+
 def test_where_dvc_fails_all_is_written_and_the_command_is_named(tmp_path, table):
     folder = tmp_path / "p"
     files.write_text(folder / ".dvcignore", "data\n")

@@ -4,6 +4,7 @@ DVC writes an output's line to `.gitignore` when its whole command has succeeded
 `dvc repro` fails, it takes the lines back, and never writes them again: `git add .` would then commit data and weights.
 """
 
+import shlex
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from tapeline.config.project import Project
 from tapeline.parsing import yaml_text
 from tapeline.repository.git import Git
 from tapeline.runtime import files
-from tapeline.runtime.errors import RunError
+from tapeline.runtime.errors import InputError, RunError
 
 STAGES = "dvc.yaml"
 
@@ -50,6 +51,22 @@ def left_out(project: Project, paths: Iterable[str]) -> list[str]:
         for path in paths
         if git.ask("check-ignore", "--quiet", "--", path) is not None and not git.ask("ls-files", "--", path)
     ]
+
+
+def check_seen(paths: Iterable[Path]) -> None:
+    """Raise `InputError` for the first of the files, there or still to be written, that Git ignores; not without Git.
+
+    Neither a commit nor a clone would have it.
+    """
+    for path in paths:
+        folder = next(parent for parent in path.parents if parent.is_dir())
+        git, name = Git(folder), path.relative_to(folder).as_posix()
+        if git.ask("check-ignore", "--quiet", "--", name) is not None:
+            file, line, pattern, *_ = git("check-ignore", "--verbose", "-z", "--stdin", given=name).split("\0")
+            raise InputError(
+                f"{path} would be in no commit: `{pattern}` in line {line} of {file} hides it from Git; narrow that "
+                f"pattern until `git check-ignore {shlex.quote(path.name)}` finds none"
+            )
 
 
 def ignore(project: Project, paths: Iterable[str]) -> None:

@@ -13,13 +13,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
 from tapeline.repository import catalogue as catalogue_file
+from tapeline.repository import unseen
+from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
+from tapeline.repository.ignored import check_seen
 from tapeline.repository.places import dvc_top
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
@@ -42,8 +46,9 @@ def init(
     data: a CSV or Parquet file, a folder of images, or `tfds:NAME` of the TFDS catalogue, for the first dataset; the
     irises of Fisher when absent. Data from outside the folder are copied to `data/raw/`, and versioned by DVC.
     flows: a `prefect.yaml` with a nightly run too.
-    Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, or the data cannot be used, and
-    `RunError` where Git refuses the repository, or DVC fails: if that is at `dvc add`, all else is written.
+    Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, the data cannot be used, or Git
+    ignores a file of the project, and `RunError` where Git refuses the repository, or DVC fails: if that is at
+    `dvc add`, all else is written.
     """
     with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
         return _initialized(folder.resolve(), data, flows, Path(work), say)
@@ -61,8 +66,13 @@ def _initialized(
             raise InputError(f"{folder} is a project already: add {data} to its {PARAMS} by hand")
         if flows and not (folder / "prefect.yaml").exists():
             texts = _flows(folder, next(iter(Params.sound(folder)[0].pipelines), "NAME"))
+            check_seen(texts)
     else:
-        texts, copied = _new_project(folder, data or raw_data.iris(work), flows, work, say)
+        texts, copied, params = _new_project(folder, data or raw_data.iris(work), flows, work, say)
+        irises = [copied[1]] if copied and data is None else []
+        if repository is not None:
+            check_seen([*texts, *irises, *_other_files(folder, params, dvc_top(folder) or repository)])
+            unseen.check_files([folder / STAGES, folder / LOCK])  # as DVC sees them, unlike Git
     _check_free([*texts, *([copied[1]] if copied else [])])
     files.make_folder(folder)
     _prepare_repository(folder, repository, say)
@@ -82,8 +92,8 @@ def _initialized(
 
 def _new_project(
     folder: Path, data: Path | str, flows: bool, work: Path, say: Callable[[str], None]
-) -> tuple[dict[Path, str], tuple[Path, Path] | None]:
-    """Return the texts of a new project's files, and the source and target of the data if it must be copied.
+) -> tuple[dict[Path, str], tuple[Path, Path] | None, Params]:
+    """Return the texts of a new project's files, source and target of the data if it must be copied, and its settings.
 
     Raises `InputError` if `params.yaml` would be invalid.
     """
@@ -98,10 +108,24 @@ def _new_project(
         texts = _texts(folder, proposal, flows)
         check_apart(folder, source, texts)
     name = proposal.name
-    Params.load_for(folder, pipeline=name, dataset=name, text=texts[folder / PARAMS]).pipeline(name)
+    params = Params.load_for(folder, pipeline=name, dataset=name, text=texts[folder / PARAMS])
+    params.pipeline(name)
     for line in proposal.said:
         say(line)
-    return texts, copied
+    return texts, copied, params
+
+
+def _other_files(folder: Path, params: Params, root: Path) -> list[Path]:
+    """Return what else Git must have of a new project. root: the folder with its `.dvc`."""
+    plots = [root / ".dvc" / "plots" / file.name for file in _plots()]
+    own = [folder / engine_lock.LOCK, folder / LOCK, *catalogue_file.changed(folder, params)]
+    return [*own, root / ".dvc" / "config", root / ".dvcignore", *plots]
+
+
+def _plots() -> list[Traversable]:
+    """Return the files that DVC's plots are made with."""
+    plots = resources.files("tapeline.scaffold") / "templates" / "plots"
+    return sorted(plots.iterdir(), key=lambda file: file.name)
 
 
 def _is_project(folder: Path) -> bool:
@@ -195,8 +219,7 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
         root = repository
         _run([*DVC, "init", "--quiet"], root)
         say(f"made {root} a DVC repository")
-    plots = resources.files("tapeline.scaffold") / "templates" / "plots"
-    for file in sorted(plots.iterdir(), key=lambda file: file.name):
+    for file in _plots():
         if not (root / ".dvc" / "plots" / file.name).exists():
             files.write_text(root / ".dvc" / "plots" / file.name, file.read_text(encoding="utf-8"))
     asked = subprocess.run(
