@@ -63,3 +63,12 @@ def test_its_changes_make_a_run_stale_and_an_isolated_run_has_its_committed_cont
     project("dvc", "checkout", "-q")
     assert (project.top / WEIGHTS).stat().st_size == weights, "8 units, as committed, not the 64 of the edit"
     assert "NO" not in project("tapeline", "verify", "iris")
+
+
+def test_a_recipe_that_is_called_as_a_library_is_in_nobody_s_way(project):
+    text, recipes = project.params.read_text(), project.top / "recipes"
+    project.params.write_text(text.replace("needs: data/iris  # no further input", "needs: src/mypkg"))
+    (recipes / "keras.py").write_text((recipes / "iris.py").read_text())
+    project("tapeline", "run", "--pipeline", "iris")
+    project.params.write_text(project.params.read_text().replace("recipes/iris.py", "recipes/keras.py"))
+    assert "train@iris     ran " in project("tapeline", "run", "--pipeline", "iris")

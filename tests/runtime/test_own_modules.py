@@ -48,6 +48,32 @@ def test_all_files_of_a_recipe_are_found(project):
     assert closure.of_file(project).keys() == {project, *closure.own(project)}
 
 
+@pytest.mark.parametrize("is_in_path", [False, True])
+@pytest.mark.parametrize("name", ["keras", "tensorflow", "numpy", "tapeline"])
+def test_a_file_that_is_called_as_a_library_is_not_what_is_imported(project, name, is_in_path):
+    """Its folder comes last in Python's path."""
+    (project.parent / f"{name}.py").write_text("raise AssertionError('Python takes the library')\n")
+    (project.parent / "helper.py").write_text(f"import {name}.parts\n")
+    project.write_text(f"import {name}\nfrom {name} import parts\nimport helper\n")
+    if is_in_path:
+        own_modules.use(project)
+    assert closure.own(project) == [project.parent / "helper.py"]
+    assert project.parent / f"{name}.py" not in closure.of_file(project)
+    check = f"import sys; sys.path.append({str(project.parent)!r}); import importlib.util as i; print(i.find_spec({name!r}).origin)"
+    said = subprocess.run([sys.executable, "-P", "-c", check], check=True, capture_output=True, text=True).stdout
+    assert not said.startswith(str(project.parent))
+
+
+def test_a_module_that_python_finds_before_hides_the_one_beside_a_recipe(project):
+    top = project.parents[1]
+    (top / "src" / "helper.py").write_text("")
+    (top / "src" / "shared").mkdir()
+    (top / "src" / "shared" / "less.py").write_text("")
+    project.write_text("import helper\nimport shared.less, shared.more\n")
+    files = {str(file.relative_to(top)) for file in closure.own(project)}
+    assert files == {"src/helper.py", "src/shared/less.py", "recipes/shared/more.py"}, "a package may be in two folders"
+
+
 def test_what_dvc_would_not_compare_is_refused_with_the_folder_to_name(project, tmp_path):
     top = project.parents[1]
     of_package = [file for file in closure.own(project) if "mypkg" in file.parts]

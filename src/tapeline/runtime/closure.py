@@ -23,12 +23,12 @@ def of_module(name: str, package: Path = PACKAGE) -> Sources:
     start = _file(name, package)
     if start is None:
         raise ValueError(f"{name} is not a module of {package}")
-    return _close(start, package, lambda top: [])
+    return _close(start, package, lambda top: [], lambda top, folder: True)
 
 
 def of_file(path: Path, package: Path = PACKAGE) -> Sources:
     """Return a recipe's file and all that it imports from this package and of the user's own, see `own`."""
-    return _close(path.resolve(), package, cache(own_modules.roots))
+    return _close(path.resolve(), package, cache(own_modules.roots), cache(own_modules.is_beside))
 
 
 def own(path: Path) -> list[Path]:
@@ -37,21 +37,24 @@ def own(path: Path) -> list[Path]:
     Nothing is imported for it.
     """
     start = path.resolve()
-    return [file for file in _close(start, None, cache(own_modules.roots)) if file != start]
+    found = _close(start, None, cache(own_modules.roots), cache(own_modules.is_beside))
+    return [file for file in found if file != start]
 
 
 Roots = Callable[[str], list[Path]]
 """Takes the name of a top-level module; returns the files or folders of one that is the user's own."""
+Beside = Callable[[str, Path], bool]
+"""Takes the name of a top-level module and a folder; returns whether it may be in that folder."""
 
 
-def _close(start: Path, package: Path | None, roots: Roots) -> Sources:
+def _close(start: Path, package: Path | None, roots: Roots, is_beside: Beside) -> Sources:
     found: Sources = {}
     waiting = [start]
     while waiting:
         path = waiting.pop()
         if path not in found:
             found[path] = path.read_text(encoding="utf-8")
-            waiting += _files(_imported(found[path]), path, package, {start.parent}, roots)
+            waiting += _files(_imported(found[path]), path, package, {start.parent}, roots, is_beside)
     return found
 
 
@@ -72,7 +75,12 @@ def _imported(source: str) -> tuple[tuple[int, str], ...]:
 
 
 def _files(
-    imported: Iterable[tuple[int, str]], path: Path, package: Path | None, folders: set[Path], roots: Roots
+    imported: Iterable[tuple[int, str]],
+    path: Path,
+    package: Path | None,
+    folders: set[Path],
+    roots: Roots,
+    is_beside: Beside,
 ) -> Iterator[Path]:
     """Yield the files that one file imports. folders: where its absolute imports are also looked up."""
     for level, name in imported:
@@ -80,9 +88,11 @@ def _files(
         if level:
             yield from _relative(name, path.parents[level - 1])
         elif top not in sys.stdlib_module_names:
+            is_own = top != PACKAGE.name
+            near = [folder for folder in {path.parent, *folders} if is_own and is_beside(top, folder)]
             for parent in _with_parents(name):
-                beside = (_file_beside(parent, folder) for folder in {path.parent, *folders})
-                own = _own(parent, roots(top)) if top != PACKAGE.name else ()
+                beside = (_file_beside(parent, folder) for folder in near)
+                own = _own(parent, roots(top)) if is_own else ()
                 yield from (file for file in (_file(parent, package), *beside, *own) if file is not None)
 
 

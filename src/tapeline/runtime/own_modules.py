@@ -13,6 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from tapeline.runtime.errors import InputError
@@ -69,6 +70,19 @@ def roots(name: str) -> list[Path]:
     found = spec.submodule_search_locations
     places = [Path(place) for place in found or ([spec.origin] if spec.has_location and spec.origin else [])]
     return [place.resolve() for place in places if not is_library(place.resolve())]
+
+
+def is_beside(name: str, folder: Path) -> bool:
+    """Return whether Python finds a top-level module, or a part of it, in a folder that is last in its path.
+
+    What it finds before hides a file of that name, as an installed library does. The same before `use` and after it.
+    """
+    entries = sys.path if str(folder) in sys.path else [*sys.path, str(folder)]
+    spec = PathFinder.find_spec(name, entries)
+    if spec is None:
+        return False
+    places = spec.submodule_search_locations or ([spec.origin] if spec.origin else [])
+    return any(Path(place).resolve().parent == folder for place in places)
 
 
 def is_library(path: Path) -> bool:
