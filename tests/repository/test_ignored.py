@@ -9,7 +9,7 @@ import pytest
 
 from tapeline.config.project import Project
 from tapeline.repository.doctor import MISSING, examine
-from tapeline.repository.ignored import ignore, outputs
+from tapeline.repository.ignored import ignore, lacking, outputs, with_lines
 from tapeline.scaffold.init import init
 
 
@@ -59,6 +59,19 @@ def test_what_a_pattern_ignores_needs_no_line(project):
     made(project, "data/iris/train/x.npy")
     ignore(project, ["data/iris"])
     assert not (project.folder / "data/.gitignore").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "missing", "whole"),
+    [
+        ("", ["a", "*.b"], "a\n*.b\n"),
+        ("# a\n!*.b\na/", ["*.b"], "# a\n!*.b\na/\n*.b\n"),
+        ("*.b \r\na", [], "*.b \r\na"),
+    ],
+)
+def test_the_patterns_that_an_ignore_file_lacks(text, missing, whole):
+    assert lacking(text, ["a", "*.b"]) == missing
+    assert with_lines(text, missing) == whole
 
 
 def test_without_git_nothing_is_written(tmp_path):

@@ -64,6 +64,7 @@ def test_an_empty_folder_becomes_a_project(tmp_path):
         ["git", "status", "--short", "-uall"], cwd=folder, capture_output=True, text=True, check=True
     )
     assert ".tapeline" not in shown.stdout
+    assert git(folder, "check-ignore", "dvc_plots/index.html", ".venv/any", "recipes/.iris.py.partial").count("\n") == 3
 
 
 @pytest.mark.parametrize("before", [{}, {"recipes/iris.py": "x = 1\n"}])

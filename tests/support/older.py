@@ -29,6 +29,10 @@ plots:
 """
 
 
+GITIGNORE = "# mine\n*.log\n__pycache__/"
+"""It has no newline at its end."""
+
+
 NAMES = ("iris", "averaged")
 AVERAGED = """  averaged:
     dataset: iris
@@ -82,6 +86,9 @@ class Older:
         (self.folder / "dvc.lock").write_text(dumps_yaml(lock))
         (self.folder / "engine.lock").unlink()
         (self.folder / "dvc.yaml").write_text(STAGES.read_text() + OWN)
+        (self.folder / ".gitignore").write_text(GITIGNORE)
+        ignore = self.folder / ".dvcignore"
+        ignore.write_text(ignore.read_text().replace(".*.partial\n", ""))
         before = ENVIRONMENT.replace("TENSORFLOW", libraries["tensorflow"]).replace("KERAS", libraries["keras"])
         path = self.folder / "params.yaml"
         path.write_text(path.read_text().replace("datasets:", before, 1))

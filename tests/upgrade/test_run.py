@@ -10,13 +10,18 @@ import time
 from pathlib import Path
 
 import pytest
-from older import NAMES, OWN, Older
+from older import GITIGNORE, NAMES, OWN, Older
+from repositories import git
 from ruamel.yaml import YAML
 
+from tapeline.config.project import Project
+from tapeline.scaffold.init import init
 from tapeline.scaffold.proposal import template
+from tapeline.upgrade.run import upgrade
 
 pytestmark = pytest.mark.slow
-FILES = ("params.yaml", "dvc.yaml", "engine.lock", "dvc.lock")
+FILES = ("params.yaml", "dvc.yaml", "engine.lock", "dvc.lock", ".gitignore", ".dvcignore")
+IGNORED = GITIGNORE + "\n.tapeline\n.venv\n*.pyc\n.*.partial\ndvc_plots\n"
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +97,8 @@ def test_what_comes_out_the_same_is_kept(project):
     params = (project.folder / "params.yaml").read_text()
     assert "# My settings: houses.   Odd   spacing stays.\n\ndatasets:" in params and "environment" not in params
     assert tapeline(project, "lock", "--check").returncode == 0
+    assert (project.folder / ".gitignore").read_text() == IGNORED
+    assert (project.folder / ".dvcignore").read_text() == tree[project.folder / ".dvcignore"].decode() + ".*.partial\n"
     after = locked(project)
     for stage, entry in after.items():
         kept = {out["path"]: out["md5"] for out in entry["outs"] if not out["path"].endswith("run.json")}
@@ -102,12 +109,38 @@ def test_what_comes_out_the_same_is_kept(project):
     assert {path: now[path] for path in others} == {path: tree[path] for path in others}
     project.commit("Upgraded")
     assert upgraded(project)[0].startswith("nothing to upgrade")
+    assert init(project.folder, say=lambda line: None) == []
+    project.dvc("plots", "show")
+    assert project.git("status", "--porcelain") == ""
     shown = tapeline(project, "registry", "lineage", "iris@v1.0.0")
     assert shown.returncode == 0, shown.stderr
     [md5] = [out["md5"] for out in before["export@iris"]["outs"]]
     assert f"model models/iris  md5 {md5}" in shown.stdout
     assert "iris" in tapeline(project, "registry", "show").stdout
     assert project.dvc("repro").count("didn't change") >= len(before)
+
+
+def test_ignore_files_alone_need_no_rebuilding(tmp_path):
+    """They may be in a folder above the project, too."""
+    git(tmp_path, "init", "--quiet")
+    init(tmp_path / "sub", say=lambda line: None)
+    project = Project.find(tmp_path / "sub")
+    (project.folder / ".gitignore").write_text(GITIGNORE)
+    (tmp_path / ".dvcignore").write_text(".tapeline/\n")
+    said = []
+
+    def call(*, dry_run):
+        said.clear()
+        assert upgrade(project, [], accept=[], dry_run=dry_run, say=said.append)
+        return said
+
+    what = ".gitignore, ../.dvcignore, which lacked patterns of `tapeline init`"
+    assert call(dry_run=True) == [f"no result to upgrade; would write {what}"]
+    assert (project.folder / ".gitignore").read_text() == GITIGNORE
+    assert call(dry_run=False) == [f"no result to upgrade; written: {what}"]
+    assert (project.folder / ".gitignore").read_text() == IGNORED
+    assert (tmp_path / ".dvcignore").read_text() == ".tapeline/\n.venv\n__pycache__\n*.pyc\n.*.partial\n"
+    assert call(dry_run=False)[0].startswith("nothing to upgrade")
 
 
 def test_a_dry_run_changes_nothing(project):

@@ -17,7 +17,7 @@ from tapeline.repository import artifacts, line_ends
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, in_conflict
 from tapeline.repository.git import Git
-from tapeline.repository.ignored import STAGES, left_out, outputs, tracked
+from tapeline.repository.ignored import STAGES, lacking, left_out, outputs, tracked
 from tapeline.repository.places import dvc_around, dvc_top
 from tapeline.repository.repair import is_whole
 from tapeline.runtime import files
@@ -191,12 +191,9 @@ def _dvc(project: Project) -> Iterator[Finding]:
         what = "has a Git merge conflict" if in_conflict(content) else "was truncated while it was written"
         yield Finding(MISSING, f"{LOCK} {what}", "`tapeline repair`")
     yield from _in_git(project)
-    ignored = (
-        files.read_bytes(top / ".dvcignore").decode("utf-8", "replace").splitlines()
-        if (top / ".dvcignore").exists()
-        else []
-    )
-    if ".tapeline" not in ignored:
+    ignore = top / ".dvcignore"
+    text = files.read_bytes(ignore).decode("utf-8", "replace") if ignore.exists() else ""
+    if lacking(text, [".tapeline"]):
         yield Finding(MISSING, ".dvcignore does not name .tapeline, where other runs' worktrees are", "add the line")
 
 

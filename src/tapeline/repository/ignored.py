@@ -6,7 +6,7 @@ DVC writes an output's line to `.gitignore` when its whole command has succeeded
 
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,22 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 
 STAGES = "dvc.yaml"
+BY_DVC = (".tapeline", ".venv", "__pycache__", "*.pyc", ".*.partial")
+"""What `.dvcignore` must have: other runs' worktrees, Python's bytecode, partially written files."""
+BY_GIT = (*BY_DVC, "dvc_plots")
+"""What a project's `.gitignore` has: also the pages that `dvc plots show` writes."""
+
+
+def lacking(text: str, patterns: Iterable[str]) -> list[str]:
+    """Return the patterns that an ignore file has no line of, with a slash at the end or without."""
+    known = {line.strip().removesuffix("/") for line in text.splitlines()}
+    return [pattern for pattern in patterns if pattern not in known]
+
+
+def with_lines(text: str, lines: Sequence[str]) -> str:
+    """Return an ignore file's text with more lines at its end; without any, as it is."""
+    between = "\n" if lines and text and not text.endswith("\n") else ""
+    return text + between + "".join(f"{line}\n" for line in lines)
 
 
 def outputs(project: Project, stage: str, name: str) -> list[str]:
@@ -87,4 +103,4 @@ def _add(file: Path, line: str) -> None:
     except UnicodeDecodeError:
         raise RunError(f"{file} is not UTF-8, so {line} was not added to it: add it by hand") from None
     if line not in before.splitlines():
-        files.write_text(file, f"{before}{'' if before.endswith(chr(10)) or not before else chr(10)}{line}\n")
+        files.write_text(file, with_lines(before, [line]))

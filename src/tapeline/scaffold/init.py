@@ -23,7 +23,7 @@ from tapeline.repository import catalogue as catalogue_file
 from tapeline.repository import unseen
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
-from tapeline.repository.ignored import check_seen
+from tapeline.repository.ignored import BY_DVC, BY_GIT, check_seen, lacking, with_lines
 from tapeline.repository.places import dvc_top
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
@@ -34,8 +34,6 @@ from tapeline.scaffold.proposal import Proposal, template, yaml_flow, yaml_lines
 STAGES = "dvc.yaml"
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a folder of its own"
 DVC = (sys.executable, "-P", "-m", "dvc")
-IGNORED = (".tapeline", ".venv", "__pycache__", "*.pyc", ".*.partial")
-"""What DVC must ignore: other runs' worktrees, Python's bytecode, partially written files."""
 
 
 def init(
@@ -230,8 +228,8 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
         say(f"set plots.html_template of {root / '.dvc' / 'config'}: pages of plots by .dvc/plots/page.html")
     ignore = root / ".dvcignore"
     known = files.read_bytes(ignore).decode() if ignore.exists() else ""
-    if missing := [line for line in IGNORED if line not in known.splitlines()]:
-        files.write_text(ignore, "\n".join([*known.splitlines(), *missing]) + "\n")
+    if missing := lacking(known, BY_DVC):
+        files.write_text(ignore, with_lines(known, missing))
         if known:
             say(f"added to {ignore}: {' '.join(missing)}")
 
@@ -246,12 +244,12 @@ def _added(folder: Path, place: Path, say: Callable[[str], None]) -> list[Path]:
 
 
 def _beside(folder: Path) -> list[Path]:
-    """Keep the state folder, and what Python leaves, out of Git; a `.gitignore` that is there stays as it is."""
+    """Keep the state folder, and what Python and DVC leave, out of Git; a `.gitignore` that is there stays as it is."""
     files.make_folder(folder / files.STATE)
     path = folder / ".gitignore"
     if path.exists():
         return []
-    files.write_text(path, "".join(f"{line}\n" for line in IGNORED))
+    files.write_text(path, with_lines("", BY_GIT))
     return [path]
 
 

@@ -20,7 +20,9 @@ from tapeline.config.project import PARAMS, Project
 from tapeline.parsing import yaml_text
 from tapeline.repository import described, dvc_lock, repair
 from tapeline.repository.git import Git
+from tapeline.repository.ignored import BY_DVC, BY_GIT, lacking, with_lines
 from tapeline.repository.machines import compare, recorded_machine
+from tapeline.repository.places import dvc_top
 from tapeline.runtime import files, processes
 from tapeline.runtime.environment import PORTABLE, machine
 from tapeline.runtime.errors import InputError, RunError
@@ -31,6 +33,8 @@ from tapeline.upgrade.place import cloned
 from tapeline.upgrade.proof import DIFFERS, NOT_BUILT, OF_A_PIPELINE, SAME, Proved, Prover
 
 JOURNAL = "journal"
+IGNORED = {".gitignore": BY_GIT, ".dvcignore": BY_DVC}
+"""Ignore files and the patterns that they get, as `tapeline init` writes them."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,11 @@ class Change:
         """The files whose form changes."""
         return [path for path, text in self.texts.items() if text != self.before.get(path)]
 
+    @property
+    def of_stages(self) -> list[str]:
+        """Those of them that a stage's result may depend on: not a file that lacks patterns of what to ignore."""
+        return [path for path in self.forms if Path(path).name not in IGNORED]
+
 
 def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dry_run: bool, say: Say) -> bool:
     """Upgrade a project, and return whether every pipeline that is built came out the same or was accepted.
@@ -59,8 +68,11 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
         change = _change(project)
         chosen, accepted = _chosen(change, names, accept)
         recorded = dvc_lock.entries(change.before.get(dvc_lock.LOCK, ""))
-        if not change.forms and not change.removed and not _of_other_engine(recorded, chosen):
-            say(f"nothing to upgrade: all is of this version ({', '.join(change.texts)})")
+        if not change.of_stages and not change.removed and not _of_other_engine(recorded, chosen):
+            if not change.forms:
+                say(f"nothing to upgrade: all is of this version ({', '.join(change.texts)})")
+            else:
+                _complete(project, change, dry_run, say)
             return True
         _check_clean(project)
         _check_idle(project)
@@ -106,7 +118,9 @@ def _all_current(recorded: Mapping[str, Any], taken: Iterable[Proved], say: Say)
 def _change(project: Project) -> Change:
     """Return today's form of each file."""
     before = {}
-    for path in (PARAMS, forms.DVC, engine_lock.LOCK, dvc_lock.LOCK):
+    top = dvc_top(project.folder)
+    ignoring = [".gitignore", *([os.path.relpath(top / ".dvcignore", project.folder)] if top else [])]
+    for path in (PARAMS, forms.DVC, engine_lock.LOCK, dvc_lock.LOCK, *ignoring):
         if (project.folder / path).exists():
             try:
                 before[path] = files.read_bytes(project.folder / path).decode()
@@ -115,7 +129,20 @@ def _change(project: Project) -> Change:
     if forms.DVC not in before:
         raise InputError(f"{project.folder} has no {forms.DVC}: `tapeline init` makes a project")
     texts = {PARAMS: forms.params(before[PARAMS]), forms.DVC: forms.dvc(before[forms.DVC])}
-    return Change(before, {**texts, engine_lock.LOCK: engine_lock.installed().text()}, _older_library(project))
+    texts[engine_lock.LOCK] = engine_lock.installed().text()
+    for path in ignoring:
+        text = before.get(path, "")
+        texts[path] = with_lines(text, lacking(text, IGNORED[Path(path).name]))
+    return Change(before, texts, _older_library(project))
+
+
+def _complete(project: Project, change: Change, dry_run: bool, say: Say) -> None:
+    """Add what ignore files lack, where nothing else changes."""
+    if not dry_run:
+        for path in change.forms:
+            files.write_text(project.folder / path, change.texts[path])
+    written = "would write" if dry_run else "written:"
+    say(f"no result to upgrade; {written} {', '.join(change.forms)}, which lacked patterns of `tapeline init`")
 
 
 def _older_library(project: Project) -> list[str]:
