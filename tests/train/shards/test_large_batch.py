@@ -95,6 +95,45 @@ def test_what_python_keeps_at_any_depth_is_each_shards_own(blobs, mode):
     assert blobs(source=KEEPING, compile=mode, shards=4).agrees(large)
 
 
+PAIRS = '''
+"""A `tf.Module` that keeps its weights in a list of pairs, which TensorFlow wraps."""
+import keras, tensorflow as tf
+from tapeline.recipe import Supervised
+
+class Network(tf.Module):
+    def __init__(self):
+        self.layers = []
+        for seed, size in enumerate([(64, 8), (8, 3)]):
+            kernel = tf.random.stateless_normal(size, [seed, 7], stddev=0.1)
+            self.layers.append((tf.Variable(kernel), tf.Variable(tf.zeros(size[1]))))
+
+    def __call__(self, x):
+        for kernel, bias in self.layers:
+            self.last = x = tf.nn.elu(x) @ kernel + bias
+        return x
+
+class Pairs(Supervised):
+    inputs, target = ("image",), "label"
+
+    def build(self):
+        self.model = Network()
+        self.optimizer = keras.optimizers.SGD(0.1)
+
+    def loss(self, batch, *, training):
+        self.model(tf.reshape(tf.cast(batch["image"], tf.float32) / 16, [-1, 64]))
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(batch["label"], self.model.last), {}
+
+    def predict(self, inputs):
+        return {"class": tf.argmax(self.model(tf.reshape(tf.cast(inputs["image"], tf.float32), [-1, 64])), -1)}
+'''
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_module_with_tuples_of_variables_in_a_list(blobs, mode):
+    large = blobs(source=PAIRS, compile=mode)
+    assert blobs(source=PAIRS, compile=mode, shards=4).agrees(large)
+
+
 OWN = {"digits-gan": {}, "digits-sam": {"dropout": 0.0}, "addition-seq2seq": {}, "linear-regression": {}}
 
 

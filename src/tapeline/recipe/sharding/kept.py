@@ -78,7 +78,7 @@ def _places(recipe: Any) -> Iterator[Any]:
         elif isinstance(value, (list, tuple, set, frozenset)):
             if isinstance(value, list):
                 yield value
-            found += value
+            found.extend(value)  # `+=` would ask TensorFlow's wrapper of a tuple, which cannot
         elif hasattr(value, "__dict__"):
             yield vars(value)
             found += vars(value).values()
@@ -118,7 +118,7 @@ def _carries(value: Any) -> bool:
         elif isinstance(one, Mapping):
             found += one.values()
         elif isinstance(one, (list, tuple, set, frozenset)):
-            found += one
+            found.extend(one)
         elif hasattr(one, "__dict__"):
             found += vars(one).values()
     return tensors
