@@ -19,6 +19,7 @@ COUNTS = [
     "tf.reduce_sum(tf.ones([self.batch_size]))",
     "tf.while_loop(lambda n: n < self.batch_size, lambda n: [n + 1.0], [0.0])[0]",
 ]
+UNNAMED = ("        rate = keras", "        self.sums = {'seen': [tf.Variable(tf.zeros([4]))]}\n        rate = keras")
 SUM = "tf.reduce_sum(tf.cast(batch['image'], tf.float32))"
 OWN_OPTIMIZER = (
     "        with tf.GradientTape() as tape:\n"
@@ -30,10 +31,18 @@ OWN_OPTIMIZER = (
 )
 
 
-@pytest.mark.first(14)
+@pytest.mark.first(16)
 @pytest.mark.parametrize(
     ("edits", "said"),
     [
+        (
+            [UNNAMED, (STEP, f"{STEP}        self.sums['seen'][0].assign_add(tf.ones([4]) * {SUM})\n")],
+            "train_step changes sums/seen/0 by a value that depends on its examples",
+        ),
+        (
+            [UNNAMED, (STEP, f"{STEP}        self.sums['seen'][0].assign_add(tf.ones([4]) * self.batch_size)\n")],
+            "train_step changes sums/seen/0 by a value or in a branch that depends on how many examples it gets",
+        ),
         (
             [SEEN, (STEP, f"{STEP}        self.seen.assign_add(tf.ones([4]) * {SUM})\n")],
             "train_step changes seen by a value that depends on its examples",

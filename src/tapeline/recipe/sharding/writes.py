@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tapeline.recipe import variables
 from tapeline.recipe.sharding import meetings, provenance
 from tapeline.recipe.sharding.dependence import Dependence
 from tapeline.runtime.errors import InputError
@@ -20,23 +21,36 @@ from tapeline.runtime.errors import InputError
 class Write:
     """A write to a variable in a graph.
 
-    provenance: how the value, and whether there is a write, is computed, see `provenance.of`.
+    name: as messages call the variable. provenance: how the value, and whether there is a write, is computed, see
+    `provenance.of`.
     """
 
     variable: Any
+    name: str
     provenance: Sequence[str]
 
-    @property
-    def name(self) -> str:
-        """The variable's name."""
-        return str(self.variable.name).split(":")[0]
+
+class Names:
+    """What messages call the variables of a recipe: as checkpoints do, or else by TensorFlow's name."""
+
+    def __init__(self, recipe: Any) -> None:
+        self._recipe = recipe
+        self._known: dict[int, tuple[Any, str]] = {}
+
+    def __call__(self, variable: Any) -> str:
+        """Return the name of a variable, or of what a write to it has returned."""
+        place = id(variable.handle)
+        if place not in self._known:
+            held = variables.find(self._recipe).all()
+            self._known |= {id(one.handle): (one, name) for name, one in held.items()}
+        return self._known.setdefault(place, (variable, variable.name.split(":")[0]))[1]
 
 
 class Writes:
     """What `tensorflow_private.writes` calls for the writes of shards; others pass."""
 
-    def __init__(self, is_own: Dependence) -> None:
-        self._is_own = is_own
+    def __init__(self, is_own: Dependence, names: Names) -> None:
+        self._is_own, self._names = is_own, names
         self.done: list[Write] = []
         """The writes in a graph so far."""
 
@@ -46,7 +60,7 @@ class Writes:
         if shard is None or shard.drawing or (shard.step.graph is not None and tf.executing_eagerly()):
             return write(value)  # not in a shard; a seed generator's state; a new variable's initial value
 
-        name = variable.name.split(":")[0]
+        name = self._names(variable)
 
         def once(brought: list[Any]) -> Any:
             if self._is_own(brought[0], shard.step):
@@ -56,7 +70,8 @@ class Writes:
                     f"to 1"
                 )
             if shard.step.graph is not None:
-                self.done.append(Write(variable, provenance.of([brought[0], shard.step.conditions], shard.step)))
+                known = provenance.of([brought[0], shard.step.conditions], shard.step)
+                self.done.append(Write(variable, name, known))
             return write(brought[0])
 
         return meetings.meet(f"the change of {name}", value, once)

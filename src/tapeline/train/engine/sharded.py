@@ -16,7 +16,7 @@ from tapeline.recipe.sharding import kept, meetings, moments
 from tapeline.recipe.sharding.branches import Branches
 from tapeline.recipe.sharding.dependence import Dependence
 from tapeline.recipe.sharding.means import balanced_sum
-from tapeline.recipe.sharding.writes import Write, Writes, check_same
+from tapeline.recipe.sharding.writes import Names, Write, Writes, check_same
 from tapeline.runtime import keras_private, tensorflow_private
 from tapeline.runtime.errors import InputError
 
@@ -27,6 +27,7 @@ class Sharded:
     def __init__(self, recipe: Recipe, count: int, *, at_once: int | None) -> None:
         self._recipe, self._count, self._at_once = recipe, count, at_once
         self._begin = kept.of(recipe)()
+        self._names = Names(recipe)
         self._generators = variables.find(recipe).generators
         self._part: Mapping[str, tf.TensorSpec] = {}
         self._written: Sequence[Write] = ()
@@ -123,7 +124,7 @@ class Sharded:
             randomness.seed_states(mine, own)
         one_shards = [*examples, *(own.key for own in contexts)]
         is_own = Dependence(one_shards, [state for mine in states for state in mine.values()])
-        writes = Writes(is_own)
+        writes = Writes(is_own, self._names)
         with (
             running(context),
             randomness.seeded_images(context, "train_step"),
