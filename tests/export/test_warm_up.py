@@ -1,5 +1,6 @@
 """Warm-up requests, read back with a descriptor that says what TensorFlow Serving's own `.proto` files say."""
 
+import errno
 import hashlib
 
 import numpy as np
@@ -66,6 +67,17 @@ def test_each_example_is_a_request_that_the_definition_reads(tf, tmp_path, count
         assert found["image"].dtype == np.uint8 and found["scale"].dtype == np.float32
         np.testing.assert_array_equal(found["image"], images[number : number + 1])
         np.testing.assert_array_equal(found["scale"], scale[number : number + 1])
+
+
+def test_a_full_disk_is_one(tf, tmp_path):
+    from tapeline.export import warm_up
+
+    file = tmp_path / warm_up.FILE
+    file.parent.mkdir()
+    file.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as raised:
+        warm_up.write(tmp_path, "m", {"s": {"a": np.zeros([1, 2])}})
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(file))
 
 
 def test_the_same_requests_are_the_same_bytes(tf):

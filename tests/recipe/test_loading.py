@@ -1,5 +1,6 @@
 """An error in a recipe is told in one line: the recipe's place, or our own words as they are."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,20 @@ def test_memory_that_runs_out_is_said_with_the_tensor_and_the_line(tf, where):
         f"recipe {__file__}, line {line} fails: out of memory: "
         f"no room for a tensor of shape ({2**25}, {2**28}) and type float"
     )
+
+
+@pytest.mark.parametrize("where", ["eager", "graph", "saved"])
+def test_a_full_disk_is_no_lack_of_memory(tf, where):
+    from tapeline.recipe import loading
+
+    def write():
+        if where == "saved":
+            with tf.io.TFRecordWriter("/dev/full") as file:
+                file.write(b"a")
+        else:
+            tf.io.write_file("/dev/full", "a")
+
+    call = tf.function(write) if where == "graph" else write
+    with pytest.raises(OSError, match="No space left") as raised, loading.blaming(Path(__file__), InputError, "fails"):
+        call()
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, "/dev/full")

@@ -11,6 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tapeline.export.prediction_log import message_class
+from tapeline.runtime import tensorflow_files
 
 FILE = "assets.extra/tf_serving_warmup_requests"
 
@@ -22,7 +23,7 @@ def write(saved_model: Path, name: str, requests: Mapping[str, Mapping[str, NDAr
     """
     path = saved_model / FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tf.io.TFRecordWriter(str(path)) as file:
+    with tensorflow_files.disk_errors(), tf.io.TFRecordWriter(str(path)) as file:
         for signature, inputs in sorted(requests.items()):
             for number in range(min(len(values) for values in inputs.values())):
                 example = {key: values[number : number + 1] for key, values in inputs.items()}

@@ -19,7 +19,7 @@ from tapeline.config.mistakes import mistakes_in
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe.contract import Recipe
-from tapeline.runtime import files, own_modules
+from tapeline.runtime import files, own_modules, tensorflow_files
 from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_reason
 
 
@@ -106,7 +106,8 @@ def blaming(path: Path, kind: type[TapelineError], what: str, *, features: Colle
     features: what a batch has, named when a key is missing.
     """
     try:
-        yield
+        with tensorflow_files.disk_errors():
+            yield
     except TapelineError as error:
         raise _as_raised(error) from None
     except OSError as error:

@@ -4,7 +4,6 @@ A recipe may keep its models and optimizers in any attributes, lists, dicts and 
 all; `tapeline.train.checks.completeness` verifies this from the traced loop.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tapeline.recipe import randomness
-from tapeline.runtime import files
+from tapeline.runtime import files, tensorflow_files
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.keras_private import layers_in
 
@@ -203,16 +202,14 @@ def write_bundle(prefix: Path, values: Mapping[str, tf.Tensor]) -> None:
     names = sorted(values)
     prefix.parent.mkdir(parents=True, exist_ok=True)
     try:
-        tf.raw_ops.SaveV2(
-            prefix=str(prefix),
-            tensor_names=names,
-            shape_and_slices=[""] * len(names),
-            tensors=[values[n] for n in names],
-        )
+        with tensorflow_files.disk_errors():
+            tf.raw_ops.SaveV2(
+                prefix=str(prefix),
+                tensor_names=names,
+                shape_and_slices=[""] * len(names),
+                tensors=[values[n] for n in names],
+            )
     except tf.errors.OpError as error:
-        for number in files.DISK_ERRORS:  # TensorFlow reports them only as text
-            if os.strerror(number) in error.message:
-                raise OSError(number, os.strerror(number), str(prefix)) from None
         raise RunError(f"{prefix} could not be written: {error.message.splitlines()[0]}") from None
 
 
