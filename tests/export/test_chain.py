@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import recipes
 from chains import Chain
+from disks import files_of_at_most, folders_of_one, in_a_group
 from trainings import Run
 
 from tapeline.runtime.errors import InputError, RunError, VerdictNo
@@ -263,6 +264,25 @@ def test_the_saved_model_keeps_examples_for_warming_up(chain, tf):
 
 
 @pytest.mark.slow
+def test_every_folder_of_a_model_is_the_groups_where_the_umask_says_so(chain):
+    chain.validate()
+    chain.model = chain.folder / "shared" / "model"
+    with in_a_group(chain.model.parent):
+        chain.export()
+    assert (chain.model / "saved_model" / "variables").is_dir()
+    assert not folders_of_one(chain.model.parent)
+    assert all(path.stat().st_mode & 0o777 == 0o664 for path in chain.model.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("size", [100, 5000])
+def test_a_disk_without_room_for_the_model_is_said_with_the_file(chain, size):
+    chain.validate()
+    with files_of_at_most(size), pytest.raises(OSError, match="File too large") as raised:
+        chain.export()
+    assert "/saved_model/" in raised.value.filename
+    assert not chain.model.exists()
+
+
 def test_a_model_that_answers_text_too(chain):
     recipe = chain.run.recipe
     named = """

@@ -7,6 +7,7 @@ import shutil
 import datasets
 import pytest
 import recipes
+from disks import folders_of_one, in_a_group
 from trainings import Run
 
 from tapeline.config import engine_lock
@@ -77,6 +78,17 @@ def test_the_same_bytes_with_and_without_observers_and_notes_by_default(run, cap
     assert "validation: loss" in told["watched"] and "validation" not in told["plain"]
     assert [record["event"] for record in reports][-1] in ("validated", "progress", "saved")
     assert json.dumps(reports)
+
+
+def test_every_folder_of_a_run_is_the_groups_where_the_umask_says_so(tmp_path, tf):
+    data = datasets.points(tmp_path / "points").folder
+    settings = {"epochs": 2, "batch_size": 8, "checkpoint": {"every_steps": 2}}
+    with in_a_group(tmp_path / "shared"):
+        run = Run(tmp_path / "shared", recipes.write(tmp_path), data, tensorboard=True, **settings)
+        run(profile=(3, 5))
+    made = {path.name for path in run.folder.rglob("*") if path.is_dir()}
+    assert made >= {"out", "weights", "checkpoints", "traces", "tensorboard", "val", "plugins"}
+    assert not folders_of_one(run.folder)
 
 
 def test_without_observers_what_should_be_known_is_still_printed(run, capsys):

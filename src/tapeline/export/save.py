@@ -17,7 +17,7 @@ from tapeline.parsing import arrays
 from tapeline.recipe import Recipe, loading, predicting, variables
 from tapeline.recipe.contract import Columns
 from tapeline.recipe.trained import load
-from tapeline.runtime import files
+from tapeline.runtime import files, tensorflow_files
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.progress import Report
 
@@ -91,7 +91,10 @@ def _write_saved_model(recipe: Recipe, signatures: Mapping[str, Any], folder: Pa
     concrete = {key: function.get_concrete_function() for key, function in sorted(signatures.items())}
     if found_tables := tables.read_by(concrete.values(), recipe, found.all().values()):
         module.tables = found_tables
-    tf.saved_model.save(module, str(folder), signatures=concrete)
+    folder.mkdir(exist_ok=True)
+    with tensorflow_files.disk_errors():
+        tf.saved_model.save(module, str(folder), signatures=concrete)
+    tensorflow_files.share(folder)
     (folder / "fingerprint.pb").unlink()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from tapeline.runtime import files, tensorflow_files
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.records import Note, Pause, Record, Started
 
@@ -37,6 +38,7 @@ class Profile:
         if isinstance(record, Started):
             check(self._first, self._last, start=record.step, total=record.total)
         if record.step == self._first:
+            files.make_folder(self._folder)
             tf.profiler.experimental.start(str(self._folder))
             self._tracing = True
         elif self._tracing and record.step >= self._last:
@@ -46,5 +48,6 @@ class Profile:
         """Write the trace, if one is being recorded."""
         if self._tracing:
             tf.profiler.experimental.stop()
+            tensorflow_files.share(self._folder)
             self._tracing = False
             self._tell(Note(text=f"the profile of the steps {self._first} to {self._last} is in {self._folder}"))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from tapeline.runtime import files
 from tapeline.runtime.records import LoopEnded, Record, Validated
 
 
@@ -18,6 +19,8 @@ class TensorBoard:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        for name in ("train", "val"):  # TensorFlow's own would let no group write, whatever the umask
+            files.make_folder(folder / name)
         self._train = tf.summary.create_file_writer(str(folder / "train"))
         self._val = tf.summary.create_file_writer(str(folder / "val"))
 
