@@ -400,6 +400,17 @@ def test_what_a_ref_lacks_is_not_taken_from_the_checkout(repository, isolated):
     assert "has no params.yaml: name a ref that has" in done.stderr.splitlines()[-1]
 
 
+def test_a_run_that_cannot_be_noted_is_committed_all_the_same(project, capsys):
+    folder = project()
+    note = folder / ".git" / "tapeline" / "runs"
+    note.mkdir(parents=True)
+    with worktree(Project.find(folder), "HEAD", name="a", say=print) as tree:
+        made = commit_run(tree, Request.of(pipeline="tiny"), NOTHING, ref="HEAD", flow_run=FLOW_RUN)
+    assert git(folder, "rev-parse", "runs/a") == made
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"tapeline: the run is not noted as built here: {note} is no regular file")
+
+
 @pytest.mark.parametrize("place", ["größe", "a\nb", ":x"])
 def test_another_project_s_lock_is_committed_whatever_its_folder_is_called(project, place):
     folder = project()

@@ -96,3 +96,7 @@ def test_a_journal_that_others_may_write_and_one_of_nonsense(registry, capsys):
     assert seen.artifacts(registry.folder / ".git") == {"other", "../one"}
     assert "one: serving/one/1 is v1.0.0" in sync(opened(registry), "one")
     assert journal(registry).read_bytes().endswith(b" one#prod#1\n")
+    journal(registry).unlink()
+    journal(registry).mkdir()
+    assert "one: serving/one/1 is v1.0.0" in sync(opened(registry), "one")
+    assert "tapeline: which tags count is not noted in Git's folder: " in capsys.readouterr().err

@@ -126,7 +126,7 @@ class Registry:
         made = [tag for tag in self.tags(name) if tag.name in more]
         try:
             seen.note(self.repository.common, [*seen.in_force(self.state(name), self.settings.stages), *made])
-        except OSError as error:
+        except (OSError, InputError) as error:
             say(f"which tags count is not noted in Git's folder: {error}")
 
     def check_undisputed(self, found: State, stage: str) -> None:

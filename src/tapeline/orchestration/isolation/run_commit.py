@@ -1,5 +1,6 @@
 """Commit a finished isolated run on its own branch, without any checkout."""
 
+import sys
 from collections.abc import Mapping
 
 from tapeline.config.project import PARAMS
@@ -11,6 +12,8 @@ from tapeline.repository import described, own_runs
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
+from tapeline.runtime import streams
+from tapeline.runtime.errors import InputError, plain
 
 NO_BRANCH = "0" * 40
 """Git's notation for the old value of a branch that must not exist yet."""
@@ -19,8 +22,8 @@ NO_BRANCH = "0" * 40
 def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, flow_run: Mapping[str, str]) -> str:
     """Commit `params.yaml`, `dvc.lock` and the machine's description on the run's branch, and return the commit.
 
-    Everything else is as in the ref. The commit is signed if Git has a key, and noted as built here. Raises `RunError`
-    if the branch has been created in the meantime.
+    Everything else is as in the ref. The commit is signed if Git has a key, and noted as built here; a line says so if
+    it cannot be. Raises `RunError` if the branch has been created in the meantime.
     """
     git = Git(tree.project.folder)
     changed = ("ls-files", "-z", "--modified", "--others", "--exclude-standard")
@@ -31,7 +34,10 @@ def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, 
     git("-c", "core.safecrlf=false", "--literal-pathspecs", "add", "--force", "--", *made)
     message = _message(tree, request, record, ref, flow_run)
     commit = signing.commit(git, message, tree=git("write-tree"), parent=tree.commit)
-    own_runs.note(git, commit)
+    try:
+        own_runs.note(git, commit)
+    except (OSError, InputError) as error:  # the run is worth more than the note of it
+        streams.say(f"tapeline: the run is not noted as built here: {plain(str(error))}", sys.stderr)
     git("update-ref", "-m", "an isolated run", f"refs/heads/{tree.branch}", commit, NO_BRANCH)
     return commit
 

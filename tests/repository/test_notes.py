@@ -1,0 +1,69 @@
+"""Notes in Git's folder: each user's own, and none that another could have written."""
+
+import os
+
+import pytest
+
+from tapeline.repository import notes
+from tapeline.runtime.errors import InputError
+
+OTHER = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")
+
+
+def test_lines_are_added_at_the_end_and_for_this_user_alone(tmp_path):
+    assert notes.lines(tmp_path, "runs") == []
+    notes.append(tmp_path, "runs", "a")
+    notes.append(tmp_path, "runs", "b", "c")
+    assert notes.lines(tmp_path, "runs") == ["a", "b", "c", ""]
+    assert notes.path(tmp_path, "runs") == tmp_path / "tapeline" / "runs"
+    assert notes.path(tmp_path, "runs").stat().st_mode & 0o777 == 0o600
+
+
+@as_root
+def test_the_second_user_of_a_clone_has_a_list_of_his_own(tmp_path, capsys):
+    notes.append(tmp_path, "runs", "a")
+    first = notes.path(tmp_path, "runs")
+    os.chown(first, OTHER, OTHER)
+    assert notes.lines(tmp_path, "runs") == []
+    notes.append(tmp_path, "runs", "b")
+    assert notes.path(tmp_path, "runs") == first.with_name(f"runs.{os.geteuid()}")
+    assert notes.lines(tmp_path, "runs") == ["b", ""]
+    assert first.read_text() == "a\n"
+    first.unlink()
+    assert notes.lines(tmp_path, "runs") == ["b", ""], "a list stays in use where it began"
+    assert capsys.readouterr().err == ""
+
+
+@as_root
+def test_a_list_that_another_user_has_made_in_ones_name_is_neither_read_nor_written(tmp_path, capsys):
+    folder = tmp_path / "tapeline"
+    folder.mkdir()
+    for name in ("runs", f"runs.{os.geteuid()}"):
+        (folder / name).write_text("theirs\n")
+        os.chown(folder / name, OTHER, OTHER)
+    assert notes.lines(tmp_path, "runs") == []
+    own = folder / f"runs.{os.geteuid()}"
+    assert capsys.readouterr().err == f"tapeline: {own} is not read, for it belongs to another user: delete it\n"
+    with pytest.raises(PermissionError, match="it belongs to another user"):
+        notes.append(tmp_path, "runs", "b")
+    assert own.read_text() == "theirs\n"
+    (folder / "runs").unlink()
+    notes.append(tmp_path, "runs", "b")
+    assert notes.lines(tmp_path, "runs") == ["b", ""], "the plain name is free again"
+
+
+def test_a_list_that_others_may_write_and_a_link_to_one(tmp_path, capsys):
+    notes.append(tmp_path, "runs", "a")
+    path = notes.path(tmp_path, "runs")
+    path.chmod(0o620)
+    assert notes.lines(tmp_path, "runs") == []
+    said = f"tapeline: {path} is not read, for others may write it: `chmod 600` it, or delete it\n"
+    assert capsys.readouterr().err == said
+    path.chmod(0o600)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert notes.lines(tmp_path, "runs") == []
+    assert capsys.readouterr().err == f"tapeline: {path} is not read, for it is no regular file: delete it\n"
+    with pytest.raises(InputError, match="is no regular file"):
+        notes.append(tmp_path, "runs", "b")
