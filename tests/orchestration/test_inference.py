@@ -10,7 +10,9 @@ import clones
 import numpy as np
 import pytest
 from pyarrow import parquet
-from registries import Registry
+from registries import TAPELINE, Registry
+
+from tapeline.runtime import files
 
 X = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
 
@@ -48,6 +50,31 @@ def test_the_command(registry):
     table = list(csv.DictReader(registry("predict", "one", "../x.npy").stdout.splitlines()))
     assert [row["file"] for row in table] == ["../x.npy"] * 20
     np.testing.assert_allclose([float(row["y"]) for row in table], X.sum(1), atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", ["none", "right", "altered"])
+def test_a_project_that_nobody_may_write_answers_elsewhere(registry, tmp_path, kept):
+    """By the copy of the model that is there, or else by a temporary one."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody make a mount namespace")
+    models = registry.folder / ".tapeline" / "registry" / "models"
+    files.discard(models)
+    if kept != "none":
+        registry("predict", "one#prod", "../x.npy", "--out", "../y.csv")
+    if kept == "altered":
+        next(models.rglob("saved_model.pb")).write_bytes(b"of another")
+    program = 'mount --bind . . && mount -o remount,bind,ro . && cd "$PWD" && ! touch x && exec "$@"'
+    environment = {**clones.environment(), "PYTHONPATH": str(clones.ROOT / "src"), "TMPDIR": str(tmp_path)}
+    for command in (["predict", "one#prod"], ["infer", "--model", "one#prod"]):
+        out = tmp_path / f"{command[0]}.csv"
+        answer = subprocess.run(
+            ["unshare", "-rm", "sh", "-c", program, "sh", *TAPELINE, *command, "../x.npy", "--out", str(out)],
+            cwd=registry.folder, env=environment, capture_output=True, text=True, timeout=200, check=False,
+        )  # fmt: skip
+        assert answer.returncode == 0, answer.stderr
+        assert len(out.read_text().splitlines()) == 21
+    assert not list(tmp_path.rglob("saved_model"))
 
 
 @pytest.mark.slow

@@ -1,17 +1,19 @@
 """The bytes of a version: from DVC's cache, else fetched from the remote, and always checked."""
 
+import atexit
+import errno
 import hashlib
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tapeline.repository import objects
 from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
 from tapeline.repository.dvc_lock import LOCK
-from tapeline.runtime import files, processes
+from tapeline.runtime import files, processes, scratch
 from tapeline.runtime.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -109,8 +111,18 @@ class Store:
     def kept(self, md5: str, folder: Path, *, sums: Mapping[str, str] | None = None) -> Path:
         """Return `folder` with exactly the files of a recorded folder, copying them if needed. sums: as in `write`.
 
-        Concurrent callers copy once. The folder's mtime is its last use, which `tapeline prune` reads.
+        Concurrent callers copy once. The folder's mtime is its last use, which `tapeline prune` reads. Where this user
+        may not write, and `folder` is not as it should be, the copy is a temporary one, which goes with this process.
         """
+        try:
+            self._keep(md5, folder, sums)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+            return folder if self._is_right(folder, md5, sums) else self._lent(md5, sums)
+        return folder
+
+    def _keep(self, md5: str, folder: Path, sums: Mapping[str, str] | None) -> None:
         lock = folder.with_name(f"{folder.name}.lock")
         if lock.is_symlink() or not lock.is_file():
             files.discard(lock)
@@ -119,17 +131,23 @@ class Store:
                 files.discard(folder)
             for ending in ("", ".old"):
                 files.discard(folder.with_name(f".{folder.name}{ending}{files.PARTIAL}"))
-            if not self._holds(folder, md5) or not (sums is None or has_sums(folder, sums)):
+            if not self._is_right(folder, md5, sums):
                 with files.replacing(folder) as partial:
                     self.write(md5, partial, sums=sums)
             os.utime(folder)
+
+    def _lent(self, md5: str, sums: Mapping[str, str] | None) -> Path:
+        until_the_end = ExitStack()
+        atexit.register(until_the_end.close)
+        folder = until_the_end.enter_context(scratch.folder("model"))
+        self.write(md5, folder, sums=sums)
         return folder
 
-    def _holds(self, folder: Path, md5: str) -> bool:
-        if not folder.is_dir():
+    def _is_right(self, folder: Path, md5: str, sums: Mapping[str, str] | None) -> bool:
+        if folder.is_symlink() or not folder.is_dir():
             return False
         found = {p.relative_to(folder).as_posix(): md5_of(p) for p in folder.rglob("*") if p.is_file()}
-        return found == self.listing(md5)
+        return found == self.listing(md5) and (sums is None or has_sums(folder, sums))
 
     def _download(self, md5: str, path: Path) -> None:
         remote = self._remote()
