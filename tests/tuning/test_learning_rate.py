@@ -12,7 +12,7 @@ from tapeline.config.train import TrainSettings
 
 
 def rate_of(lines):
-    return YAML(typ="safe").load(lines[-1])["learning_rate"]
+    return YAML(typ="safe").load(lines[-2])["learning_rate"]
 
 
 @pytest.mark.parametrize("mode", ["graph", "xla"])
@@ -26,13 +26,45 @@ def test_a_line(project, tf, mode):
     assert 0.05 < rate_of(lines) < 1
     diverged = float(next(line for line in lines if line.endswith("diverged")).split()[0])
     assert 0.5 < diverged < 10
-    assert lines[-2] == "for params.yaml, pipelines.fit.params (now 0.1):"
+    assert lines[-3] == "for params.yaml, pipelines.fit.params (now 0.1):"
     after = project.files()
     picture = ".tapeline/lr-find/fit.png"
     assert after.pop(picture) and after.pop(".tapeline/.gitignore")
     assert after == before
     assert (project.folder / picture).read_bytes().startswith(b"\x89PNG")
-    assert f"picture: {project.folder / picture}" in lines
+    assert lines[-1] == f"picture: {project.folder / picture}"
+
+
+@pytest.mark.parametrize(
+    ("picture", "why"),
+    [
+        ("/proc/fit.png", "No such file or directory"),
+        ("/dev/full/fit.png", "Not a directory"),
+        ("data", "Is a directory"),
+    ],
+)
+def test_a_picture_that_cannot_be_written_is_refused_before_the_steps(project, picture, why):
+    project.save()
+    before = project.files()
+    status, lines, err = project.call("lr-find", "fit", "--picture", picture)
+    assert (status, lines) == (2, [])
+    assert err == f"tapeline: {picture} cannot be written ({why}): give another file by --picture\n"
+    assert project.files() == before
+
+
+def test_a_picture_that_cannot_be_written_after_the_steps_costs_no_suggestion(project, tf):
+    from tapeline.tuning.learning_rate import Range, find
+
+    project.save()
+    settings = TrainSettings(epochs=1, batch_size=8)
+    place, data, said = project.folder / "pictures", project.folder / "data" / "points", []
+    given = {"recipe": project.folder / "recipe.py", "params": {}, "settings": settings, "data": data}
+    lines = find("fit", **given, tried=Range(), picture=place / "fit.png")
+    said.append(next(lines))
+    place.write_text("in the way")
+    with pytest.raises(NotADirectoryError):
+        said += lines
+    assert YAML(typ="safe").load(said[-1])["learning_rate"] > 0
 
 
 def test_the_rate_is_the_one_that_was_asked_for(project, tf):
@@ -106,7 +138,7 @@ def test_no_parameter_no_optimizer_no_metric(project, tf):
     project.save(recipes.LINE, (line, ""), ("SGD(self.params.learning_rate)", "SGD(0.1)"))
     status, lines, _ = project.call("lr-find", "fit", "--steps", "60", "--picture", "elsewhere/a.png")
     assert status == 0
-    assert lines[-1] == "the recipe has no parameter learning_rate: put the rate where it makes its optimizer"
+    assert lines[-2] == "the recipe has no parameter learning_rate: put the rate where it makes its optimizer"
     assert (project.folder / "elsewhere" / "a.png").is_file()
     status, _, err = project.call("lr-find", "fit", "--metric", "accuracy")
     assert (status, err) == (2, "tapeline: --metric is 'accuracy': train_step returns loss\n")

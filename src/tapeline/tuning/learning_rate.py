@@ -4,7 +4,9 @@ Smith 2017, https://arxiv.org/abs/1506.01186, section 3.3. The project is not ch
 caller chooses where the picture goes.
 """
 
+import errno
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapeline.config.train import TrainSettings
 from tapeline.runtime import startup
+from tapeline.runtime.disk_errors import check_writable
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.train.stage import opened
 
@@ -47,10 +50,11 @@ def find(
     tried: Range,
     picture: Path,
 ) -> Iterator[str]:
-    """Run the test, write the picture, and yield the lines to print.
+    """Run the test, yield the lines to print, and write the picture, whose place is tried before the first step.
 
     Raises `InputError` for errors before the first step, `RunError` if the loss falls at no rate.
     """
+    _check_place(picture)
     dataset = opened(data, settings)
     startup.tensorflow(threads=settings.operation_threads, portable=settings.bits == "portable")
     from tapeline.tuning import ramp, suggestion
@@ -61,15 +65,27 @@ def find(
     )
     suggested = suggestion.suggest(curve.rates, curve.losses)
     if curve.losses:
-        _draw(picture, name, curve, suggested)
         yield from _table(curve, suggestion.smooth(curve.losses))
+        if suggested is not None:
+            yield from _advice(name, curve, suggested)
+        _draw(picture, name, curve, suggested)
         yield f"picture: {picture}"
     if suggested is None:
         raise RunError(
             f"no learning rate from {tried.low:g} to {tried.high:g} makes {curve.metric} fall clearly in "
             f"{tried.steps} steps: try more --steps, a lower --low, or a larger train.batch_size"
         )
-    yield from _advice(name, curve, suggested)
+
+
+def _check_place(picture: Path) -> None:
+    """Raise `InputError` if the picture could not be written after the steps."""
+    folder = next(path for path in picture.absolute().parents if os.path.lexists(path))
+    try:
+        if picture.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        check_writable(folder)
+    except OSError as error:
+        raise InputError(f"{picture} cannot be written ({error.strerror}): give another file by --picture") from None
 
 
 def _draw(picture: Path, name: str, curve: "Curve", suggested: "Suggestion | None") -> None:
