@@ -5,19 +5,41 @@ import subprocess
 import pytest
 from damaged import lose
 
+from tapeline.registry.ours import Ours
 from tapeline.registry.repository import Repository
 from tapeline.runtime.errors import InputError, RunError
 
 
-@pytest.fixture
-def repository(tmp_path):
-    folder = tmp_path / "inside"
-    folder.mkdir()
+def made(top):
+    """Return a repository whose project is in a folder of its own."""
+    folder = top / "inside"
+    folder.mkdir(parents=True)
     (folder / "dvc.lock").write_text("stages: {}\n\n")
     who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     for command in (["init", "--quiet"], ["add", "--all"], [*who, "commit", "--quiet", "--message", "x"]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+        subprocess.run(["git", *command], cwd=top, check=True)
     return Repository(folder)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return made(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\n", "a\u2028b"])
+def test_a_line_break_in_the_path(tmp_path, name):
+    repository = made(tmp_path / name)
+    assert (repository.top, repository.inside) == (tmp_path / name, "inside")
+    assert repository.common == tmp_path / name / ".git"
+
+
+def test_names_that_have_a_line_break_of_unicode(repository):
+    """Anybody may push them; Git refuses only those of ASCII."""
+    repository.git("-c", "user.name=t", "-c", "user.email=t@example.org", "tag", "-a", "-m", "x", "a\u2028b")
+    assert repository.tag_names() == ["a\u2028b"]
+    assert [name for name, _ in repository.tag_times()] == ["a\u2028b"]
+    assert repository.tag_objects() == [("a\u2028b", repository.git("rev-parse", "refs/tags/a\u2028b"))]
+    assert [tag.name for tag in repository.tags("refs/tags/*")] == ["a\u2028b"]
 
 
 def test_a_file_that_git_cannot_read_is_no_missing_one(repository):
@@ -38,3 +60,13 @@ def test_a_message_of_control_characters_is_one_tag_s(repository, message):
         subprocess.run(command, cwd=repository.top, input=message, text=True, check=True)
     found = {tag.name: tag.message for tag in repository.tags()}
     assert found == dict.fromkeys(("one@v1.0.0", "one@v9.0.0", "zzz"), message)
+
+
+def test_a_run_whose_branch_looks_like_two_is_not_merged(repository):
+    git = repository.git
+    commit = git.commit("another", tree=git("rev-parse", "HEAD^{tree}"), parent=repository.head)
+    git("update-ref", "refs/heads/runs/a\u2028refs/heads/b", commit)
+    (git.folder / "params.yaml").write_text("datasets: {}\npipelines: {}\n")
+    assert not Ours(git.folder, "one").merged(commit)
+    git("update-ref", "refs/heads/b", commit)
+    assert Ours(git.folder, "one").merged(commit)

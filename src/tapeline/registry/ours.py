@@ -37,8 +37,8 @@ class Ours:
         repository, _, _ = self._open()
         if repository.git.ask("merge-base", "--is-ancestor", commit, repository.head) is not None:
             return True
-        branches = repository.git("for-each-ref", "--format=%(refname)", f"--contains={commit}", "refs/heads")
-        return any(not name.startswith(f"refs/heads/{RUN_BRANCHES}") for name in branches.splitlines())
+        branches = repository.git.lines("for-each-ref", "--format=%(refname)", f"--contains={commit}", "refs/heads")
+        return any(not name.startswith(f"refs/heads/{RUN_BRANCHES}") for name in branches)
 
     def _open(self) -> tuple[Repository, Authority | None, frozenset[str]]:
         if self._opened is None:

@@ -51,8 +51,7 @@ class Repository:
     def __init__(self, folder: Path) -> None:
         """Open the repository. Raises `InputError` outside a repository and in one without a commit."""
         self.git = Git(folder)
-        lines = self.git("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir").splitlines()
-        self.top, self.common = (Path(line).resolve() for line in lines)
+        self.top, self.common = self.git.top(), self.git.common().resolve()
         self.inside = folder.resolve().relative_to(self.top).as_posix().removeprefix(".")
         """The project's folder relative to the repository's root; empty for the root itself."""
         head = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
@@ -68,7 +67,7 @@ class Repository:
 
     def remote(self) -> str | None:
         """Return the first Git remote's name; None if there is none."""
-        return next(iter(self.git("remote").split()), None)
+        return next(iter(self.git.lines("remote")), None)
 
     def changed(self) -> list[str]:
         """Return the tracked files that differ from HEAD, as paths from the root."""
@@ -115,20 +114,22 @@ class Repository:
 
     def tag_names(self, *patterns: str) -> list[str]:
         """Return the names of all tags, lightweight ones included. patterns: as of `git for-each-ref`."""
-        return self.git("for-each-ref", "--format=%(refname:strip=2)", *(patterns or ("refs/tags",))).splitlines()
+        return self.git.lines("for-each-ref", "--format=%(refname:strip=2)", *(patterns or ("refs/tags",)))
 
     def tag_times(self) -> list[tuple[str, int]]:
         """Return name and time of every annotated tag."""
         try:
-            rows = self.git("for-each-ref", "--format=%(refname:strip=2) %(taggerdate:unix)", "refs/tags").splitlines()
+            rows = self.git.lines("for-each-ref", "--format=%(refname:strip=2) %(taggerdate:unix)", "refs/tags")
         except RunError:  # a damaged object
             return [(tag.name, tag.time) for tag in self.tags() if tag.kind != DAMAGED]
         return [(name, int(moment)) for name, _, moment in (row.rpartition(" ") for row in rows) if moment]
 
     def tag_objects(self, *patterns: str) -> list[tuple[str, str]]:
         """Return name and object id of every tag, lightweight ones included; reads no object."""
-        rows = self.git("for-each-ref", "--format=%(objectname) %(refname:strip=2)", *(patterns or ("refs/tags",)))
-        return [(name, made) for made, _, name in (row.partition(" ") for row in rows.splitlines())]
+        rows = self.git.lines(
+            "for-each-ref", "--format=%(objectname) %(refname:strip=2)", *(patterns or ("refs/tags",))
+        )
+        return [(name, made) for made, _, name in (row.partition(" ") for row in rows)]
 
     def tags(self, *patterns: str) -> list[Tag]:
         """Return the annotated tags, oldest first, signatures taken off; GTO reads no lightweight ones.

@@ -24,7 +24,7 @@ def bring(folder: Path, pipeline: str) -> str:
     made = _trained(files.read_bytes(folder / LOCK), pipeline)
     git, place = Git(folder), f"refs/heads/{RUN_BRANCHES}"
     listed = git.ask("for-each-ref", "--sort=-committerdate", "--format=%(refname)", place) or ""
-    for branch in listed.splitlines() if made else ():
+    for branch in filter(None, listed.split("\n") if made else ()):
         text, described = (git.ask("show", f"{branch}:./{name}") for name in (LOCK, path(pipeline)))
         if text and described and _is_record(described) and _trained(text, pipeline) == made:
             files.write_text(folder / path(pipeline), f"{described}\n")

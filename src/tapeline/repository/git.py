@@ -43,6 +43,14 @@ class Git:
             raise RunError(f"git {git_call.verb(arguments)}: {said}")
         return answer.stdout.removesuffix("\n")
 
+    def lines(self, *arguments: str) -> list[str]:
+        """Return the lines of the output. Raises as a call does.
+
+        Only a line feed ends one: a name may have other characters that `str.splitlines` would take for an end.
+        """
+        said = self(*arguments)
+        return said.split("\n") if said else []
+
     def ask(self, *arguments: str) -> str | None:
         """Return the output, or None if Git fails, for whatever reason."""
         answer = self._run(*arguments)

@@ -156,16 +156,21 @@ def _older_library(project: Project) -> list[str]:
     if not (library / "__main__.py").is_file() or (library / "upgrade").is_dir() or top / "src" == SOURCE:
         return []
     named = set()
-    for path in git("ls-files", "--full-name", f":/**{PARAMS}", f":/{PARAMS}").splitlines():
+    for path in _files(git, f":/**{PARAMS}", f":/{PARAMS}"):
         content = yaml_text.parsed(files.read_bytes(top / path))
         for entry in [e for kind in ("datasets", "pipelines") for e in content.get(kind, {}).values()]:
             named |= {(top / path).parent.joinpath(str(entry.get(key))).resolve() for key in ("needs", "recipe")}
-    tracked = [top / path for path in git("ls-files", "--full-name", ":/src/tapeline").splitlines()]
+    tracked = [top / path for path in _files(git, ":/src/tapeline")]
     return [
         os.path.relpath(path, project.folder)
         for path in tracked
         if path.resolve() not in named and path.relative_to(library).parts[0] not in ("recipes", "builders")
     ]
+
+
+def _files(git: Git, *patterns: str) -> list[str]:
+    """Return the tracked files that match, as paths from the repository's root."""
+    return [path for path in git("ls-files", "-z", "--full-name", *patterns).split("\0") if path]
 
 
 def _chosen(change: Change, names: Iterable[str], accept: Iterable[str]) -> tuple[list[str], set[str]]:
@@ -194,7 +199,7 @@ def _of_other_engine(recorded: Mapping[str, Any], chosen: Iterable[str]) -> list
 
 
 def _check_clean(project: Project) -> None:
-    changed = Git(project.folder)("status", "--porcelain", "--untracked-files=no").splitlines()
+    changed = Git(project.folder).lines("status", "--porcelain", "--untracked-files=no")
     if changed:
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
         raise InputError(

@@ -10,6 +10,7 @@ from repositories import Repository
 from tapeline.config.project import Project
 from tapeline.repository import own_runs
 from tapeline.repository.git import Git
+from tapeline.repository.retention.branches import run_branches
 from tapeline.repository.retention.copies import model_copies
 from tapeline.repository.retention.item import DAY, Limits, age
 from tapeline.repository.retention.prune import prune, readable
@@ -193,6 +194,16 @@ def test_a_branch_on_which_somebody_works_stays_whatever_its_name(repository):
     repository.git("checkout", "--quiet", "main")
     assert "not the commit of a run of this clone" in "\n".join(pruned(repository))
     assert branches(repository) == ["main", "runs/ana", "runs/taken-over"]
+
+
+def test_a_branch_that_is_checked_out_where_the_path_has_a_line_break(repository, tmp_path):
+    repository.git("branch", "runs/first")
+    note(repository)
+    repository.git("worktree", "add", "--quiet", str(tmp_path / "a\nb"), "runs/first")
+    repository.git("branch", "runs/a\u2028b")
+    found = run_branches(Git(repository.folder), Limits(runs=0, days=0))
+    kept = {item.name: item.kept for item in found}
+    assert kept == {"runs/first": f"checked out in {tmp_path}/a\nb", "runs/a\u2028b": "branch main"}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ def told(git: Git, commit: str, *, ref: str, asked: bool) -> str:
     if head not in (None, commit):
         said += f"; you are on {branch or head}, which `--ref HEAD` trains"
     status = git.ask("status", "--porcelain", "--untracked-files=no", "--", ".")
-    changes = len((status or "").splitlines())
+    changes = len(status.split("\n")) if status else 0
     if changes:
         said += f"; {changes} uncommitted change{'s' * (changes > 1)} of yours left out"
     return said

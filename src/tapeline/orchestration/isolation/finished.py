@@ -87,7 +87,7 @@ def branches(git: Git, parameters: str) -> Iterator[tuple[str, str]]:
     """Yield the branches of runs with these parameters and their commits, local and fetched ones, newest first."""
     form = f"--format=%(trailers:key={TRAILER},valueonly,separator=%2C) %(objectname) %(refname:short)"
     patterns = (f"refs/heads/{RUN_BRANCHES}", f"refs/remotes/*/{RUN_BRANCHES}*")
-    for line in git("for-each-ref", "--sort=-committerdate", form, *patterns).splitlines():
+    for line in git.lines("for-each-ref", "--sort=-committerdate", form, *patterns):
         found, commit, branch = (*line.split(" ", 2), "", "")[:3]
         if found == parameters:
             yield branch, commit

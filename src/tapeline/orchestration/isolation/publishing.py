@@ -57,7 +57,7 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
 
 def git_remote(git: Git) -> str | None:
     """Return the remote to push to: the configured one, else `origin`, else the first."""
-    remotes = git("remote").splitlines()
+    remotes = git.lines("remote")
     wanted = git.ask("config", "remote.pushDefault") or "origin"
     return wanted if wanted in remotes else next(iter(remotes), None)
 

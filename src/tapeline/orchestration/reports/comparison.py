@@ -46,7 +46,7 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
 
 def _last(git: Git, pipeline: str) -> Iterator[str]:
     form = "--format=%(trailers:key=Pipeline,valueonly,separator=%2C) %(refname:short)"
-    lines = (git.ask("for-each-ref", "--sort=-committerdate", form, f"refs/heads/{RUN_BRANCHES}") or "").splitlines()
+    lines = (git.ask("for-each-ref", "--sort=-committerdate", form, f"refs/heads/{RUN_BRANCHES}") or "").split("\n")
     yield from [branch for name, _, branch in (line.partition(" ") for line in lines) if name == pipeline][:MOST]
     yield "HEAD"
 

@@ -17,11 +17,11 @@ def run_branches(git: Git, limits: Limits) -> Iterator[Item]:
     A branch is kept if it is among the newest, if a tag or a named branch contains its commit, if a worktree has it
     checked out, or if its commit is not that of a run of this clone: somebody works there.
     """
-    form = "--format=%(refname) %(objectname) %(worktreepath)"
+    form = "--format=%(refname) %(objectname) %(worktreepath)%00"  # a path may have a line feed
     listed = git("for-each-ref", "--sort=-committerdate", form, HEADS + RUN_BRANCHES)
     runs = own_runs.noted(git)
-    for place, line in enumerate(listed.splitlines()):
-        ref, commit, worktree = line.split(" ", 2)
+    for place, line in enumerate(filter(None, listed.split("\0"))):
+        ref, commit, worktree = line.removeprefix("\n").split(" ", 2)
         name = ref.removeprefix(HEADS)
         if commit not in runs:
             kept = "not the commit of a run of this clone"
@@ -37,7 +37,7 @@ def run_branches(git: Git, limits: Limits) -> Iterator[Item]:
 def _holder(git: Git, ref: str) -> str:
     """Return the tag or the named branch from which a run's commit is reachable."""
     for kind, where in (("tag", "refs/tags/"), ("branch", HEADS)):
-        names = git("for-each-ref", "--contains", ref, "--format=%(refname)", where).splitlines()
+        names = git.lines("for-each-ref", "--contains", ref, "--format=%(refname)", where)
         named = [name.removeprefix(where) for name in names if not name.startswith(HEADS + RUN_BRANCHES)]
         if named:
             return f"{kind} {named[0]}"

@@ -84,7 +84,7 @@ class Cache:
 
     def _recorded(self, without: Collection[str], heads: Iterable[str], folders: Iterable[Path]) -> set[str]:
         """Return the hashes that any `dvc.lock` or `.dvc` file records, in Git and on disk."""
-        refs = [ref for ref in self.git("for-each-ref", "--format=%(refname)").splitlines() if _counts(ref, without)]
+        refs = [ref for ref in self.git.lines("for-each-ref", "--format=%(refname)") if _counts(ref, without)]
         stashed = (self.git.ask("reflog", "show", "--format=%H", "refs/stash") or "").split()
         found = set(_hashes([self.git.contents(self._records(dict.fromkeys((*refs, *heads, *stashed))))]))
         for folder in filter(Path.is_dir, folders):
@@ -99,8 +99,8 @@ class Cache:
         Each commit is compared with each of its parents, so that no side of a merge is left out.
         """
         walked = ("-c", "log.showRoot=true", "log", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames")
-        listed = self.git(*walked, "--no-show-signature", "--format=", *starts, "--", *PLACES)
-        sides = (side for line in listed.splitlines() if line.startswith(":") for side in line.split()[2:4])
+        listed = self.git.lines(*walked, "--no-show-signature", "--format=", *starts, "--", *PLACES)
+        sides = (side for line in listed if line.startswith(":") for side in line.split()[2:4])
         return dict.fromkeys(side for side in sides if side.strip("0"))
 
     def _lately(self, since: float) -> set[str]:
