@@ -53,6 +53,8 @@ def fork(root, tmp_path):
     (folder / "dvc.lock").unlink()
     params = (folder / "params.yaml").read_text()
     (folder / "params.yaml").write_text(params.partition("pipelines:")[0] + PIPELINE)
+    (folder / "größe").mkdir()
+    (folder / "größe" / "params.yaml").write_text("pipelines: {}\n")  # Git quotes such a path, unless asked not to
     call(folder, "git", "init", "--quiet")
     call(folder, "git", "config", "user.email", "test@example.org")
     call(folder, "git", "config", "user.name", "Test")
