@@ -9,8 +9,10 @@ from pathlib import Path
 import datasets
 import pytest
 import recipes
+from trainings import Run
 
 from tapeline.config.train import TrainSettings
+from tapeline.runtime.errors import InputError
 
 SUPPORT = [str(Path(__file__).resolve().parents[1] / "support"), str(Path(__file__).resolve().parents[2] / "src")]
 PROGRAM = """
@@ -67,3 +69,47 @@ def test_sums_of_gradients_are_computed_once_where_xla_compiles(tmp_path, tf, mo
     sums = {one.outputs[0].ref() for one in graph.get_operations() if one.type == "AddN"}
     found = [one for one in graph.get_operations() if one.type == "RealDiv" and one.inputs[0].ref() in sums]
     assert sums and bool(found) == divided
+
+
+STEP = "    def predict("
+RING = """    def train_step(self, batch, context):
+        self.ring[tf.cast(context.step, tf.int32) % 5].assign(tf.ones([2]))
+        return super().train_step(batch, context)
+
+"""
+LOOP = """    def train_step(self, batch, context):
+        with tf.GradientTape() as tape:
+            x = batch["x"]
+            for _ in tf.range(2):
+                x = tf.concat([self.model(x, training=True)] * 2, -1)
+            loss = tf.reduce_mean(tf.square(batch["y"] - x[:, :1]))
+        self.update(self.optimizer, self.variables, tape.gradient(loss, self.variables))
+        return {"loss": loss[None]}
+
+"""
+COUNTED = "tf.cast(tf.range(tf.cast(context.step, tf.int32) % 2), tf.float32)"
+RANGE = f"""    def train_step(self, batch, context):
+        return {{**super().train_step(batch, context), "more": tf.reduce_sum({COUNTED})[None]}}
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (RING, "ResourceStridedSliceAssign needs an index or a size that is known when it is compiled: use graph"),
+        (RANGE, "Range needs an index or a size that is known when it is compiled: use graph"),
+        (
+            LOOP,
+            "a loop needs a length that is known when it is compiled: use graph, or unroll the loop (a Python loop ",
+        ),
+    ],
+    ids=["ring", "range", "loop"],
+)
+def test_what_xla_cannot_compile_is_said_with_its_cause(tmp_path, tf, step, said):
+    ring = ("    def build(self):\n", "    def build(self):\n        self.ring = tf.Variable(tf.zeros([5, 2]))\n")
+    recipe = recipes.write(tmp_path, recipes.LINE, ring, (STEP, step + STEP))
+    data = datasets.points(tmp_path / "points").folder
+    with pytest.raises(InputError) as raised:
+        Run(tmp_path / "run", recipe, data, epochs=1, batch_size=8, compile="xla")()
+    assert str(raised.value).startswith(f"train.compile is xla, where {said}")

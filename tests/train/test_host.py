@@ -255,8 +255,6 @@ def test_what_xla_has_not_is_named(tf):
     )
     loop = "Input 1 to node `while` with op TensorListReserve must be a compile-time constant."
     said = str(_not_compiled(SimpleNamespace(message=loop)))
-    assert (
-        said.startswith("train.compile is xla, where TensorListReserve needs a size that is known") and "\n" not in said
-    )
+    assert said.startswith("train.compile is xla, where a loop needs a length that is known") and "\n" not in said
     for other in (error("Something else"), SimpleNamespace(message="Detected unsupported operations")):
         assert _not_compiled(other) is other

@@ -192,12 +192,22 @@ class Engine:
         )
 
 
+_OF_LOOPS = re.compile(r"TensorList|TensorArray|(Stateless)?While$")
+"""The operations of a loop, and of what it keeps of each turn for a gradient."""
+
+
 def _not_compiled(error: Any) -> Exception:
     """Return an `InputError` that names the operations XLA lacks, or else the error itself."""
-    if shaped := re.search(r"with op (\w+) must be a compile-time constant", error.message):
+    fixed = re.search(r"with op (\w+) must be a compile-time constant", error.message)
+    if "requires a fixed tensor list size" in error.message or (fixed and _OF_LOOPS.match(fixed[1])):
         return InputError(
-            f"train.compile is xla, where {shaped[1]} needs a size that is known when it is compiled, as loops of an "
-            f"unknown length do not have: use graph, or unroll the loop (`unroll=True` of a Keras layer)"
+            "train.compile is xla, where a loop needs a length that is known when it is compiled: use graph, or unroll "
+            "the loop (a Python loop over a range, `unroll=True` of a Keras layer)"
+        )
+    if fixed:
+        return InputError(
+            f"train.compile is xla, where {fixed[1]} needs an index or a size that is known when it is compiled: use "
+            f"graph"
         )
     named = re.findall(r"(\w+) \(No registered", error.message)
     if "Detected unsupported operations" not in error.message or not named:
