@@ -348,3 +348,37 @@ def test_a_complex_number_that_is_not_finite_is_skipped(tmp_path, tf):
     skipped = []
     run(hooks=[lambda record: skipped.append((record.start, record.reason)) if isinstance(record, Skipped) else None])
     assert skipped == [(4, "phase has a non-finite value")]
+
+
+LEAST = """    def train_step(self, batch, context):
+        metrics = super().train_step(batch, context)
+        self.least.assign(tf.where(CONDITION, metrics["loss"][0], self.least))
+        return metrics
+
+    def loss(self"""
+INFINITE = ("        self.optimizer =", "        self.least = tf.Variable(float('inf'))\n        self.optimizer =")
+
+
+@pytest.mark.parametrize("length", [1, 10])
+def test_a_variable_that_starts_at_infinity_may_be_set_by_the_first_step(tmp_path, tf, length):
+    recipe = recipes.write(
+        tmp_path, recipes.LINE, INFINITE, (STEP, LEAST.replace("CONDITION", "context.step % 4 == 0"))
+    )
+    data = datasets.points(tmp_path / "points").folder
+    Run(tmp_path / "run", recipe, data, epochs=2, batch_size=8)(pace=Lengths(length))
+
+
+@pytest.mark.parametrize("length", [1, 10])
+@pytest.mark.parametrize("skips", [0, 3])
+def test_one_that_stays_there_is_refused_by_name_whatever_the_length_of_the_loop(tmp_path, tf, length, skips):
+    recipe = recipes.write(
+        tmp_path, recipes.LINE, INFINITE, (STEP, LEAST.replace("CONDITION", "context.step % 4 == 3"))
+    )
+    data = datasets.points(tmp_path / "points").folder
+    run = Run(tmp_path / "run", recipe, data, epochs=2, batch_size=8, max_skipped=skips)
+    said = (
+        r"^least is not finite before step 0, nor is all after it \(least has a non-finite value\): start it at a large"
+    )
+    with pytest.raises(InputError, match=said):
+        run(pace=Lengths(length))
+    assert not run.saved()

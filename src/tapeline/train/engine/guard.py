@@ -34,7 +34,11 @@ def describe(variables: Mapping[str, tf.Variable], metrics: Sequence[str], table
     for name, (total, _) in zip(metrics, table[0], strict=False):
         if not math.isfinite(total):
             return f"{name} is {total}"
-    for name, variable in variables.items():
-        if is_guarded(variable) and not bool(is_finite([variable])):
-            return f"{name} has a non-finite value"
-    return "a metric's sum is not finite"
+    first = non_finite(variables)
+    return "a metric's sum is not finite" if first is None else f"{first} has a non-finite value"
+
+
+def non_finite(variables: Mapping[str, tf.Variable]) -> str | None:
+    """Return the name of the first variable that is not finite; None if all are."""
+    found = (name for name, one in variables.items() if is_guarded(one) and not bool(is_finite([one])))
+    return next(found, None)

@@ -54,6 +54,7 @@ class Engine:
         self.watch = watch or (lambda: None)
         self.snapshot = state.snapshot()
         self._saving, self._abandoned = threading.Lock(), False
+        self._is_finite = guard.non_finite(state.variables) is None
 
     def run(self, stopper: Stopper) -> None:
         """Train to the end. On an expected failure, a limit or a signal, save a checkpoint and raise."""
@@ -145,7 +146,8 @@ class Engine:
         if start in self.settings.skip:
             return self._skip("train.skip names it")
         told = (step for step in self.settings.skip if step > start)
-        end = self.pace.end(start, (chunk.end, *told, *(stop(start) for stop in self._stops)))
+        alone = () if self._is_finite else (start + 1,)  # it is for the first step to set, whatever a loop's length
+        end = self.pace.end(start, (chunk.end, *told, *alone, *(stop(start) for stop in self._stops)))
         began = self.clock()
         reached, table, finite = self.loop(chunk, start, end, tf.constant(self.state.sums))
         seconds, sums = self.clock() - began, table.numpy()
@@ -153,18 +155,27 @@ class Engine:
             return self._go_back(chunk, start, end, sums)
         if reached == start:  # its table is empty
             return None
+        self._is_finite = True
         self.watch()
         self.state.book(reached, sums, self.steps_per_epoch)
         self.pace.took(reached - start, seconds)
         return self._record(start, seconds)
 
     def _go_back(self, chunk: Chunk, start: int, end: int, sums: NDArray[np.float64]) -> LoopEnded | Skipped | None:
-        """Restore the state at `start` and replay in shorter loops; skip the step if it is the only one left."""
+        """Restore the state at `start` and replay in shorter loops; skip the step if it is the only one left.
+
+        Raises `InputError` if the state was not finite before the step either.
+        """
         reason = guard.describe(self.state.variables, self.loop.trained, sums)
         self.state.restore(self.snapshot)
         if end - start > 1:
             self.pace.shorten(end - start)
             return self._advance(chunk)
+        if name := guard.non_finite(self.state.variables):
+            raise InputError(
+                f"{name} is not finite before step {start}, nor is all after it ({reason}): start it at a large finite "
+                f"number, such as -1e9 in a mask, or make it a tf.constant if it never changes"
+            )
         if len(set(self.state.skipped) - set(self.settings.skip)) >= self.settings.max_skipped:
             raise RunError(
                 f"step {start}: {reason}, and train.max_skipped is {self.settings.max_skipped}; "
