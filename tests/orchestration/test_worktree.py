@@ -10,8 +10,9 @@ import pytest
 
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation.byte_code import share_byte_code
-from tapeline.orchestration.isolation.worktree import worktree
+from tapeline.orchestration.isolation.worktree import clean, worktree
 from tapeline.repository.dvc.settings import Settings
+from tapeline.repository.worktrees import FAILED, LOCK, Leftover, beside, leftovers
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 
 
@@ -32,6 +33,48 @@ def test_what_failed_is_kept_and_a_mistake_is_not(project, error, kept):
         raise error
     assert [p.name for p in (folder / ".tapeline/worktrees").iterdir() if p.is_dir()] == ["a"] * kept
     assert any("is kept for inspection" in line for line in said) == kept
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"),
+    [
+        ('new "dvc.lock"', "new-dvc-lock"),
+        ("a.lock.", "a-lock"),
+        ("a.failed-", "a-failed"),
+        (".lock", "lock"),
+        ("a.lock.lock", "a.lock-lock"),
+        ("a..b/c", "a-.b-c"),
+        ("...", "run"),
+        ("é" * 300, "run"),
+        ("a" * 99 + "." + "a" * 200, "a" * 99),
+    ],
+)
+def test_any_name_of_a_run_is_one_of_a_branch_and_of_a_folder(project, wanted, name):
+    folder = project()
+    for expected in (name, f"{name}-2"):
+        with worktree(Project.find(folder), "HEAD", name=wanted, say=print) as tree:
+            assert (tree.name, tree.project.folder.name) == (expected, expected)
+            subprocess.run(["git", "branch", tree.branch], cwd=folder, check=True)
+    assert leftovers(folder / ".tapeline/worktrees") == []
+
+
+@pytest.mark.parametrize("suffix", [LOCK, FAILED])
+def test_a_worktree_that_is_called_as_a_lock_is_blocks_no_run(project, suffix):
+    """An earlier version made such a one, and each run after it ended at what it took for a lock."""
+    folder = project()
+    trees, said = folder / ".tapeline/worktrees", []
+    left = trees / f"new-dvc{suffix}"
+    subprocess.run(["git", "worktree", "add", "-q", "--detach", str(left)], cwd=folder, check=True)
+    beside(left, LOCK).touch()
+    beside(left, FAILED).write_text("it failed\n")
+    assert leftovers(trees) == [Leftover(left, held=False, failed=True)]
+    with worktree(Project.find(folder), "HEAD", name="new-dvc", say=said.append) as tree:
+        assert tree.name == "new-dvc-2"
+        assert left.is_dir()
+    beside(left, FAILED).unlink()
+    clean(Project.find(folder), say=said.append)
+    assert said == [f"removing the worktree of a crashed run: new-dvc{suffix}"]
+    assert [path.name for path in trees.iterdir()] == [".lock"]
 
 
 def test_in_a_submodule_it_is_refused(committed, tmp_path):

@@ -46,12 +46,18 @@ def leftovers(folder: Path) -> list[Leftover]:
     """Return the worktrees in a folder, oldest first."""
     if not folder.is_dir():
         return []
-    names = {path.name.removesuffix(LOCK).removesuffix(FAILED) for path in folder.iterdir() if path.name[0] != "."}
+    names = {_name(path) for path in folder.iterdir() if path.name[0] != "."}
     found = [
         Leftover(folder / name, is_held(folder / f"{name}{LOCK}"), (folder / f"{name}{FAILED}").exists())
         for name in names
     ]
     return sorted(found, key=lambda left: (left.time, left.name))
+
+
+def _name(path: Path) -> str:
+    """Return the name of the worktree that a path is, or that the file is next to."""
+    suffix = next((suffix for suffix in (LOCK, FAILED) if path.name.endswith(suffix)), "")
+    return path.name if path.is_dir() else path.name.removesuffix(suffix)
 
 
 def remove(git: Git, worktree: Path) -> None:

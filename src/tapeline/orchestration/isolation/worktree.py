@@ -28,6 +28,9 @@ from tapeline.runtime.streams import Say
 KEPT = 3
 """How many worktrees of failed runs are kept for inspection."""
 
+LONGEST = 100
+"""Characters of a flow run's name that its branch and its folder have."""
+
 
 @dataclass(frozen=True)
 class Worktree:
@@ -141,11 +144,26 @@ def _main(git: Git, top: Path) -> Path:
 
 def _free_name(git: Git, folder: Path, wanted: str) -> str:
     """Return the flow run's name made valid for a branch, with a number if that branch exists."""
-    plain = re.sub(r"\.(?=\.|$)|\.lock$", "-", re.sub(r"[^A-Za-z0-9._-]+", "-", wanted)).strip("-.") or "run"
+    plain = _valid(wanted)
     name, number = plain, 1
-    while (folder / name).exists() or git.ask(
-        "show-ref", "--verify", "--quiet", f"refs/heads/{RUN_BRANCHES}{name}"
-    ) is not None:
+    while (
+        _is_taken(folder / name)
+        or git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{RUN_BRANCHES}{name}") is not None
+    ):
         number += 1
         name = f"{plain}-{number}"
     return name
+
+
+def _valid(wanted: str) -> str:
+    """Return a name of which Git makes a branch, and which is no name of a file next to a worktree.
+
+    >>> _valid('new "dvc.lock"'), _valid("a..b/c.failed."), _valid("...")
+    ('new-dvc-lock', 'a-.b-c-failed', 'run')
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+|\.(?=\.)", "-", wanted)[:LONGEST].strip("-.")
+    return re.sub(r"\.(?=(lock|failed)$)", "-", plain) or "run"
+
+
+def _is_taken(path: Path) -> bool:
+    return any(one.exists() for one in (path, beside(path, LOCK), beside(path, FAILED)))
