@@ -5,14 +5,26 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import clones
+import psutil
 import pytest
-from registries import Registry
+from prefect.client.orchestration import get_client
+from prefect.exceptions import ParameterTypeError
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from registries import Registry, endless
 
+from tapeline.config.project import Project
+from tapeline.orchestration.flows.monitor import Cancelled, as_interrupted
 from tapeline.orchestration.reports import events
+from tapeline.orchestration.schedules.dead_runs import DeadRuns
+from tapeline.orchestration.schedules.liveness import locks
+from tapeline.registry.gate import probing
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.runtime.errors import InputError, VerdictNo
+
+NEWEST = {"sort": "START_TIME_DESC", "limit": 1}
 
 dvc_data = pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # of pygtrie
 
@@ -86,6 +98,35 @@ def test_a_commit_that_left_the_model_as_it_was_has_its_version(registry, module
     assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pipeline": "o\0ne"},
+        {"stage": "Prod"},
+        {"version": ""},
+        {"version": "1.0"},
+        {"version": "v1.0.0\n"},
+        {"bump": "huge"},
+        {"wait_seconds": 0},
+        {"wait_seconds": -5},
+        {"wait_seconds": 10**21},
+    ],
+)
+def test_parameters_that_its_command_would_refuse_are_refused(module, wrong):
+    module.promotion.validate_parameters({"pipeline": "one", "stage": "prod", "version": "1.0.0"})
+    with pytest.raises(ParameterTypeError):
+        module.promotion.validate_parameters({"pipeline": "one", "stage": "prod", **wrong})
+
+
+@dvc_data
+@pytest.mark.parametrize("version", ["1.0.0", "v1.0.0"])
+def test_a_version_may_be_given_without_its_v(registry, module, monkeypatch, version):
+    """It was unknown then, as `1.0.0` is no tag's."""
+    monkeypatch.chdir(registry.folder)
+    state = module.promotion.fn("one", "staging", version)
+    assert state.message == "one@v1.0.0 is live in staging already (one#staging#1)"
+
+
 @dvc_data
 def test_a_version_that_skips_a_stage_is_refused_before_anyone_is_asked(registry, module, monkeypatch):
     params = registry.folder / "params.yaml"
@@ -124,6 +165,75 @@ def test_a_no_needs_no_name(module, monkeypatch, approve, name, error, said):
         module.approved(Verdict("one", "v1.0.0", "prod", None, {}, (), {}), 1)
 
 
+def cancel(api, run):
+    """Do what the button does."""
+    api("POST", f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+
+
+@dvc_data
+@pytest.mark.parametrize("moment", ["judged", "promoted"])
+def test_a_run_that_is_cancelled_promotes_nothing_and_one_that_has_promoted_says_so(
+    registry, module, monkeypatch, server, api, moment
+):
+    """It was promoted, the command said that it was cancelled, and the run stayed Cancelling."""
+    runs, promote, state = [], module.promoted, registry.state()
+
+    def cancelled():
+        runs.append(module.flow_run.get_id())
+        cancel(api, runs[0])
+
+    def judged(registry, version, stage):
+        if moment == "judged":
+            cancelled()
+        return Verdict("one", version.number, stage, None, {}, (), {})
+
+    def promoted(*arguments):
+        if moment == "promoted":
+            cancelled()
+        return promote(*arguments)
+
+    monkeypatch.setattr(module, "judged", judged)
+    monkeypatch.setattr(module, "promoted", promoted)
+    monkeypatch.setattr(module, "tell_promoted", lambda *arguments, **more: None)
+    monkeypatch.chdir(registry.folder)
+    with temporary_settings({PREFECT_API_URL: server}):
+        if moment == "judged":
+            with pytest.raises(Cancelled), as_interrupted():
+                module.promotion("one", "dev")
+            assert registry.state() == state
+        else:
+            assert module.promotion("one", "dev") == "one#dev#2"
+    ended = api("GET", f"/flow_runs/{runs[0]}")["state"]
+    assert (ended["type"], ended["message"]) == {
+        "judged": ("CANCELLED", "cancelled in Prefect; run again to resume"),
+        "promoted": ("COMPLETED", "one@v1.0.0 is live in dev (one#dev#2)"),
+    }[moment]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cancelled_in_the_gate_ends_it(tf, registry, server, api, ask, until):
+    """The gate judged to its end, and the model became live."""
+    endless(tf, registry)
+    params = registry.folder / "params.yaml"
+    params.write_text(params.read_text().replace("dev: {gate: false, check: false}", "dev: {gate: false}"))
+    registry.build(2)
+    child = start(registry, server, "--pipeline", "one", "--stage", "dev")
+
+    def gates():
+        with suppress(psutil.Error):  # one has just ended
+            family = psutil.Process(child.pid).children(recursive=True)
+            return [found for found in family if str(probing.PROBE) in found.cmdline()]
+
+    [gate, *_] = until(gates, limit=200)
+    [run] = ask("flow_runs", NEWEST)
+    cancel(api, run["id"])
+    _, err = child.communicate(timeout=100)
+    assert child.returncode == 128 + signal.SIGTERM and "Traceback" not in err, err
+    assert err.splitlines()[-1] == "promotion: cancelled in Prefect; run again to resume"
+    assert api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED"
+    assert not gate.is_running() and "one#dev#2" not in registry.tags()
+
+
 @pytest.mark.slow
 def test_a_person_says_nothing(registry, server, ask, until):
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
@@ -146,12 +256,26 @@ def test_a_run_that_is_cancelled_while_it_waits(registry, server, api, ask, unti
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
     child = start(registry, server, "--pipeline", "one", "--stage", "prod")
     run = until(lambda: paused(ask, before), limit=400)
-    api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+    cancel(api, run["id"])
     _, err = child.communicate(timeout=60)
     assert child.returncode == 128 + signal.SIGTERM and "Traceback" not in err, err
     assert err.splitlines()[-1] == "promotion: cancelled in Prefect; run again to resume"
     [ended] = ask("flow_runs", {"flow_runs": {"id": {"any_": [run["id"]]}}})
     assert ended["state_type"] == "CANCELLED" and registry.state() == state
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_while_it_waits_is_marked(registry, server, api, ask, until):
+    """It stayed Paused for good, and took an answer that changed nothing."""
+    before, project = {run["id"] for run in ask("flow_runs", {})}, Project.find(registry.folder)
+    child = start(registry, server, "--pipeline", "one", "--stage", "prod")
+    run = until(lambda: paused(ask, before), limit=400)
+    assert list(locks(project)) == [(run["id"], True)]
+    child.kill()
+    child.communicate(timeout=60)
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        assert list(DeadRuns(project).bury(client)) == [f"run {run['name']}: its process is gone: marked crashed"]
+    assert api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CRASHED" and list(locks(project)) == []
 
 
 @pytest.mark.slow
@@ -218,6 +342,10 @@ def test_what_is_new_is_registered_first(registry, server):
     [
         (("--pipeline", "two", "--stage", "prod"), "no pipeline 'two' in params.yaml"),
         (("--pipeline", "one", "--stage", "production"), "no stage 'production': params.yaml has dev, staging, prod"),
+        (
+            ("--pipeline", "one", "--stage", "prod", "--wait-seconds", "-5"),
+            "--wait-seconds is -5: it must be from 1 to 31536000, a year",
+        ),
         (
             ("--pipeline", "one", "--stage", "prod", "--version", "x"),
             "'x' is not a version: three numbers such as v1.0.0",

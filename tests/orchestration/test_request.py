@@ -29,6 +29,7 @@ pipelines:
         ({"pipeline": "a", "ref": "main"}, "ref would have no effect: a run in place"),
         ({"pipeline": "a", "push": True, "overrides": {"train.epochs": 1}}, "overrides, push would have"),
         ({"pipeline": "a", "isolated": True, "ref": "--all"}, r'parameters\.ref is "--all"'),
+        ({"pipeline": "a", "isolated": True, "ref": "ma\0in"}, r'parameters\.ref is "ma\\u0000in"'),
         ({"pipeline": "a", "isolated": True, "overrides": {"environment.keras": "1"}}, r"overrides\.environment"),
     ],
 )

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import clones
 
@@ -177,3 +178,15 @@ class Registry:
         )
         assert answer.returncode == status, answer.stdout + answer.stderr
         return answer
+
+
+def endless(tf: Any, registry: Registry) -> None:
+    """Give the stages a graph that answers no example within the life of a test."""
+    spec = tf.TensorSpec((None, 2), tf.float32, name="x")
+
+    @tf.function(input_signature=[spec])
+    def serve(x: Any) -> dict[str, Any]:
+        [count] = tf.while_loop(lambda n: n < 10**15, lambda n: [n + 1], [tf.cast(tf.size(x), tf.int64)])
+        return {"y": tf.reduce_sum(x, 1) + tf.cast(count, tf.float32)}
+
+    tf.saved_model.save(tf.Module(), str(registry.folder / "graph"), signatures=serve.get_concrete_function())

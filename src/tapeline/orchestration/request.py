@@ -1,4 +1,4 @@
-"""The request for a training run: its parameters, typed, with their bounds.
+"""The request for a training run: its parameters, typed, with their bounds; the types of other flows' parameters.
 
 request = Request.of(pipeline="digits", isolated=True, overrides={"train.epochs": 3})
 """
@@ -11,16 +11,30 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tapeline.config.params import NAME, checked
+from tapeline.config.registry import STAGE
+from tapeline.registry.tags.names import VERSION
 
 Stage = Literal["ingest", "train", "validate", "export"]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$", examples=["digits"])]
-Ref = Annotated[str, Field(pattern=r"^([^-\s]\S*)?$", max_length=250, examples=["main", "v1.2.0"])]
+Ref = Annotated[
+    str, Field(pattern=r"^([^-\s\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*)?$", max_length=250, examples=["main", "v1.2.0"])
+]
 Override = Annotated[str, Field(pattern=r"^(params|train|validate|export)(\.[^.\s]+)+$|^(dataset|recipe|needs)$")]
 Overrides = Annotated[dict[Override, Any], Field(examples=[{"train.epochs": 20, "params.learning_rate": 0.001}])]
 Retries = Annotated[int, Field(ge=0, le=10)]
 Timeouts = Annotated[dict[Stage, Seconds], Field(examples=[{"train": 3600}])]
+
+YEAR = 31_536_000
+RegistryStage = Annotated[str, Field(pattern=f"^{STAGE.pattern}$", examples=["prod"])]
+Version = Annotated[str, Field(pattern=f"^v?{VERSION.pattern.removeprefix('v')}$", examples=["v1.0.0"])]
+Bump = Literal["patch", "minor", "major"]
+Wait = Annotated[int, Field(ge=1, le=YEAR)]
+"""Seconds that a person may take."""
+
+Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+"""An argument of a command, such as a file's name."""
 
 
 class Request(BaseModel):

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from tapeline.cli.flows.terminal import show, status
 from tapeline.config.project import Project
 from tapeline.orchestration.connection.api import prefect_api
+from tapeline.orchestration.request import YEAR
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names
 from tapeline.runtime.disk_errors import blamed
+from tapeline.runtime.errors import InputError
 from tapeline.runtime.exit_status import teller
 
 
@@ -42,6 +44,8 @@ def _run(options: argparse.Namespace) -> int:
     registry = Registry.for_model(project, options.pipeline)
     registry.params.pipeline(names.check_name(options.pipeline))
     registry.stage(options.stage)
+    if not 1 <= options.wait_seconds <= YEAR:
+        raise InputError(f"--wait-seconds is {options.wait_seconds}: it must be from 1 to {YEAR}, a year")
     number = names.check_version(options.version) if options.version else None
     with prefect_api(project, say=teller("promotion")) as connect, blamed(project.shared):
         from tapeline.orchestration.flows.monitor import as_interrupted

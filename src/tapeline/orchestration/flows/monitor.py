@@ -79,8 +79,8 @@ class PrefectMonitor:
         get_run_logger().warning(plain(line))
 
     def look(self, *, at_once: bool = False) -> None:
-        """Ask the server every few seconds, or at once. What a deployment has started is ended by its worker."""
-        if self._is_deployed or (time.monotonic() - self._looked < LOOK and not at_once):
+        """Ask the server at once, or every few seconds: but what a deployment has started is ended by its worker."""
+        if not at_once and (self._is_deployed or time.monotonic() - self._looked < LOOK):
             return
         try:
             cancelled = is_cancelled(UUID(self.run["id"]))

@@ -28,14 +28,17 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
-from tapeline.orchestration.flows.monitor import LOOK, Cancelled, is_cancelled
+from tapeline.orchestration import request
+from tapeline.orchestration.flows.monitor import LOOK, Cancelled, PrefectMonitor, is_cancelled
 from tapeline.orchestration.reports.events import tell_promoted, tell_refused
-from tapeline.orchestration.schedules.liveness import begin
+from tapeline.orchestration.request import Bump, Name, RegistryStage, Wait
+from tapeline.orchestration.schedules.liveness import begin, hold
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.register import register
 from tapeline.registry.registry import Registry
+from tapeline.registry.tags import names
 from tapeline.registry.tags.names import Reference
 from tapeline.registry.tags.state import Assignment, Version
 from tapeline.runtime.errors import InputError, TapelineError, VerdictNo
@@ -56,31 +59,41 @@ class Approval(RunInput):
 
 @flow(name="promotion")
 def promotion(
-    pipeline: str, stage: str, version: str | None = None, bump: str = "patch", wait_seconds: int = 86_400
+    pipeline: Name,
+    stage: RegistryStage,
+    version: request.Version | None = None,
+    bump: Bump = "patch",
+    wait_seconds: Wait = 86_400,
 ) -> str | State[Any]:
     """Make a version of a pipeline's model live in a stage: a registered one, else HEAD's, registered first if need be.
 
-    Whoever calls it gets the tag of the assignment, or a `TapelineError`. wait_seconds: how long a person may take.
+    Whoever calls it gets the tag of the assignment, or a `TapelineError`.
+
+    Args:
+        pipeline: A name under `pipelines` in params.yaml.
+        stage: A stage under `registry.stages` in params.yaml.
+        version: A registered version. Empty: that of HEAD's model, which is registered if it is not yet.
+        bump: What to raise for a new version.
+        wait_seconds: How long a person may take to answer, where the stage asks for one.
     """
-    project = Project.find()
     try:
+        project = Project.find()
+        hold(project, str(flow_run.get_id()))
         registry = Registry.for_model(project, pipeline)
         registry.stage(stage)
-        chosen = registered(registry, pipeline, version, bump)
-        if live := promoting.check(registry, chosen, stage, approved_by=ASKED_LATER):
-            with registry.alone():
-                promoting.settle(registry, chosen, stage)
-            return Completed(
-                message=f"{chosen.tag.name} is live in {stage} already ({live.tag.name})", data=live.tag.name
-            )
-        verdict = judged(registry, chosen, stage)
-        if not verdict.holds:
-            tell_refused(pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
-            raise VerdictNo(f"{chosen.tag.name} is not promoted to {stage}: {verdict.reason}")
-        approved_by = None
-        if registry.settings.stages[stage].approval:
-            with cancellable():
-                approved_by = approved(verdict, wait_seconds)
+        with cancellable():
+            chosen = registered(registry, pipeline, version, bump)
+            if live := promoting.check(registry, chosen, stage, approved_by=ASKED_LATER):
+                with registry.alone():
+                    promoting.settle(registry, chosen, stage)
+                return Completed(
+                    message=f"{chosen.tag.name} is live in {stage} already ({live.tag.name})", data=live.tag.name
+                )
+            verdict = judged(registry, chosen, stage)
+            if not verdict.holds:
+                tell_refused(pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
+                raise VerdictNo(f"{chosen.tag.name} is not promoted to {stage}: {verdict.reason}")
+            approved_by = approved(verdict, wait_seconds) if registry.settings.stages[stage].approval else None
         made = promoted(registry, chosen, stage, verdict, approved_by)
         if made.record.get("flow_run") == flow_run.get_id():  # else another process was first to promote this version
             metrics = chosen.record.get("metrics", {})
@@ -89,14 +102,16 @@ def promotion(
         return states.Cancelled(message=str(cancelled))
     except TapelineError as error:
         return Failed(message=str(error), data=error)
-    return Completed(message=f"{chosen.tag.name} is live in {stage} ({made.tag.name})", data=made.tag.name)
+    said = f"{chosen.tag.name} is live in {stage} ({made.tag.name})"
+    complete(said)
+    return Completed(message=said, data=made.tag.name)
 
 
 @task(cache_policy=NO_CACHE)
 def registered(registry: Registry, name: str, number: str | None, bump: str) -> Version:
     """Return the version asked for; without one that of HEAD's model, registered where it is not yet."""
     if number is not None:
-        return registry.version(Reference(name, version=number))
+        return registry.version(Reference(name, version=names.check_version(number)))
     known = registry.version_of(name, registry.repository.head)  # also a commit that left the model as it was
     return known or register(registry, name, bump=bump, flow_run=flow_run.get_id())
 
@@ -119,15 +134,16 @@ def judged(registry: Registry, version: Version, stage: str) -> Verdict:
 
 @contextmanager
 def cancellable() -> Iterator[None]:
-    """Raise `Cancelled` once somebody has cancelled the run: Prefect's pause looks for an answer alone.
+    """Raise `Cancelled` once somebody has cancelled the run, at the latest at the end: nothing in the block looks.
 
-    The wait is ended by SIGTERM, as by the worker that ends a deployment's run.
+    The block is ended by SIGTERM, as by the worker that ends a deployment's run.
     """
     context = FlowRunContext.get()
     run = context.flow_run if context else None
-    if run is None or run.deployment_id:
+    if run is None:
         yield
         return
+    monitor = PrefectMonitor()
     over, cancelled = threading.Event(), threading.Event()
 
     def look() -> None:
@@ -139,16 +155,31 @@ def cancellable() -> Iterator[None]:
                     return
 
     looking = threading.Thread(target=look, name="cancelled?", daemon=True)
-    looking.start()
+    if not run.deployment_id:
+        looking.start()
     try:
-        yield
+        try:
+            yield
+        finally:
+            over.set()
+            if looking.is_alive():
+                looking.join()
+    except Exception:
+        monitor.look(at_once=True)  # what failed may have failed for that
+        raise
     except BaseException:
         if cancelled.is_set():
             raise Cancelled from None
         raise
-    finally:
-        over.set()
-        looking.join()
+    monitor.look(at_once=True)
+
+
+def complete(said: str) -> None:
+    """Have the server take that the run has done what it was for, although somebody has cancelled it meanwhile."""
+    run = UUID(flow_run.get_id())
+    with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
+        if is_cancelled(run):
+            client.set_flow_run_state(run, Completed(message=said), force=True)
 
 
 def approved(verdict: Verdict, seconds: int) -> str:

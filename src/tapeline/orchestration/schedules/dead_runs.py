@@ -28,6 +28,9 @@ STARTING = 45.0
 
 PAGE = 200
 
+UNFINISHED = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.PAUSED)
+"""States of a run that has a process; one that is paused waits for a person in it."""
+
 
 class DeadRuns:
     """Finds a checkout's dead runs; remembers since when it has seen a run pending."""
@@ -72,11 +75,13 @@ def _pending(client: SyncPrefectClient, checkout: Path) -> list[FlowRun]:
 
 def _crashed(client: SyncPrefectClient, run: FlowRun, why: str) -> Iterator[str]:
     """Mark an unfinished run as cancelled if that was requested, else as crashed."""
-    if run.state_type not in (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING):
+    if run.state_type not in UNFINISHED:
         return
     asked = run.state_type == StateType.CANCELLING
     state: State[Any] = (
-        Cancelled(message=why) if asked else Crashed(message=f"{why}; the next run resumes from its checkpoint")
+        Cancelled(message=why)
+        if asked
+        else Crashed(message=f"{why}: run it again; a training resumes from its checkpoint")
     )
     client.set_flow_run_state(run.id, state, force=True)
     yield f"run {run.name}: {why}: marked {'cancelled' if asked else 'crashed'}"
