@@ -72,8 +72,11 @@ def _ended(**parameters: Any) -> list[Tried] | State[Any]:
     try:
         request, project = SweepRequest.of(**parameters), Project.find()
         hold(project, str(runtime.flow_run.id))
-        return search(request, project, PrefectMonitor())
+        monitor = PrefectMonitor()
+        ranked = search(request, project, monitor)
+        monitor.look(at_once=True)  # a run that is cancelled by now can end as nothing else
     except Cancelled as cancelled:
         return states.Cancelled(message=str(cancelled))
     except TapelineError as error:
         return Failed(message=str(error), data=error)
+    return ranked
