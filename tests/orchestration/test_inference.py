@@ -3,15 +3,23 @@
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import clones
 import numpy as np
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.exceptions import ParameterTypeError
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from pyarrow import parquet
-from registries import TAPELINE, Registry
+from registries import TAPELINE, Registry, endless
+from surroundings import below
 
+from tapeline.config.project import Project
+from tapeline.orchestration.schedules.dead_runs import DeadRuns
+from tapeline.orchestration.schedules.liveness import locks
 from tapeline.runtime import files
 
 X = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
@@ -31,13 +39,16 @@ def registry(tf, tmp_path_factory):
     return made
 
 
-def python(folder, *arguments, server):
+def called(folder, server):
+    """Return how Python is called in a folder."""
     environment = {**clones.environment(), "PYTHONPATH": f"{clones.ROOT}:{clones.ROOT / 'src'}"}
     environment |= {"PREFECT_API_URL": server, "PREFECT_HOME": os.environ["PREFECT_HOME"]}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
+    return {"cwd": folder, "env": environment, "text": True}
+
+
+def python(folder, *arguments, server):
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, **called(folder, server), capture_output=True, timeout=200, check=False)
 
 
 @pytest.mark.slow
@@ -186,6 +197,17 @@ def test_the_flow(registry, server):
     assert len((registry.folder.parent / "flow.csv").read_text().splitlines()) == 21
 
 
+@pytest.mark.parametrize("wrong", [{"out": "y\0.csv"}, {"files": ["x\0.npy"]}, {"model": "\0"}, {"outputs": "\0"}])
+def test_what_no_command_could_be_given_is_refused(wrong):
+    """It was a bare ValueError."""
+    from tapeline.orchestration.flows.inference import inference
+
+    given = {"model": "one", "files": ["a file's name\n"], "out": "y.csv"}
+    inference.validate_parameters(given)
+    with pytest.raises(ParameterTypeError):
+        inference.validate_parameters(given | wrong)
+
+
 TEXT = """
 import tensorflow as tf
 
@@ -257,3 +279,46 @@ def test_the_flow_s_command(registry, server):
     assert not (registry.folder / ".tapeline/prefect").exists()
     answer = python(registry.folder, *command, "../z.npy", server=NOWHERE)
     assert (answer.returncode, answer.stderr) == (2, "inference: ../z.npy: no such file\n")
+
+
+@pytest.fixture
+def endless_run(tf, registry, server, ask, until, tmp_path):
+    """A run that answers for ever: its project, its process and what the server knows of it."""
+    slow = registry.copy(tmp_path)
+    endless(tf, slow)
+    slow.build(3)
+    slow("registry", "register", "one")
+    before = {run["id"] for run in ask("flow_runs", {})}
+    command = [sys.executable, "-m", "flows.inference", "--model", "one", "--out", "../y.csv", "../x.npy"]
+    with subprocess.Popen(command, **called(slow.folder, server), stderr=subprocess.PIPE) as child:
+        try:
+            until(lambda: [found for found in below(slow.folder) if "predict" in found.info["cmdline"]], limit=200)
+            [run] = [run for run in ask("flow_runs", {}) if run["id"] not in before]
+            yield Project.find(slow.folder), child, run
+        finally:
+            child.kill()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cancelled_ends(endless_run, api, tmp_path):
+    """It answered to its end with exit status 0, and stayed Cancelling."""
+    project, child, run = endless_run
+    api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING", "name": "Cancelling"}})
+    _, err = child.communicate(timeout=100)
+    assert child.returncode == 128 + signal.SIGTERM and "Traceback" not in err, err
+    assert err.splitlines()[-1] == "inference: cancelled in Prefect; run again to resume"
+    assert api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED"
+    assert not below(project.folder) and not (tmp_path / "y.csv").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_is_marked(endless_run, server, api, until):
+    """It stayed Running for good."""
+    project, child, run = endless_run
+    assert list(locks(project)) == [(run["id"], True)]
+    child.kill()
+    child.communicate(timeout=60)
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        assert list(DeadRuns(project).bury(client)) == [f"run {run['name']}: its process is gone: marked crashed"]
+    assert api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CRASHED" and list(locks(project)) == []
+    until(lambda: not below(project.folder))

@@ -49,8 +49,12 @@ def _on_server(project: Project, url: str, options: argparse.Namespace) -> str:
     with discovery.used(project, url):
         with imports.lasting():
             from tapeline.orchestration.flows.inference import inference
+            from tapeline.orchestration.flows.monitor import as_interrupted
 
-        return inference(options.model, options.files, options.out, options.batch_size, options.outputs)
+        with as_interrupted():
+            said = inference(options.model, options.files, options.out, options.batch_size, options.outputs)
+    assert isinstance(said, str), "the flow returns what was done, or raises"
+    return said
 
 
 def _here(project: Project, options: argparse.Namespace) -> str:

@@ -4,10 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 from tapeline.orchestration.monitors.monitor import Monitor
 from tapeline.runtime import exit_status, leash
 from tapeline.runtime.interpreter import with_this_code
+
+POLL = 0.5
+"""Seconds between two looks at whether the run has been cancelled."""
 
 
 def answer(
@@ -17,7 +21,7 @@ def answer(
 
     batch_size, outputs: as its `--batch-size` and `--outputs`.
     Raises `InputError` for what does not fit the model, `RunError` for what fails on the way; `out` is then left as it
-    was.
+    was, as it is by a signal.
     """
     command = [sys.executable, "-P", "-m", "tapeline", "predict", f"--out={out}"]
     if batch_size is not None:
@@ -26,10 +30,23 @@ def answer(
         command.append(f"--outputs={outputs}")
     environment = {**os.environ, **with_this_code()}
     leashed = [*leash.launcher(signal.SIGKILL), *command, "--", model, *files]
-    done = subprocess.run(leashed, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        raise exit_status.error(done.returncode, done.stderr.splitlines())
-    for line in done.stderr.splitlines():
+    with subprocess.Popen(leashed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as child:
+        try:
+            said, noted = _ended(child, monitor)
+        except BaseException:
+            child.terminate()
+            raise
+    if child.returncode:
+        raise exit_status.error(child.returncode, noted.splitlines())
+    for line in noted.splitlines():
         if line.startswith("note: "):
             monitor.warn(line)
-    return done.stdout.strip()
+    return said.strip()
+
+
+def _ended(child: "subprocess.Popen[str]", monitor: Monitor) -> tuple[str, str]:
+    """Return what a process has printed to stdout and to stderr by its end."""
+    while True:
+        monitor.look()
+        with suppress(subprocess.TimeoutExpired):
+            return child.communicate(timeout=POLL)
