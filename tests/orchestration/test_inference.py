@@ -277,6 +277,9 @@ def test_the_flow_s_command(registry, server):
         answer.stderr
     )
     assert not (registry.folder / ".tapeline/prefect").exists()
+    answer = python(registry.folder, *command, "../x.npy", server=NOWHERE)
+    assert answer.returncode == 1 and "Traceback" not in answer.stderr
+    assert answer.stderr.splitlines()[-1].startswith(f"inference: Failed to reach API at {NOWHERE}/: start that server")
     answer = python(registry.folder, *command, "../z.npy", server=NOWHERE)
     assert (answer.returncode, answer.stderr) == (2, "inference: ../z.npy: no such file\n")
 

@@ -4,12 +4,14 @@ import os
 import resource
 import socket
 import stat
+import subprocess
 import sys
 import threading
 
 import httpx
 import psutil
 import pytest
+import serving
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -154,6 +156,37 @@ def test_a_websocket_needs_the_password(own, auth, path):
     assert answered(":".join(auth)) == "auth_success"
     with pytest.raises(Exception, match=r"1008|policy"):
         answered("guess")
+
+
+@pytest.mark.parametrize("given", ["", "tapeline:guess"])
+@pytest.mark.parametrize(
+    ("arguments", "program"),
+    [
+        (("run", "--pipeline", "tiny"), "training"),
+        (("promote", "--pipeline", "tiny", "--stage", "dev"), "promotion"),
+        (("sweep", "--pipeline", "tiny", "--min", "distance", "--over", "train.epochs=[6, 7]"), "sweep"),
+        (("deploy",), "deploy"),
+        (("serve",), "serve"),
+    ],
+)
+def test_a_command_that_is_refused_says_what_to_set(project, own, root, arguments, program, given):
+    """It was a traceback of a hundred lines, or a server that "does not answer"."""
+    folder = project()
+    serving.prepare(folder)
+    serving.write(folder, serving.entry("a"))
+    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PREFECT_API_URL": f"http://127.0.0.1:{own}/api"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tapeline", *arguments],
+        cwd=folder,
+        env=environment | ({"PREFECT_API_AUTH_STRING": given} if given else {}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = "the Prefect server refuses the password: set PREFECT_API_AUTH_STRING to the one that it was started with"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"{program}: {said}")
+    assert "Traceback" not in done.stderr
 
 
 def test_its_files_are_for_its_user_alone(state, own, client, auth):

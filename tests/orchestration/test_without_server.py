@@ -184,9 +184,19 @@ def test_trials_whose_metric_is_not_finite_fail_and_the_sweep_goes_on(project, c
     assert done.stderr.splitlines()[-1] == "sweep: 3 trials have failed; the last: distance is not finite"
 
 
-def test_a_configured_server_that_does_not_answer_is_one_line(project, call):
-    done = call(project(), "run", "--pipeline", "tiny", PREFECT_API_URL="http://127.0.0.1:9/api")
+@pytest.mark.parametrize(
+    ("arguments", "program"),
+    [
+        (("run", "--pipeline", "tiny"), "training"),
+        (("promote", "--pipeline", "tiny", "--stage", "dev"), "promotion"),
+        (("sweep", "--pipeline", "tiny", "--min", "distance", "--over", "train.epochs=[6, 7]"), "sweep"),
+    ],
+)
+def test_a_configured_server_that_does_not_answer_is_one_line(project, call, arguments, program):
+    folder = project()
+    subprocess.run(["git", "branch", "-M", "main"], cwd=folder, check=True)
+    done = call(folder, *arguments, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert done.returncode == 1
-    line = "training: Failed to reach API at http://127.0.0.1:9/api/: start that server, or unset PREFECT_API_URL"
+    line = f"{program}: Failed to reach API at http://127.0.0.1:9/api/: start that server, or unset PREFECT_API_URL"
     assert done.stderr.splitlines()[-1] == f"{line} to do without one"
     assert "Traceback" not in done.stderr

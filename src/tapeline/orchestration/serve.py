@@ -25,7 +25,8 @@ import httpx
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import command, credentials, discovery
-from tapeline.orchestration.connection.discovery import API, LOOPBACK
+from tapeline.orchestration.connection.discovery import LOOPBACK
+from tapeline.orchestration.connection.failures import API, fault, is_refused, told
 from tapeline.orchestration.connection.kept_server import KeptServer
 from tapeline.orchestration.connection.server import BACKLOG
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
@@ -80,6 +81,7 @@ class Supervisor:
         if other and (not discovery.same(other, own) or answers(self._port)):
             _connect(other, discovery.auth_for(self._project, other))
             say(f"using the server at {other}")
+            _check_password()
             return
         listener = self._stack.enter_context(listening(self._port))
         kept = KeptServer(self._project.shared, listener=listener, say=say, pause=PAUSE)
@@ -100,11 +102,11 @@ class Supervisor:
             away = unanswered()
             command = [] if away else self._command()
         except httpx.HTTPError as error:
-            away = type(error).__name__
+            away = fault(error)
         if away:
             self._due = time.monotonic() + PAUSE
             if away != self._told:
-                say(f"waiting for the server at {os.environ[API]}, which does not answer: {away}")
+                say(f"waiting for the server at {os.environ[API]}, which {away}")
             self._told = away
             return
         self._told = ""
@@ -206,7 +208,7 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
                 for line in chain(dead_runs.bury(client), tell_changes(client, project)):
                     say(line)
         except httpx.HTTPError as error:
-            mistake = f"the server does not answer: {type(error).__name__}"
+            mistake = f"the server {fault(error)}"
         except (InputError, RunError) as error:
             mistake = f"changed data are not noticed: {error}"
         if mistake and mistake != told:
@@ -234,7 +236,7 @@ def listening(port: int) -> socket.socket:
 
 
 def unanswered() -> str:
-    """Return why the configured server cannot be asked; nothing when it can."""
+    """Return what the configured server does that cannot be asked; nothing when it can."""
     from prefect.client.orchestration import get_client
 
     try:
@@ -242,7 +244,24 @@ def unanswered() -> str:
             error = client.api_healthcheck()
     except httpx.HTTPError as failure:
         error = failure
-    return type(error).__name__ if error else ""
+    return fault(error) if error else ""
+
+
+def _check_password() -> None:
+    """Raise `RunError` if the configured server refuses the password, which nobody can change while this process runs.
+
+    One that does not answer yet is waited for later.
+    """
+    from prefect.client.orchestration import get_client
+
+    if unanswered():
+        return
+    try:
+        with get_client(sync_client=True) as client:
+            client.read_flows(limit=1)  # nobody is asked for a password by the server's health
+    except httpx.HTTPError as error:
+        if is_refused(error):
+            raise RunError(told(error)) from None
 
 
 def answers(port: int) -> bool:

@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
     if not 1 <= options.wait_seconds <= YEAR:
         raise InputError(f"--wait-seconds is {options.wait_seconds}: it must be from 1 to {YEAR}, a year")
     number = names.check_version(options.version) if options.version else None
-    with prefect_api(project, say=teller("promotion")) as connect, blamed(project.shared):
+    with blamed(project.shared), prefect_api(project, say=teller("promotion")) as connect:
         from tapeline.orchestration.flows.monitor import as_interrupted
         from tapeline.orchestration.flows.promotion import promotion
 

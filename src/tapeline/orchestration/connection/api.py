@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery, log
+from tapeline.orchestration.connection.failures import in_a_line
 from tapeline.orchestration.connection.server import LocalServer
 from tapeline.runtime import imports
 
@@ -19,13 +20,13 @@ from tapeline.runtime import imports
 def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """Yield a function that connects Prefect to a server, and stop the server afterwards if it is a temporary one.
 
-    The function raises `RunError` if the server did not start.
+    The function raises `RunError` if the server did not start, the block if it does not answer.
     """
     with ExitStack() as importing:
         importing.enter_context(imports.lasting())
         if url := discovery.server(project):
-            discovery.use(url, discovery.auth_for(project, url))
-            yield importing.close
+            with discovery.used(project, url):
+                yield importing.close
             return
         with LocalServer(project.shared, say=say) as server:
             connected = False
@@ -37,7 +38,8 @@ def prefect_api(project: Project, *, say: Callable[[str], None]) -> Iterator[Cal
                 connected = True
 
             try:
-                yield connect
+                with in_a_line():
+                    yield connect
             finally:
                 if connected:
                     _send_the_rest()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from tapeline.orchestration.connection.discovery import API
+from tapeline.orchestration.connection.failures import API, told
 from tapeline.runtime import exit_status
 from tapeline.runtime.errors import InputError, RunError
 
@@ -20,8 +20,7 @@ def status(program: str, act: Callable[[], object]) -> int:
         try:
             act()
         except httpx.HTTPError as error:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-            raise RunError(f"the server does not answer as expected: {reason}") from None
+            raise RunError(told(error)) from None
         return 0
 
     return exit_status.of(program, called)

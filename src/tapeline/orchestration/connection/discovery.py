@@ -15,10 +15,10 @@ from pathlib import Path
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import credentials
+from tapeline.orchestration.connection.failures import API, in_a_line
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.errors import InputError
 
-API = "PREFECT_API_URL"
 LOOPBACK = "127.0.0.1"
 
 SERVED = Path(credentials.FOLDER) / "served"
@@ -28,9 +28,6 @@ A second line says that it is Tapeline's own: only that one is told the password
 """
 
 OURS = "ours"
-
-UNREACHABLE = "Failed to reach API"
-"""How Prefect's error for a server that does not answer begins."""
 
 MOMENT = 0.2
 """Seconds for which `serving` tries to lock its file: `server` takes the lock for an instant to look at it."""
@@ -60,14 +57,10 @@ def same(one: str, other: str) -> bool:
 
 @contextmanager
 def used(project: Project, url: str) -> Iterator[None]:
-    """Let Prefect use a server in the block. Raises `RunError` for a server that does not answer."""
+    """Let Prefect use a server in the block. Raises `RunError` as `failures.in_a_line` does."""
     use(url, auth_for(project, url))
-    try:
+    with in_a_line():
         yield
-    except RuntimeError as error:
-        if not str(error).startswith(UNREACHABLE):
-            raise
-        raise RunError(f"{error}: start that server, or unset {API} to do without one") from None
 
 
 def use(url: str, auth: str = "") -> None:

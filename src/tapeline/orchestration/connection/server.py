@@ -31,7 +31,8 @@ from pathlib import Path
 from types import TracebackType
 
 from tapeline.orchestration.connection import application, credentials
-from tapeline.orchestration.connection.discovery import API, LOOPBACK
+from tapeline.orchestration.connection.discovery import LOOPBACK
+from tapeline.orchestration.connection.failures import API
 from tapeline.orchestration.stages.child import Child
 from tapeline.runtime import files, processes
 from tapeline.runtime.disk_errors import check_writable

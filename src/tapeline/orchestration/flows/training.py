@@ -26,7 +26,7 @@ from tapeline.orchestration.runs.training import train
 from tapeline.orchestration.schedules.late_runs import collapse
 from tapeline.orchestration.schedules.liveness import begin, hold
 from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
-from tapeline.runtime.errors import RunError, TapelineError
+from tapeline.runtime.errors import TapelineError
 
 begin()
 
@@ -92,11 +92,8 @@ def _ended(**parameters: Any) -> State[Any]:
 
 def tagged(request: Request, names: Iterable[str]) -> Report:
     """Run the flow with tags, and return its report. Raises `TapelineError`, and `Interrupted` if it was cancelled."""
-    try:
-        with tags(*names), as_interrupted():
-            report = training(**request.model_dump())
-    except httpx.HTTPError as error:
-        raise RunError(f"the Prefect server does not answer ({error!r}): run again to resume") from None
+    with tags(*names), as_interrupted():
+        report = training(**request.model_dump())
     assert isinstance(report, Report), "the flow returns its report, or raises"
     return report
 

@@ -27,6 +27,7 @@ from prefect.utilities.schema_tools.validation import validate
 from pydantic import TypeAdapter, ValidationError
 
 from tapeline.config.project import Project
+from tapeline.orchestration.connection.failures import told
 from tapeline.orchestration.schedules.deployments import ANCHOR, FILE, Deployment, Limit, Schedule, read
 from tapeline.orchestration.schedules.reconciliation import reconciled
 from tapeline.runtime.errors import InputError, RunError, TapelineError
@@ -97,9 +98,7 @@ def _register(client: SyncPrefectClient, runner: Runner, deployment: RunnerDeplo
 
 
 def _away(error: httpx.HTTPError) -> int:
-    print(
-        f"runner: the server does not answer as expected: {type(error).__name__}: {error}".splitlines()[0], flush=True
-    )
+    print(f"runner: {told(error)}", flush=True)
     return RunError.status
 
 
