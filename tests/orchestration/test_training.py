@@ -193,6 +193,31 @@ def test_a_run_that_is_cancelled_on_the_server_ends_with_a_checkpoint(project, s
     assert again.returncode == 0 and "resuming from step 17" in again.stderr
 
 
+DELETES = f"""
+    import httpx
+    api = os.environ["PREFECT_API_URL"]
+    [run] = httpx.post(f"{{api}}/flow_runs/filter", json={NEWEST!r}, trust_env=False).json()
+    httpx.delete(f"{{api}}/flow_runs/{{run['id']}}", trust_env=False).raise_for_status()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_that_is_deleted_on_the_server_is_one_line(project, run, server, fails):
+    """It was a traceback, after a training to the end."""
+    folder = project()
+    stage = folder / "stage.py"
+    written = '    write(project.model(name) / "model.json", "{}")\n'
+    ends = "    sys.exit(3)\n" if fails else ""
+    assert written in stage.read_text()
+    stage.write_text(stage.read_text().replace(written, written + DELETES + ends))
+    done = run(folder, "--pipeline", "tiny", PREFECT_API_URL=server)
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    said = "the run is not on the Prefect server any more: somebody has deleted it; run again to resume"
+    assert done.stderr.splitlines()[-1] == f"training: {said}"
+    assert (folder / "models/tiny/model.json").exists()
+
+
 CANCELS = f"""
     import httpx
     api = os.environ["PREFECT_API_URL"]

@@ -13,6 +13,8 @@ from tapeline.runtime.errors import RunError
 UNREACHABLE = "Failed to reach API"
 """How Prefect's error for a server that does not answer begins."""
 
+GONE = "the run is not on the Prefect server any more: somebody has deleted it; run again to resume"
+
 UNAUTHORIZED = 401
 
 API = "PREFECT_API_URL"
@@ -38,7 +40,7 @@ def told(error: Exception) -> str:
     if isinstance(error, RuntimeError) and str(error).startswith(UNREACHABLE):
         return f"{error}: start that server, or unset {API} to do without one"
     if isinstance(error, ObjectNotFound):
-        return "the run is not on the Prefect server any more: somebody has deleted it; run again to resume"
+        return GONE
     if not isinstance(error, httpx.HTTPError):
         return ""
     if isinstance(error, httpx.HTTPStatusError) and not is_refused(error):

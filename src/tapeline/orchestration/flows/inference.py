@@ -8,10 +8,9 @@ from typing import Any
 from prefect import flow, runtime, states, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
-from prefect.states import Failed
 
 from tapeline.config.project import Project
-from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor
+from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, failed
 from tapeline.orchestration.request import Text
 from tapeline.orchestration.runs.inference import answer
 from tapeline.orchestration.schedules.liveness import begin, hold
@@ -40,7 +39,7 @@ def inference(
         hold(Project.find(), str(runtime.flow_run.id))
         said = answered(model, files, out, batch_size, outputs)
     except TapelineError as error:
-        return Failed(message=str(error), data=error)
+        return failed(error)
     return states.Cancelled(message=said.message) if isinstance(said, State) else said
 
 

@@ -14,16 +14,17 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
-from prefect.exceptions import CancelledRun, PrefectException, UnfinishedRun
+from prefect.exceptions import Abort, CancelledRun, ObjectNotFound, PrefectException, UnfinishedRun
 from prefect.states import Completed, Failed
 
+from tapeline.orchestration.connection.failures import GONE
 from tapeline.orchestration.monitors.monitor import RETRY_DELAY
 from tapeline.orchestration.reports.events import tell
 from tapeline.orchestration.reports.page import markdown
 from tapeline.orchestration.reports.progress_artifact import ProgressArtifact
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.stages.outcome import Outcome
-from tapeline.runtime.errors import Interrupted, plain
+from tapeline.runtime.errors import Interrupted, RunError, TapelineError, plain
 
 if TYPE_CHECKING:  # Optuna takes a second
     from tapeline.orchestration.sweeps.request import SweepRequest
@@ -41,13 +42,34 @@ class Cancelled(Interrupted):
         super().__init__("cancelled in Prefect; run again to resume", signum=signal.SIGTERM)
 
 
+class Deleted(Abort):
+    """Somebody has deleted the run on the server, which could take no state of it: Prefect ends it without one."""
+
+    def __init__(self) -> None:
+        super().__init__(GONE)
+
+
 @contextmanager
 def as_interrupted() -> Iterator[None]:
-    """Raise `Cancelled` where Prefect raises for whoever has called a flow that it was cancelled."""
+    """Raise `Cancelled` and `RunError` where Prefect raises for whoever has called a flow that it was given up."""
     try:
         yield
     except (CancelledRun, UnfinishedRun):  # unfinished: as it ended, so that the server did not take its state
         raise Cancelled from None
+    except Deleted as error:
+        raise RunError(str(error)) from None
+
+
+def failed(error: TapelineError) -> State[Any]:
+    """Return the state in which a run ends that has failed; one that is cancelled by now can end as nothing else.
+
+    Whoever has called the flow gets the error. Raises `Deleted`.
+    """
+    try:
+        PrefectMonitor().look(at_once=True)
+    except Cancelled as cancelled:
+        return states.Cancelled(message=str(cancelled))
+    return Failed(message=str(error), data=error)
 
 
 def is_cancelled(run: UUID) -> bool:
@@ -63,7 +85,7 @@ class PrefectMonitor:
     def __init__(self) -> None:
         self._looked = time.monotonic()
         context = FlowRunContext.get()  # `runtime.deployment.id` asks the server each time that it is read
-        self._is_deployed = bool(context and context.flow_run and context.flow_run.deployment_id)
+        self._run = context.flow_run if context else None
 
     @property
     def run(self) -> Mapping[str, str]:
@@ -79,12 +101,17 @@ class PrefectMonitor:
         get_run_logger().warning(plain(line))
 
     def look(self, *, at_once: bool = False) -> None:
-        """Ask the server at once, or every few seconds: but what a deployment has started is ended by its worker."""
-        if not at_once and (self._is_deployed or time.monotonic() - self._looked < LOOK):
+        """Ask the server at once, or every few seconds: but what a deployment has started is ended by its worker.
+
+        Raises `Cancelled`; at once, that is at the end, also `Deleted`.
+        """
+        if not self._run or (not at_once and (self._run.deployment_id or time.monotonic() - self._looked < LOOK)):
             return
         try:
-            cancelled = is_cancelled(UUID(self.run["id"]))
+            cancelled = is_cancelled(self._run.id)
         except (httpx.HTTPError, PrefectException) as error:
+            if at_once and isinstance(error, ObjectNotFound):
+                raise Deleted from None
             get_run_logger().debug(f"whether the run is cancelled is not known: {error!r}")
         else:
             if cancelled:

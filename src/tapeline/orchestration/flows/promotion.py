@@ -29,7 +29,7 @@ from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
 from tapeline.orchestration import request
-from tapeline.orchestration.flows.monitor import LOOK, Cancelled, PrefectMonitor, is_cancelled
+from tapeline.orchestration.flows.monitor import LOOK, Cancelled, PrefectMonitor, failed, is_cancelled
 from tapeline.orchestration.reports.events import tell_promoted, tell_refused
 from tapeline.orchestration.request import Bump, Name, RegistryStage, Wait
 from tapeline.orchestration.schedules.liveness import begin, hold
@@ -101,7 +101,7 @@ def promotion(
     except Cancelled as cancelled:
         return states.Cancelled(message=str(cancelled))
     except TapelineError as error:
-        return Failed(message=str(error), data=error)
+        return failed(error)
     said = f"{chosen.tag.name} is live in {stage} ({made.tag.name})"
     complete(said)
     return Completed(message=said, data=made.tag.name)

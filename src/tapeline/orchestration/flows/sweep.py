@@ -10,11 +10,10 @@ from typing import Any
 
 from prefect import flow, runtime, states
 from prefect.client.schemas.objects import State
-from prefect.states import Failed
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import log
-from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor
+from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, failed
 from tapeline.orchestration.request import Name, Overrides, Ref
 from tapeline.orchestration.runs.sweep import search
 from tapeline.orchestration.schedules.liveness import begin, hold
@@ -78,5 +77,5 @@ def _ended(**parameters: Any) -> list[Tried] | State[Any]:
     except Cancelled as cancelled:
         return states.Cancelled(message=str(cancelled))
     except TapelineError as error:
-        return Failed(message=str(error), data=error)
+        return failed(error)
     return ranked

@@ -15,11 +15,11 @@ import httpx
 from prefect import flow, get_run_logger, runtime, states, tags
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
-from prefect.states import Completed, Failed
+from prefect.states import Completed
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import log
-from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, as_interrupted
+from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, as_interrupted, failed
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.request import Name, Overrides, Ref, Request, Retries, Timeouts
 from tapeline.orchestration.runs.training import train
@@ -85,7 +85,7 @@ def _ended(**parameters: Any) -> State[Any]:
     except Cancelled as cancelled:
         return states.Cancelled(message=str(cancelled))
     except TapelineError as error:
-        return Failed(message=str(error), data=error)
+        return failed(error)
     done = f"{report.headline()}: {report.branch}" if report.branch else report.headline()
     return Completed(name="nothing new" if report.finished else "Completed", message=done, data=report)
 
