@@ -392,6 +392,32 @@ def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve
     assert "resuming from step 17" in (folder / "serve.log").read_text()
 
 
+DELETES = """
+    import httpx
+    path = f"{os.environ['PREFECT_API_URL']}/flow_runs/"
+    wanted = {"deployments": {"name": {"any_": ["deleted"]}}}
+    [run] = httpx.post(f"{path}filter", json=wanted, trust_env=False).json()
+    httpx.delete(path + run["id"], trust_env=False).raise_for_status()
+"""
+
+
+@pytest.mark.slow
+def test_a_run_that_is_deleted_on_the_server_is_one_line(checkout, serve, server, ask, until):
+    """It was a traceback, after a training to the end."""
+    folder = checkout()
+    stage = folder / "stage.py"
+    written = '    write(project.model(name) / "model.json", "{}")\n'
+    stage.write_text(stage.read_text().replace(written, written + DELETES))
+    write(folder, entry("deleted"))
+    serve(folder)
+    [deployment] = until(lambda: ask("deployments"), limit=200)
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        run = client.create_flow_run_from_deployment(deployment["id"])
+    until(lambda: f"Execution of flow run '{run.id}' aborted" in (folder / "serve.log").read_text(), limit=200)
+    assert (folder / "models/tiny/model.json").exists()
+    assert "Traceback" not in (folder / "serve.log").read_text()
+
+
 @pytest.mark.slow
 def test_serving_that_ends_lets_its_runs_say_how_they_ended(checkout, serve, runs, until):
     """Prefect's runner kills them at once: they stayed Running, and left their worktrees."""

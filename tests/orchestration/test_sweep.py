@@ -13,15 +13,17 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from surroundings import below
 
 from tapeline.config.project import Project
+from tapeline.orchestration.flows.monitor import Cancelled, as_interrupted
 from tapeline.orchestration.runs.sweep import repeatable
 from tapeline.orchestration.sweeps.page import command, page, summary, winner
 from tapeline.orchestration.sweeps.request import SweepRequest
 from tapeline.orchestration.sweeps.study import Tried, study
 from tapeline.repository.git import Git
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 OVER = {"train.epochs": {"low": 1, "high": 9}}
 
@@ -295,6 +297,28 @@ def test_a_metric_that_is_not_there_ends_the_sweep_and_can_be_mended(repository,
         "sweep: metric is 'distanc', which tiny does not measure in validation: it has distance, loss"
     )
     assert sweep(folder, *SEARCH, "--trials", "1").returncode == 0
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_sweep_that_is_cancelled_in_its_last_moment_is_cancelled(project, server, api, monkeypatch, fails):
+    """It stayed Cancelling."""
+    from tapeline.orchestration.flows import sweep as module
+
+    runs = []
+
+    def search(request, project, monitor):
+        runs.append(monitor.run["id"])
+        wanted = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+        api("POST", f"/flow_runs/{runs[0]}/set_state", wanted)
+        if fails:
+            raise RunError("3 trials have failed")
+        return []
+
+    monkeypatch.setattr(module, "search", search)
+    monkeypatch.chdir(project())
+    with temporary_settings({PREFECT_API_URL: server}), pytest.raises(Cancelled), as_interrupted():
+        module.sweep("tiny", {"train.epochs": [6, 7]}, "distance", "min")
+    assert api("GET", f"/flow_runs/{runs[0]}")["state_type"] == "CANCELLED"
 
 
 @pytest.mark.slow
