@@ -5,7 +5,7 @@ that later steps or `evaluate` read, would make a resumed run another one: it is
 variables is undone before the checkpoint of the failed run is written.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class Watched:
         if found := python_state.difference(looked, self._look()):
             raise RunError(f"recipe {self.path}: {who} changes {found}: {_MAY_NOT}; keep its own state in itself")
 
-    def _look(self) -> Mapping[str, str]:
+    def _look(self) -> python_state.State:
         return python_state.look(self.recipe, generators=self._eager) if self._python else {}
 
 

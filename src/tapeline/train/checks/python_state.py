@@ -8,13 +8,20 @@ because a recipe's author would expect what they hold to change at each step.
 
 import random
 import sys
+from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
+from uuid import UUID
 
 import keras
 import numpy as np
@@ -24,16 +31,37 @@ from tapeline.runtime import own_modules
 from tapeline.runtime.errors import InputError, NotRepeatable
 from tapeline.runtime.keras_private import layers_in
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, tf.DType, Path, slice, range)
-_TRACKED = (tf.Variable, keras.Variable, tf.lookup.StaticHashTable)
+_PLAIN = (
+    *(bool, int, float, complex, str, bytes, type(None), slice, range, Path, Enum, UUID),
+    *(Decimal, Fraction, date, time, timedelta, tzinfo, np.generic, np.dtype, tf.DType),
+)
+_KERAS = (keras.Layer, keras.optimizers.Optimizer)
+_SINGLE = (tf.Variable, keras.Variable, tf.lookup.StaticHashTable, BuiltinFunctionType, ModuleType, type, *_KERAS)
+"""Of these it matters which one a name refers to, also when another is like it."""
 _CONTAINERS = (Mapping, list, tuple, set, frozenset, deque)
 _OWN = ("params", "features", "_transforms", "batch_size", "updated")
 """Attributes that the engine sets."""
 
 _TRACED = "a tensor of a traced step"
 
-State = Mapping[str, str]
-"""Place of a value, as the recipe's author would write it → the value, as a short text or a digest."""
+
+@dataclass(frozen=True)
+class Found:
+    """What is at a place: a text or a digest, and the object itself where it matters which one it is.
+
+    Holding the object keeps another one from getting its address.
+    """
+
+    text: str
+    which: Any = None
+
+    def is_like(self, other: "Found | None") -> bool:
+        """Return whether nothing has changed from one to the other."""
+        return other is not None and self.text == other.text and self.which is other.which
+
+
+State = Mapping[str, Found]
+"""Place of a value, as the recipe's author would write it → what is there."""
 
 
 def look(recipe: Any, *, generators: bool = True) -> State:
@@ -45,8 +73,8 @@ def look(recipe: Any, *, generators: bool = True) -> State:
     seen = _Look(recipe)
     found = {**seen.inner, **seen.own}
     if generators:
-        found["Python's random"] = _digest(repr(random.getstate()).encode())
-        found["np.random"] = _digest(repr(np.random.get_state(legacy=False)).encode())
+        found["Python's random"] = Found(_digest(repr(random.getstate()).encode()))
+        found["np.random"] = Found(_digest(repr(np.random.get_state(legacy=False)).encode()))
     return found
 
 
@@ -81,12 +109,15 @@ _WHEN_TO_TRAIN = (
 
 
 class Watch:
-    """Checks that a recipe's Python state is unchanged since this object was created."""
+    """Checks that a recipe's Python state is unchanged since this object was created.
+
+    What is made in the first call that it watches, such as a function that is kept, is no change.
+    """
 
     def __init__(self, recipe: Any, where: str, *, generators: bool = True) -> None:
         self._recipe, self._where, self._generators = recipe, where, generators
-        self._before = look(recipe, generators=generators)
-        if leaked := [path for path, said in self._before.items() if said == _TRACED and generators]:
+        self._before, self._is_first = look(recipe, generators=generators), True
+        if leaked := [path for path, said in self._before.items() if said.text == _TRACED and generators]:
             raise InputError(
                 f"{where} keeps {leaked[0]}, a tensor of the step that made it, which no checkpoint holds: make it a "
                 f"tf.Variable that is an attribute of the recipe"
@@ -94,19 +125,30 @@ class Watch:
 
     def __call__(self) -> None:
         """Raise `NotRepeatable` naming what has changed."""
-        if changed := difference(self._before, look(self._recipe, generators=self._generators)):
+        now = look(self._recipe, generators=self._generators)
+        if changed := difference({**self._before, **(self._made(now) if self._is_first else {})}, now):
             raise NotRepeatable(
                 f"{self._where} changes {changed} in Python, where no checkpoint holds it: make it a tf.Variable that "
                 f"is an attribute of the recipe, or derive it from context.step or a fixed seed"
             )
+        self._before, self._is_first = now, False
+
+    def _made(self, now: State) -> State:
+        """Return what the first call has made, and the functions that it made again after a trace had made them."""
+        return {
+            place: found
+            for place, found in now.items()
+            if found.which is not None and (place not in self._before or _is_of_trace(self._before[place].which))
+        }
 
 
 def difference(before: State, after: State) -> str:
     """Return the first place where two states differ, with both values; "" if they are equal."""
     for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name, "absent"), after.get(name, "absent")
-        if old != new:
-            return f"{name} ({old} → {new})"
+        old, new = before.get(name), after.get(name)
+        if old is None or not old.is_like(new):
+            said = [found.text if found else "absent" for found in (old, new)]
+            return f"{name} ({said[0]} → {said[1] if said[0] != said[1] else 'another one'})"
     return ""
 
 
@@ -117,12 +159,12 @@ class _Look:
     """
 
     def __init__(self, recipe: Any, *, traced: bool = False) -> None:
-        self.own: dict[str, str] = {}
+        self.own: dict[str, Found] = {}
         """What the recipe's attributes hold, in containers too."""
-        self.inner: dict[str, str] = {}
-        """What objects, layers, optimizers, classes and modules hold."""
+        self.inner: dict[str, Found] = {}
+        """What objects, layers, optimizers, classes and modules hold; in a trace also which ones they are."""
         self._traced = traced
-        self._seen: dict[int, Any] = {}  # keeps the objects alive, so that no `id` is reused meanwhile
+        self._seen: dict[int, Any] = {id(recipe): recipe}  # keeps objects alive, so that no `id` is reused meanwhile
         for name, value in vars(recipe).items():
             if name not in _OWN and not (traced and name.startswith("_")):
                 self._at(f"self.{name}", value, self.own)
@@ -141,72 +183,72 @@ class _Look:
         for kind in type(value).__mro__:
             self._at(kind.__name__, kind, self.inner)
 
-    def _at(self, path: str, value: Any, found: dict[str, str]) -> None:
+    def _at(self, path: str, value: Any, found: dict[str, Found]) -> None:
         if isinstance(value, _PLAIN):
-            found[path] = _text(value)
+            found[path] = Found(_text(value))
             return
-        if id(value) in self._seen or isinstance(value, (*_TRACKED, BuiltinFunctionType)):
+        if look := next((look for fits, look in _VALUES if fits(value)), None):
+            look(self, path, value, found)
             return
-        self._seen[id(value)] = value
-        if isinstance(value, type):
-            if _is_of_project(value.__module__):
-                unlike = (property, classmethod, staticmethod, type)
-                self._names({n: v for n, v in vars(value).items() if not isinstance(v, unlike)}, f"{value.__name__}.")
-        elif isinstance(value, ModuleType):
-            if _is_of_project(value.__name__):
-                self._names(vars(value), f"{path}.")
-        elif isinstance(value, np.ndarray):
-            found[path] = _digest(repr(value.tolist()).encode() if value.dtype == object else value.tobytes())
-        elif tf.is_tensor(value):
-            if not self._traced:
-                self._tensor(path, value, found)
-        elif isinstance(value, np.random.Generator):
-            found[path] = _digest(repr(value.bit_generator.state).encode())
-        elif isinstance(value, np.random.RandomState):
-            found[path] = _digest(repr(value.get_state(legacy=False)).encode())
-        elif isinstance(value, random.Random):
-            found[path] = _digest(repr(value.getstate()).encode())
-        elif hasattr(value, "__next__"):
-            if not self._traced:
-                raise InputError(
-                    f"{path} is an iterator ({type(value).__name__}), whose position no checkpoint holds: derive what "
-                    f"it yields from context.step, or make it a column of the dataset"
-                )
-        elif isinstance(value, FunctionType):
-            self._function(path, value)
-        elif isinstance(value, (keras.Layer, keras.optimizers.Optimizer)):
-            self._of_keras(path, value)
-        elif isinstance(value, _CONTAINERS):
-            for name, item in _items(path, value):
-                self._at(name, item, found)
-            if not (self._traced and found is self.inner and isinstance(value, Mapping)):  # which may be a memo
-                found[path] = _size(value)
-        else:
-            self._object(path, value)
+        is_seen = id(value) in self._seen
+        if isinstance(value, _SINGLE) or _is_foreign_function(value):
+            self._which(path, value, value, found)
+        elif is_seen and not self._traced:
+            found[path] = Found(_name(value), value)
+        if not is_seen:
+            self._seen[id(value)] = value
+            next(look for fits, look in _OBJECTS if fits(value))(self, path, value, found)
 
-    def _tensor(self, path: str, value: Any, found: dict[str, str]) -> None:
+    def _which(self, path: str, value: Any, which: Any, found: dict[str, Found]) -> None:
+        """Note which object is at a place; a trace may put one where there was none."""
+        (self.inner if self._traced else found)[path] = Found(_name(value), which)
+
+    def _class(self, path: str, value: type, found: dict[str, Found]) -> None:
+        if _is_of_project(value.__module__):
+            unlike = (property, classmethod, staticmethod, type)
+            self._names({n: v for n, v in vars(value).items() if not isinstance(v, unlike)}, f"{value.__name__}.")
+
+    def _module(self, path: str, value: ModuleType, found: dict[str, Found]) -> None:
+        if _is_of_project(value.__name__):
+            self._names(vars(value), f"{path}.")
+
+    def _nothing(self, path: str, value: Any, found: dict[str, Found]) -> None:
+        """Look no further: a checkpoint has its content, or it has none."""
+
+    def _tensor(self, path: str, value: Any, found: dict[str, Found]) -> None:
+        if self._traced:
+            return
         if not hasattr(value, "numpy"):
-            found[path] = _TRACED
+            found[path] = Found(_TRACED)
         elif value.dtype not in (tf.resource, tf.variant):
-            found[path] = _digest(repr(value.numpy()).encode() if value.dtype == tf.string else value.numpy().tobytes())
+            content = repr(value.numpy()).encode() if value.dtype == tf.string else value.numpy().tobytes()
+            found[path] = Found(_digest(content))
 
-    def _function(self, path: str, value: FunctionType) -> None:
-        if value.__module__ is not None and _is_foreign(value.__module__):
-            return
+    def _iterator(self, path: str, value: Any, found: dict[str, Found]) -> None:
         if not self._traced:
-            for item in (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()):
-                self._at(f"a default argument of {path}", item, self.inner)
+            raise InputError(
+                f"{path} is an iterator ({type(value).__name__}), whose position no checkpoint holds: derive what "
+                f"it yields from context.step, or make it a column of the dataset"
+            )
+
+    def _function(self, path: str, value: FunctionType, found: dict[str, Found]) -> None:
+        if _is_foreign_function(value):
+            return
+        self._which(path, value, value.__code__, found)
+        if not self._traced:
+            for name, item in _defaults(value).items():
+                self._at(f"the default argument {name} of {path}", item, self.inner)
             for name, item in vars(value).items():
                 self._at(f"{path}.{name}", item, self.inner)
-            for cell in value.__closure__ or ():
+            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
                 if cell != type(cell)():  # an empty cell has no contents
-                    self._at(f"a closure variable of {path}", cell.cell_contents, self.inner)
+                    self._at(f"the closure variable {name} of {path}", cell.cell_contents, self.inner)
         if _is_of_project(value.__module__ or "") and not value.__module__.startswith(_RECIPE):
             named = _names_in(value.__code__) & value.__globals__.keys()
             self._names({name: value.__globals__[name] for name in sorted(named)}, f"{value.__module__}.")
 
-    def _of_keras(self, path: str, value: Any) -> None:
-        """Look at a layer or an optimizer: of Keras' own only at plain values under public names.
+    def _keras(self, path: str, value: Any, found: dict[str, Found]) -> None:
+        """Look at a layer or an optimizer: of Keras' own at plain values and functions under public names.
 
         Building sets them too, so tracing may change those of a layer that is not built.
         """
@@ -214,32 +256,86 @@ class _Look:
         for name, item in list(vars(value).items()):
             is_public, is_plain = not name.startswith("_"), _is_plain(item)
             if is_own and name not in _bare():
-                asked = is_plain or (is_public and is_layer)
+                asked = is_plain or (is_public and is_layer) or isinstance(item, (*_SINGLE, FunctionType))
             else:
-                asked = is_public and name != "built" and isinstance(item, (*_PLAIN, keras.optimizers.Optimizer))
+                called = callable(item) and not isinstance(item, keras.Layer)
+                asked = is_public and name != "built" and (called or isinstance(item, (*_PLAIN, *_KERAS[1:])))
             if asked and (not self._traced or (is_public and value.built)):
                 self._at(f"{path}.{name}", item, self.inner)
         if is_own:
             self._classes(value)
         if is_layer:
-            self.inner[f"{path}.trainable"] = _text(value.trainable)
+            self.inner[f"{path}.trainable"] = Found(_text(value.trainable))
             for layer in layers_in(value, include_self=False):
                 self._at(f"{path}.{layer.name}", layer, self.inner)
         else:
             self._at(f"{path}.learning_rate", vars(value).get("_learning_rate"), self.inner)
 
-    def _object(self, path: str, value: Any) -> None:
-        if isinstance(value, MethodType):
-            self._at(path, value.__self__, self.inner)
-            self._at(path, value.__func__, self.inner)
-        elif not _is_foreign(type(value).__module__) or type(value).__module__ in ("types", "itertools", "collections"):
-            own = {name: item for name, item in getattr(value, "__dict__", {}).items() if not name.startswith("_self_")}
+    def _container(self, path: str, value: Any, found: dict[str, Found]) -> None:
+        for name, item in _items(path, value):
+            self._at(name, item, found)
+        if not (self._traced and found is self.inner and isinstance(value, Mapping)):  # which may be a memo
+            found[path] = Found(_size(value))
+
+    def _partial(self, path: str, value: Any, found: dict[str, Found]) -> None:
+        self._at(path, value.func, found)
+        self._at(f"the arguments of {path}", [*value.args, *value.keywords.items()], self.inner)
+
+    def _method(self, path: str, value: MethodType, found: dict[str, Found]) -> None:
+        self._at(path, value.__func__, found)
+        self._at(f"the object of {path}", value.__self__, self.inner)
+
+    def _object(self, path: str, value: Any, found: dict[str, Found]) -> None:
+        is_foreign = _is_foreign(type(value).__module__) and type(value).__module__ not in _OPEN
+        self._which(path, value, type(value), found)
+        own = {name: item for name, item in getattr(value, "__dict__", {}).items() if not name.startswith("_self_")}
+        if is_foreign:
+            own = {name: item for name, item in own.items() if not name.startswith("_") and _is_plain(item)}
+        else:
             slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
             own |= {name: getattr(value, name) for name in slots if name != "__dict__" and hasattr(value, name)}
-            for name, item in own.items():
-                if not (self._traced and name.startswith("_")):
-                    self._at(f"{path}.{name}", item, self.inner)
             self._classes(value)
+        for name, item in own.items():
+            if not (self._traced and name.startswith("_")):
+                self._at(f"{path}.{name}", item, self.inner)
+
+
+def _digested(content: Callable[[Any], bytes]) -> Callable[[_Look, str, Any, dict[str, Found]], None]:
+    """Return how to look at a value that consists of bytes."""
+
+    def look(_: _Look, path: str, value: Any, found: dict[str, Found]) -> None:
+        found[path] = Found(_digest(content(value)))
+
+    return look
+
+
+def _is(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+_VALUES: tuple[tuple[Callable[[Any], bool], Callable[[_Look, str, Any, dict[str, Found]], None]], ...] = (
+    (_is(np.ndarray), _digested(lambda v: repr(v.tolist()).encode() if v.dtype == object else v.tobytes())),
+    (_is(array, bytearray, memoryview), _digested(bytes)),
+    (_is(np.random.Generator), _digested(lambda v: repr(v.bit_generator.state).encode())),
+    (_is(np.random.RandomState), _digested(lambda v: repr(v.get_state(legacy=False)).encode())),
+    (_is(random.Random), _digested(lambda v: repr(v.getstate()).encode())),
+    (lambda value: not isinstance(value, (tf.Variable, keras.Variable)) and tf.is_tensor(value), _Look._tensor),
+    (_is(tuple, frozenset), _Look._container),
+)
+"""Kinds of which only the value matters, each with how it is looked at; the first that fits counts."""
+_OBJECTS = (
+    (_is(type), _Look._class),
+    (_is(ModuleType), _Look._module),
+    (_is(tf.Variable, keras.Variable, tf.lookup.StaticHashTable, BuiltinFunctionType), _Look._nothing),
+    (lambda value: hasattr(value, "__next__"), _Look._iterator),
+    (_is(FunctionType), _Look._function),
+    (_is(*_KERAS), _Look._keras),
+    (_is(*_CONTAINERS), _Look._container),
+    (_is(partial), _Look._partial),
+    (_is(MethodType), _Look._method),
+    (lambda value: True, _Look._object),
+)
+"""Kinds that may be at several places, each with how it is looked at the first time."""
 
 
 def _items(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -259,6 +355,13 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, _CONTAINERS):
         return all(isinstance(item, _PLAIN) for item in value)
     return isinstance(value, (*_PLAIN, np.ndarray))
+
+
+def _defaults(function: FunctionType) -> dict[str, Any]:
+    """Return the default arguments of a function by name."""
+    code, given = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    return {**dict(zip(names, given, strict=True)), **(function.__kwdefaults__ or {})}
 
 
 def _names_in(code: CodeType) -> set[str]:
@@ -282,6 +385,18 @@ def _is_foreign(module: str) -> bool:
     return module.startswith(_FOREIGN) or module.partition(".")[0] in sys.stdlib_module_names - {"types", "__main__"}
 
 
+def _is_of_trace(code: Any) -> bool:
+    return isinstance(code, CodeType) and "__autograph_generated_file" in code.co_filename
+
+
+_OPEN = ("types", "itertools", "collections")
+"""Modules of Python with objects that hold what is given to them."""
+
+
+def _is_foreign_function(value: Any) -> bool:
+    return isinstance(value, FunctionType) and value.__module__ is not None and _is_foreign(value.__module__)
+
+
 _RECIPE = "tapeline_recipe_"
 
 
@@ -296,6 +411,13 @@ def _is_of_project(module: str) -> bool:
 def _text(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else _digest(text.encode())
+
+
+def _name(value: Any) -> str:
+    """Return what an object is called in a message: by its type, and by its name if it has one for sure."""
+    is_named = isinstance(value, (*_SINGLE, FunctionType))
+    name = getattr(value, "__name__", None) or getattr(value, "name", None) if is_named else None
+    return f"{type(value).__name__} {name}" if name else type(value).__name__
 
 
 def _size(value: Any) -> str:
