@@ -136,7 +136,7 @@ def _traced(
     requirements.check_updated(recipe, settings)
     found = variables.find(recipe)
     requirements.check_built(recipe, built.weights, found.weights)
-    made = _checked(recipe, step, evaluation, initial=initial, path=path)
+    made = _checked(recipe, settings, step, evaluation, initial=initial, path=path)
     check_python("eval_step")
     step.check_writes(path)  # last: a step that nobody may take is refused for that
     average = Average(found.weights, settings.ema) if settings.ema else None
@@ -189,27 +189,34 @@ def _evaluation(recipe: Recipe, settings: TrainSettings, dataset: Dataset, key: 
 
 
 def _checked(
-    recipe: Recipe, step: Step, evaluation: Evaluation | None, *, initial: Mapping[str, tf.Tensor], path: Path
+    recipe: Recipe,
+    settings: TrainSettings,
+    step: Step,
+    evaluation: Evaluation | None,
+    *,
+    initial: Mapping[str, tf.Tensor],
+    path: Path,
 ) -> Made:
     """Refuse by name what a checkpoint could not hold, in all traced functions; return the values of this start."""
     tracked, tables = variables.find(recipe).all(), variables.tables(recipe)
     handles = frozenset(id(table.resource_handle) for table in tables.values())
     traced = {"train_step": step.traced}
-    completeness.check(step.traced, tracked | step.seeds, tables=handles)
+    one = settings.operation_threads == 1
+    completeness.check(step.traced, tracked | step.seeds, tables=handles, in_order=one or settings.compile == "xla")
     if step.sharded:
         completeness.check_shards(step.traced, tracked, drawn={**variables.find(recipe).seeds, **step.seeds})
     if step.feed.traced:
         traced["prepare"] = step.feed.traced
         changed = completeness.written(step.traced)
         still = {name: v for name, v in tracked.items() if id(v.handle) not in changed}
-        completeness.check(step.feed.traced, still, where="prepare", writable={}, tables=handles)
+        completeness.check(step.feed.traced, still, where="prepare", writable={}, tables=handles, in_order=one)
     if evaluation:
         examples = f"does not trace in eval_step, whose batches have up to {evaluation.batch_size} examples"
         with loading.blaming(path, InputError, examples):
             traced["eval_step"] = evaluation.trace()
         seeds = variables.find(recipe).seeds
         known = tracked | seeds
-        completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=handles)
+        completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=handles, in_order=one)
     return repeatability.made(traced, initial, tables=tables, data=step.feed.columns.values(), source=str(path))
 
 

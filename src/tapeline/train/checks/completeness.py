@@ -13,6 +13,7 @@ import tensorflow as tf
 from tapeline.recipe.sharding import meetings
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.tensorflow_private import functions_in
+from tapeline.train.checks import unrepeatable
 
 _READS = frozenset(
     {"ReadVariableOp", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead", "ResourceGather", "ResourceGatherNd"}
@@ -27,6 +28,12 @@ _CALLS = {"While": 0, "PartitionedCall": 0, "StatefulPartitionedCall": 0, "If": 
 _HARMLESS = frozenset(
     ["Assert", "Print", "PrintV2", "CheckNumerics", "CheckNumericsV2", "StatelessRandomGetAlg", "Empty", "DeviceIndex"]
 )
+_FILES = re.compile(
+    r"ReadFile|MatchingFiles|ImmutableConst|Reader\w+|Restore\w*|RecordInput|LookupTableImport\w*|"
+    r"(WholeFile|TextLine|FixedLengthRecord|TFRecord|LMDB|Identity)Reader(V2)?|InitializeTableFromTextFile(V2)?|"
+    r"(TextLine|FixedLengthRecord|TFRecord|(Experimental)?MatchingFiles|(Experimental)?Sql|Load|Cache|Snapshot\w*)Dataset\w*"
+)
+"""Operations that read files. Not all of them count as stateful."""
 _REPEATED_POOLS = ("FractionalMaxPool", "FractionalAvgPool")
 
 
@@ -37,13 +44,16 @@ def check(
     where: str = "train_step",
     writable: Mapping[str, tf.Variable] | None = None,
     tables: frozenset[int] = frozenset(),
+    in_order: bool = False,
 ) -> None:
     """Check a concrete function of one step, of `prepare` or of `eval_step`.
 
     tracked: what a checkpoint holds. writable: the tracked variables that the function may change; default: all.
-    tables: the `id`s of the handles of immutable lookup tables.
+    tables: the `id`s of the handles of immutable lookup tables. in_order: each operation always adds in one order,
+    because it has one thread or is compiled by XLA.
     Raises `InputError` for an untracked captured variable or resource, for a change to a variable that is not
-    writable, and for an operation with its own state: random draws, Python code, the clock, a queue.
+    writable, and for an operation with its own state: random draws, Python code, the clock, a queue, a file. So for an
+    `unrepeatable` one.
     """
     known = {id(variable.handle) for variable in tracked.values()} | tables
     names = {id(variable.handle): variable.name for variable in traced.graph.variables}
@@ -56,6 +66,11 @@ def check(
             )
     for operation in operations(traced.graph):
         _check_operation(operation, where)
+        if not in_order and (instead := unrepeatable.remedy(operation)):
+            raise InputError(
+                f"{where} uses {operation.type} ({operation.name}), in which several threads add in any order, so that "
+                f"its result may not repeat: {instead}; or set train.threads to 1"
+            )
     if writable is not None:
         changed = written(traced)
         free = {id(variable.handle) for variable in writable.values()}
@@ -77,6 +92,16 @@ def _check_operation(operation: Any, where: str) -> None:
         raise InputError(
             f"{where} draws from the stateful {kind} {told}, which no checkpoint can "
             f"repeat: use tf.random.stateless_… with context.seed"
+        )
+    if kind.startswith("ExtractGlimpse") and attributes["noise"].s != b"zero":
+        raise InputError(
+            f"{where} draws noise through {kind} {told}, which no checkpoint can repeat: call "
+            f"tf.image.extract_glimpse with noise='zero'"
+        )
+    if _FILES.fullmatch(kind):
+        raise InputError(
+            f"{where} reads files through {kind} {told}, whose content may be another when it is resumed: read them in "
+            f"build, and name them as the pipeline's needs"
         )
     if not operation.op_def.is_stateful or kind in _READS or kind in _CALLS or kind in _HARMLESS:
         return

@@ -133,7 +133,8 @@ class Engine:
             first = next(name for name, one, other in zip(names, *found, strict=True) if one != other)
             raise NotRepeatable(
                 f"train_step gave two results for {first} from the same state and batch: draw random numbers from "
-                f"context.seed, and keep state in tf.Variables that are attributes of the recipe"
+                f"context.seed, and keep state in tf.Variables that are attributes of the recipe; if it does both, an "
+                f"operation adds in any order: set train.threads to 1"
             )
         if not self.feed.is_repeatable(start):
             raise NotRepeatable(
