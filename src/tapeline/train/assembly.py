@@ -16,7 +16,7 @@ from tapeline.recipe import Recipe, loading, variables
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime import environment, write_order
 from tapeline.runtime.errors import InputError
-from tapeline.train.checks import completeness, python_state, repeatability, requirements
+from tapeline.train.checks import addresses, completeness, python_state, repeatability, requirements
 from tapeline.train.checks.repeatability import Made
 from tapeline.train.data.batches import Batches
 from tapeline.train.data.feed import Feed
@@ -59,11 +59,12 @@ def assemble_twice(
     """
     statistics = TrainStatistics(dataset)
     first = assemble(path, params, settings, dataset, statistics=statistics, drawn=OTHER)
-    made, loaded = first.made, first.feed.columns
+    digests, loaded = first.made.digests, first.feed.columns
     first_look(first)
     del first
-    second = assemble(path, params, settings, dataset, statistics=statistics, loaded=loaded)
-    repeatability.check_same(path, made, second.made)
+    with addresses.shuffled():
+        second = assemble(path, params, settings, dataset, statistics=statistics, loaded=loaded)
+    repeatability.check_same(path, digests, second.made)
     return second
 
 
@@ -217,7 +218,8 @@ def _checked(
         seeds = variables.find(recipe).seeds
         known = tracked | seeds
         completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=handles, in_order=one)
-    return repeatability.made(traced, initial, tables=tables, data=step.feed.columns.values(), source=str(path))
+    held = variables.find(recipe).all() | step.seeds
+    return repeatability.made(traced, initial, tracked=held, tables=tables, data=step.feed.columns, source=str(path))
 
 
 def _batches(settings: TrainSettings, dataset: Dataset) -> Batches:

@@ -15,10 +15,11 @@ from tapeline.runtime.errors import InputError
 from tapeline.runtime.tensorflow_private import functions_in
 from tapeline.train.checks import unrepeatable
 
-_READS = frozenset(
+READS = frozenset(
     {"ReadVariableOp", "VariableShape", "VarIsInitializedOp", "DisableCopyOnRead", "ResourceGather", "ResourceGatherNd"}
     | {"LookupTableFindV2", "LookupTableSizeV2", "LookupTableExportV2", "Identity"}
 )
+"""Operations that leave a resource as it is."""
 _WRITES = re.compile(
     r"Assign(Add|Sub)?VariableOp|Resource(Sparse)?Apply\w+|ResourceScatter\w+|ResourceStridedSliceAssign|Rng(ReadAnd)?Skip|"
     r"Stateful(StandardNormal|StandardNormalV2|TruncatedNormal|Uniform|UniformFullInt|UniformInt|RandomBinomial)"
@@ -103,7 +104,7 @@ def _check_operation(operation: Any, where: str) -> None:
             f"{where} reads files through {kind} {told}, whose content may be another when it is resumed: read them in "
             f"build, and name them as the pipeline's needs"
         )
-    if not operation.op_def.is_stateful or kind in _READS or kind in _CALLS or kind in _HARMLESS:
+    if not operation.op_def.is_stateful or kind in READS or kind in _CALLS or kind in _HARMLESS:
         return
     if kind in ("PyFunc", "EagerPyFunc"):
         raise InputError(
@@ -188,7 +189,7 @@ def _written(graph: Any, roots: dict[int, int], but: Callable[[str], bool] = lam
                 roots |= {id(operation.outputs[number]): root for number, root in handles.items()}
         elif kind == "Identity":
             roots[id(operation.outputs[0])] = handles[0]
-        elif kind not in _READS and not but(operation.name):
+        elif kind not in READS and not but(operation.name):
             changed |= set(handles.values())
     return changed
 

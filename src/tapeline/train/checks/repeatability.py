@@ -1,11 +1,12 @@
 """Check that building and tracing a recipe gives the same result each time.
 
 A value that differs at each start (the clock, an unseeded generator, the order of a set) becomes a constant of the
-traced step or an initial weight, and nothing in the graph shows its origin. So a recipe is built and traced twice
-before its first step, and the constants and initial values are compared; a resumed run is compared with the run that
-wrote the checkpoint.
+traced step or an initial weight, or decides which operations the step has, and nothing in the graph shows its origin.
+So a recipe is built and traced twice before its first step, and both are compared; a resumed run is compared with the
+run that wrote the checkpoint.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -20,39 +21,65 @@ from tapeline.recipe import variables
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, NotRepeatable
-from tapeline.train.checks.completeness import operations
+from tapeline.train.checks import computation
+
+
+@dataclass(frozen=True)
+class Value:
+    """Something that a start of a recipe consists of: an initial value, a constant, an operation."""
+
+    digest: str
+    what: str
+    operation: Any = None
+    source: str = ""
+
+    @property
+    def told(self) -> str:
+        """What it is, with its line in the recipe if that is known."""
+        place = _place(self.operation, self.source) if self.operation is not None else ""
+        return f"{self.what}, {place}," if place else self.what
 
 
 @dataclass(frozen=True)
 class Made:
-    """The values that one start of a recipe consists of, as digests, each with its origin."""
+    """All that one start of a recipe consists of, in an order in which each value follows those it depends on."""
 
-    values: tuple[tuple[str, str], ...]
-    """(digest, place in the recipe), in tracing order: swapping two constants counts as a difference."""
+    values: tuple[Value, ...]
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """The digests of the values, which keep no graph alive."""
+        return tuple(value.digest for value in self.values)
 
     @property
     def digest(self) -> str:
-        """One digest over all values."""
-        return blake2b("\n".join(digest for digest, _ in self.values).encode(), digest_size=16).hexdigest()
+        """One digest over all values, whatever their order."""
+        return computation.digest(sorted(self.digests))
 
 
 def made(
     traced: Mapping[str, Any],
-    initial: Mapping[str, tf.Variable],
+    initial: Mapping[str, tf.Tensor],
     *,
+    tracked: Mapping[str, tf.Variable],
     tables: Mapping[str, Any],
-    data: Iterable[tf.Tensor],
+    data: Mapping[str, tf.Tensor],
     source: str,
 ) -> Made:
-    """Return the values that a start consists of.
+    """Return what a start consists of.
 
     traced: `train_step`, `prepare`, `eval_step` → concrete function. initial: variables before the first step.
-    tables: as `variables.tables` finds them. data: tensors of the dataset, which has its own checksum. source: the
-    recipe's file, to name its lines.
+    tracked: all variables that the functions read or change. tables: as `variables.tables` finds them. data: tensors of
+    the dataset, which has its own checksum. source: the recipe's file, to name its lines.
     """
-    values = [(_digest(value), f"the initial value of {name}") for name, value in sorted(initial.items())]
-    values += [(_content(table), f"the content of {name}") for name, table in tables.items()]
-    skipped = {id(tensor) for tensor in data}
+    values = [
+        Value(computation.digest(name, _digest(value)), f"the initial value of {name}")
+        for name, value in sorted(initial.items())
+    ]
+    values += [Value(computation.digest(name, _content(one)), f"the content of {name}") for name, one in tables.items()]
+    known = {id(variable.handle): f"variable {name}" for name, variable in tracked.items()}
+    known |= {id(table.resource_handle): f"table {name}" for name, table in tables.items()}
+    known |= {id(tensor): computation.feature(name) for name, tensor in data.items()}
     for where, function in traced.items():
         for external, _ in function.graph.captures:
             if tf.is_symbolic_tensor(external):
@@ -60,28 +87,31 @@ def made(
                     f"{where} reads {external.name}, which a layer made when another function was traced: make it in "
                     "`build`, by the layer's `build(shape)` or by calling the layer once"
                 )
-            if external.dtype not in (tf.resource, tf.variant) and id(external) not in skipped:
-                values.append((_digest(external), f"a tensor that {where} reads"))
-        for operation in operations(function.graph):
-            if operation.type == "Const":
-                if not (place := _place(operation, source)):
-                    continue  # the engine's constant, which depends on how the data are read
-                tensor = operation.node_def.attr["value"].tensor
-                digest = blake2b(tensor.SerializeToString(deterministic=True), digest_size=16).hexdigest()
-                values.append((digest, f"a constant in {where}, {place},"))
+            if external.dtype not in (tf.resource, tf.variant) and id(external) not in known:
+                known[id(external)] = _digest(external)
+                values.append(Value(known[id(external)], f"a tensor that {where} reads"))
+        for part in computation.parts(function, known, is_of_feed=lambda operation: not _place(operation, source)):
+            values.append(_value(part, where, source))
     return Made(tuple(values))
 
 
-def check_same(recipe: Path, first: Made, second: Made) -> None:
-    """Raise `NotRepeatable` naming a value that differs between two starts of the same recipe."""
-    if first.digest == second.digest:
-        return
-    known = {digest for digest, _ in first.values}
-    new = [where for digest, where in second.values if digest not in known]
-    # A value that the other start has too, at another place, shows only by its position.
-    moved = [where for before, (digest, where) in zip(first.values, second.values, strict=False) if before[0] != digest]
-    where = next(iter(new + moved), "a value")
-    raise NotRepeatable(f"recipe {recipe}: {where} is different at each start: {_REMEDY}")
+def _value(part: computation.Part, where: str, source: str) -> Value:
+    if part.operation is None:
+        return Value(computation.digest(where, part.digest), f"what {where} returns")
+    kind = part.operation.type
+    what = "a constant" if kind == "Const" else f"the operation {kind}"
+    return Value(part.digest, f"{what} in {where}", part.operation, source)
+
+
+def check_same(recipe: Path, first: Iterable[str], second: Made) -> None:
+    """Raise `NotRepeatable` naming a value that differs between two starts of the same recipe. first: its digests."""
+    missing = Counter(first)
+    for value in second.values:
+        if not missing[value.digest]:
+            raise NotRepeatable(f"recipe {recipe}: {value.told} is different at each start: {_REMEDY}")
+        missing[value.digest] -= 1
+    if missing.total():
+        raise NotRepeatable(f"recipe {recipe}: a value is different at each start: {_REMEDY}")
 
 
 def _recorded(record: Path) -> Any:
@@ -143,7 +173,7 @@ _ENGINE = str(Path(__file__).parents[1])
 _LIBRARIES = tuple(str(Path(package.__file__).parent) for package in (tf, keras))
 _REMEDY = (
     "derive each value from params, context.seed or a generator with a fixed seed, not from the clock, the process, "
-    "the order of a set or an unseeded generator"
+    "its environment or CPUs, the order of a set or an unseeded generator"
 )
 
 
