@@ -17,8 +17,12 @@ from tapeline.runtime.records import LoopEnded
 
 RECIPE = """
 import itertools, os, random, time, uuid
+from array import array
 from collections import deque
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from functools import partial
 import keras, numpy as np, tensorflow as tf
 from tapeline.recipe import Recipe
 
@@ -39,6 +43,13 @@ class Counting(keras.layers.Layer):
     def call(self, x):
         self.calls += 1
         return x * self.calls
+
+class Phase(Enum):
+    FIRST, SECOND = 1, 2
+
+def start():  # 0 and 1 in turn, each time that the recipe is built
+    os.environ["A_START"] = str(1 - int(os.environ["A_START"]))
+    return int(os.environ["A_START"])
 
 TOTAL = [0]
 {module}
@@ -337,7 +348,84 @@ REFUSED: dict[str, dict[str, str]] = {
         "said": "a constant in train_step",
     },
     "clock in eval": {"eval": "extra = time.time() % 100", "said": "a constant in eval_step"},
+    # operations that are others at each start
+    "operation of each start": {
+        "build": "self.act = (tf.nn.relu, tf.nn.tanh)[start()]",
+        "step": "x = self.act(x)",
+        "said": "in train_step, line",
+    },
+    "operation of each start in prepare": {
+        "build": "self.act = (tf.nn.relu, tf.nn.tanh)[start()]",
+        "prepare": "extra = self.act(x)[0, 0]",
+        "said": "in prepare, line",
+    },
+    "operation of each start in eval": {
+        "build": "self.act = (tf.nn.relu, tf.nn.tanh)[start()]",
+        "eval": "x = self.act(x)",
+        "said": "in eval_step, line",
+    },
+    "variable of each start": {
+        "build": "self.pair = [tf.Variable(0.5), tf.Variable(0.5)]; self.first = start()",
+        "step": "extra = self.pair[self.first] * 2.0; self.pair[0].assign_add(1.0)",
+        "said": "in train_step, line",
+    },
+    "order of writes": {
+        "build": "self.count = tf.Variable(1.0); self.first = start()",
+        "step": "for one in (0, 1) if self.first else (1, 0): self.count.assign(self.count * 2.0 if one else self.count + 1.0)",
+        "said": "in train_step, line",
+    },
+    "order of features": {
+        "build": "self.names = ['extra', 'y'] if start() else ['y', 'extra']",
+        "step": "one, other = (tf.reduce_sum(batch[name]) for name in self.names); extra = one - other",
+        "said": "the operation Sub in train_step, line",
+    },
+    "attribute of an operation of each start": {
+        "build": "self.axis = start()",
+        "step": "extra = tf.reduce_sum(tf.cumsum(x, 0, exclusive=bool(self.axis)))",
+        "said": "the operation Cumsum in train_step, line",
+    },
+    "operation in a branch of each start": {
+        "build": "self.act = (tf.nn.relu, tf.nn.tanh)[start()]",
+        "step": "extra = tf.cond(context.step > 5, lambda: self.act(x)[0, 0], lambda: 0.0)",
+        "said": "in train_step, line",
+    },
+    "layers in a set while tracing": {
+        "build": "self.blocks = [keras.layers.Dense(2) for _ in range(9)]; [one.build((None, 2)) for one in self.blocks]",
+        "step": "for one in {*self.blocks}: x = one(x)",
+        "said": "in train_step, line",
+    },
+    # files that nobody compares
+    "file in the step": {
+        "step": "extra = tf.strings.length(tf.io.read_file('trap.py'))",
+        "said": "train_step reads files through ReadFile",
+    },
+    "file in prepare": {
+        "prepare": "extra = tf.strings.length(tf.io.read_file('trap.py'))",
+        "said": "prepare reads files through ReadFile",
+    },
+    "file in eval": {
+        "eval": "extra = tf.strings.length(tf.io.read_file('trap.py'))",
+        "said": "eval_step reads files through ReadFile",
+    },
+    "files matched": {
+        "step": "extra = tf.size(tf.io.matching_files('*.py'))",
+        "said": "train_step reads files through MatchingFiles",
+    },
+    "noise around a picture": {
+        "step": "extra = tf.image.extract_glimpse(image, [2, 2], tf.ones([8, 2]))[0, 0, 0, 0]",
+        "said": "train_step draws noise through ExtractGlimpse",
+    },
     # Python state
+    "enumeration": {
+        "build": "self.phase = Phase.FIRST",
+        "step": "self.phase = Phase.SECOND",
+        "said": "the Python attribute self.phase (<Phase.FIRST: 1> → <Phase.SECOND: 2>)",
+    },
+    "function": {
+        "build": "self.act = tf.nn.relu",
+        "step": "self.act = tf.nn.tanh",
+        "said": "the Python attribute self.act (function relu → function tanh)",
+    },
     "attribute": {
         "build": "self.n = 0",
         "step": "self.n += 1; extra = float(self.n)",
@@ -458,6 +546,11 @@ REFUSED: dict[str, dict[str, str]] = {
         "evaluate": "self.model.layers[0].bias.assign_add([1.0]); extra = 1.0",
         "said": "evaluate changes model",
     },
+    "evaluate keeps a decimal": {
+        "build": "self.best = Decimal(9)",
+        "evaluate": "self.best /= 2; extra = self.best",
+        "said": "evaluate changes self.best (Decimal('9') → Decimal('4.5'))",
+    },
     "evaluate uses an iterator": {
         "build": "self.numbers = itertools.count()",
         "evaluate": "extra = next(self.numbers)",
@@ -573,12 +666,36 @@ SAME: dict[str, dict[str, str]] = {
         "build": "self.look = keras.layers.StringLookup(vocabulary=['a', 'b'])",
         "step": "extra = self.look(tf.constant(['b']))[0]",
     },
+    "a file in build": {
+        "build": "self.size = tf.strings.length(tf.io.read_file(__file__))",
+        "step": "extra = tf.cast(self.size, tf.float32) / 9999.0",
+    },
+    "picture without noise": {
+        "step": "extra = tf.image.extract_glimpse(image, [2, 2], tf.ones([8, 2]), noise='zero')[0, 0, 0, 0]"
+    },
+    "layers in a set of one order": {
+        "build": "self.blocks = [keras.layers.Dense(2) for _ in range(9)]; [one.build((None, 2)) for one in self.blocks]",
+        "step": "for one in sorted({*self.blocks}, key=lambda one: one.name): x = one(x)",
+    },
+    "what a set of layers is asked for in any order": {
+        "build": "self.blocks = [keras.layers.Dense(2) for _ in range(9)]; [one.build((None, 2)) for one in self.blocks]",
+        "step": "found = {one.name: one(x) for one in {*self.blocks}}; extra = found['dense_3']",
+    },
+    "function that each step makes": {"step": "self._half = lambda v: v * 0.5; extra = self._half(extra)"},
+    "list that each step makes": {"build": "self._axes = [0, 1]", "step": "self._axes = [0, 1]"},
+    "function that evaluate makes once": {
+        "evaluate": "self._twice = getattr(self, '_twice', None) or tf.function(lambda v: v * 2.0)\n"
+        "        extra = self._twice(tf.constant(1.0))"
+    },
     "values in a set": {"build": "self.names = {'a', 'b', 'c'}"},
 }
 
 EAGER: dict[str, dict[str, str]] = {
     "private attribute": {"build": "self._n = 0", "step": "self._n += 1; extra = float(self._n)", "said": "self._n"},
-    "default argument": {"step": "default.append(1); extra = float(len(default))", "said": "a default argument of"},
+    "default argument": {
+        "step": "default.append(1); extra = float(len(default))",
+        "said": "the default argument default of",
+    },
     "dict in a private list": {
         "build": "self._seen = [{'n': 0}]",
         "step": "self._seen[0]['n'] += 1; extra = float(self._seen[0]['n'])",
@@ -588,6 +705,53 @@ EAGER: dict[str, dict[str, str]] = {
         "build": "self.total = tf.zeros([])",
         "step": "self.total = self.total + 1.0; extra = self.total",
         "said": "self.total",
+    },
+    "another function": {
+        "build": "self._act = tf.nn.relu",
+        "step": "extra = self._act(extra)\n        if tf.executing_eagerly(): self._act = tf.nn.tanh",
+        "said": "self._act (function relu → function tanh)",
+    },
+    "another of two functions of one source": {
+        "module": "def scaled(by): return lambda v: v * by",
+        "build": "self.half, self.third = scaled(1 / 2), scaled(1 / 3); self.now = self.half",
+        "step": "extra = self.now(extra)\n        if tf.executing_eagerly(): self.now = self.third",
+        "said": "self.now (function <lambda> → another one)",
+    },
+    "another layer": {
+        "build": "self.a, self.b = keras.layers.Dense(2), keras.layers.Dense(2); self.a.build((None, 2))\n"
+        "        self.b.build((None, 2)); self.now = self.a",
+        "step": "x = self.now(x)\n        if tf.executing_eagerly(): self.now = self.b",
+        "said": "self.now (Dense dense_1 → Dense dense_2)",
+    },
+    "variables in another order": {
+        "build": "self.two = [tf.Variable(1.0), tf.Variable(2.0)]",
+        "step": "extra = self.two[0]\n        if tf.executing_eagerly(): self.two.reverse()",
+        "said": "self.two[0] (ResourceVariable Variable:0 → another one)",
+    },
+    "decimal": {
+        "build": "self.factor = Decimal(1)",
+        "step": "extra = float(self.factor)\n        if tf.executing_eagerly(): self.factor /= 2",
+        "said": "self.factor (Decimal('1') → Decimal('0.",
+    },
+    "span of time": {
+        "build": "self.span = timedelta(seconds=1)",
+        "step": "extra = self.span.total_seconds()\n        if tf.executing_eagerly(): self.span *= 2",
+        "said": "self.span (datetime.timedelta(seconds=1) →",
+    },
+    "array of Python's": {
+        "build": "self.numbers = array('d', [1.0])",
+        "step": "extra = self.numbers[0]\n        if tf.executing_eagerly(): self.numbers[0] /= 2",
+        "said": "self.numbers",
+    },
+    "arguments of a partial": {
+        "build": "self.act = partial(tf.nn.leaky_relu, alpha=0.1)",
+        "step": "x = self.act(x)\n        if tf.executing_eagerly(): self.act = partial(tf.nn.leaky_relu, alpha=0.3)",
+        "said": "the arguments of self.act[0][1] (0.1 → 0.3)",
+    },
+    "activation of a layer": {
+        "build": "self.dense = keras.layers.Dense(2, activation='relu'); self.dense.build((None, 2))",
+        "step": "x = self.dense(x)\n        if tf.executing_eagerly(): self.dense.activation = keras.activations.tanh",
+        "said": "self.dense.activation (function relu → function tanh)",
     },
     "own NumPy generator": {
         "build": "self._rng = np.random.default_rng(0)",
@@ -649,9 +813,10 @@ EAGER: dict[str, dict[str, str]] = {
 FAST = {
     "prepare numpy_function that lies", "prepare keras.random", "untracked variable in a function", "dataset in the step",
     "clock while tracing", "initial weights without a seed", "eval changes a weight", "variables in a set",
+    "operation of each start", "layers in a set while tracing", "file in prepare", "enumeration",
     "table without a seed", "layer that a trace lets train", "attribute in prepare", "NumPy array", "global of another module",
 }  # fmt: skip
-FAST_EAGER = {"function of another module", "layer that counts"}
+FAST_EAGER = {"function of another module", "layer that counts", "another function", "another layer", "decimal"}
 
 
 def cases():
@@ -678,6 +843,7 @@ def recipe(folder, slots):
 @pytest.mark.parametrize(("verdict", "slots", "mode"), list(cases()))
 def test_the_bits_are_the_same_or_the_recipe_is_refused_by_name(tmp_path, tf, monkeypatch, verdict, slots, mode):
     monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("A_START", "0")
     monkeypatch.delitem(sys.modules, "helpers_of_trap", raising=False)
     path, data = recipe(tmp_path, slots), datasets.points(tmp_path / "points").folder
     needs = tmp_path / "helpers_of_trap.py"
@@ -727,6 +893,8 @@ except Crash:
         {"step": "extra = {'a': 1.0, 'b': 2.0, 'c': 3.0, 'd': 4.0, 'e': 5.0}[next(iter({'a', 'b', 'c', 'd', 'e'}))]"},
         {"step": "for name in {'a', 'b', 'c', 'd', 'e'}: extra = extra * 0.5 + tf.constant(float(ord(name)))"},
         {"step": "extra = float(os.environ['A_DAY'])"},
+        {"step": "x = tf.nn.relu(x) if os.environ['A_DAY'] == '0' else tf.nn.tanh(x)"},
+        {"step": "extra = tf.add_n(tf.split(tf.reduce_sum(x, 0), int(os.environ['A_DAY']) + 1))[0]"},
         {
             "build": "self.look = keras.layers.StringLookup(vocabulary=[*{'a', 'b', 'c', 'd', 'e'}])",
             "step": "extra = self.look(tf.constant(['a']))[0]",
@@ -738,7 +906,7 @@ def test_what_another_process_traces_differently_is_not_resumed(tmp_path, root, 
     datasets.points(tmp_path / "points")
     ended = []
     for number, end in enumerate(("crash", "resume")):
-        environment = {**os.environ, "PYTHONHASHSEED": str(number + 1), "A_DAY": str(number)}
+        environment = {**os.environ, "PYTHONHASHSEED": str(number + 1), "A_DAY": str(number), "A_START": "0"}
         command = [sys.executable, "-c", START, str(tmp_path), end]
         ended.append(subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False))
     assert ended[0].returncode == 0, ended[0].stderr
