@@ -681,7 +681,6 @@ SAME: dict[str, dict[str, str]] = {
         "build": "self.blocks = [keras.layers.Dense(2) for _ in range(9)]; [one.build((None, 2)) for one in self.blocks]",
         "step": "found = {one.name: one(x) for one in {*self.blocks}}; extra = found['dense_3']",
     },
-    "function that each step makes": {"step": "self._half = lambda v: v * 0.5; extra = self._half(extra)"},
     "list that each step makes": {"build": "self._axes = [0, 1]", "step": "self._axes = [0, 1]"},
     "function that evaluate makes once": {
         "evaluate": "self._twice = getattr(self, '_twice', None) or tf.function(lambda v: v * 2.0)\n"

@@ -126,20 +126,13 @@ class Watch:
     def __call__(self) -> None:
         """Raise `NotRepeatable` naming what has changed."""
         now = look(self._recipe, generators=self._generators)
-        if changed := difference({**self._before, **(self._made(now) if self._is_first else {})}, now):
+        made = {place: found for place, found in now.items() if found.which is not None} if self._is_first else {}
+        if changed := difference({**made, **self._before}, now):
             raise NotRepeatable(
                 f"{self._where} changes {changed} in Python, where no checkpoint holds it: make it a tf.Variable that "
                 f"is an attribute of the recipe, or derive it from context.step or a fixed seed"
             )
         self._before, self._is_first = now, False
-
-    def _made(self, now: State) -> State:
-        """Return what the first call has made, and the functions that it made again after a trace had made them."""
-        return {
-            place: found
-            for place, found in now.items()
-            if found.which is not None and (place not in self._before or _is_of_trace(self._before[place].which))
-        }
 
 
 def difference(before: State, after: State) -> str:
@@ -383,10 +376,6 @@ _FOREIGN = ("tapeline.", "keras", "tensorflow", "numpy", "builtins", "functools"
 def _is_foreign(module: str) -> bool:
     """Return whether a module belongs to a library, whose internals may change without the recipe's doing."""
     return module.startswith(_FOREIGN) or module.partition(".")[0] in sys.stdlib_module_names - {"types", "__main__"}
-
-
-def _is_of_trace(code: Any) -> bool:
-    return isinstance(code, CodeType) and "__autograph_generated_file" in code.co_filename
 
 
 _OPEN = ("types", "itertools", "collections")
