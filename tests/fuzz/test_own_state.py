@@ -115,7 +115,13 @@ def test_prune(repository, root, victim, name, options, kind):  # noqa: F811
     committed(repository)
     (repository / ".tapeline/registry/models/a").mkdir(parents=True)
     lay(kind, repository / name, victim)
-    refused(call(repository, "tapeline", "prune", *options, root=root), NO_FILE)
+    answer = call(repository, "tapeline", "prune", *options, root=root)
+    if kind == "folder" and name.endswith("/a.lock") and "worktrees" in name:
+        assert answer.returncode == 0 and "a.lock, crashed" in answer.stdout, (
+            "a worktree of an older version, whose name it is"
+        )
+    else:
+        refused(answer, NO_FILE)
     assert untouched(victim)
 
 
