@@ -66,7 +66,7 @@ def audit(registry: Registry, *, fetch: bool = False) -> Report:
     )
     _check_seen(registry, tags, report)
     _check_branches(registry, report)
-    if replaced := registry.repository.git("for-each-ref", "--format=%(refname)", "refs/replace").splitlines():
+    if replaced := registry.repository.git.lines("for-each-ref", "--format=%(refname)", "refs/replace"):
         report.unchecked.append(f"{len(replaced)} objects are replaced in Git (refs/replace): not followed here")
     return report
 
@@ -279,7 +279,7 @@ def _check_branches(registry: Registry, report: Report) -> None:
     ours, since = Ours(registry.project.folder, ""), _policy_since(registry)
     patterns = (f"refs/heads/{RUN_BRANCHES}", f"refs/remotes/*/{RUN_BRANCHES}*")
     form = "--format=%(objectname) %(committerdate:unix) %(refname:short)"
-    for line in registry.repository.git("for-each-ref", form, *patterns).splitlines():
+    for line in registry.repository.git.lines("for-each-ref", form, *patterns):
         commit, moment, branch = line.split(" ", 2)
         if not (why := ours.why_not(commit)):
             report.count("branches of runs")
