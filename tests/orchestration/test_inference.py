@@ -292,7 +292,7 @@ def endless_run(tf, registry, server, ask, until, tmp_path):
     slow.build(3)
     slow("registry", "register", "one")
     before = {run["id"] for run in ask("flow_runs", {})}
-    command = [sys.executable, "-m", "flows.inference", "--model", "one", "--out", "../y.csv", "../x.npy"]
+    command = [sys.executable, "-m", "flows.inference", "--model", "one", "--out", "../never.csv", "../x.npy"]
     with subprocess.Popen(command, **called(slow.folder, server), stderr=subprocess.PIPE) as child:
         try:
             until(lambda: [found for found in below(slow.folder) if "predict" in found.info["cmdline"]], limit=200)
@@ -311,7 +311,7 @@ def test_a_run_that_is_cancelled_ends(endless_run, api, tmp_path):
     assert child.returncode == 128 + signal.SIGTERM and "Traceback" not in err, err
     assert err.splitlines()[-1] == "inference: cancelled in Prefect; run again to resume"
     assert api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED"
-    assert not below(project.folder) and not (tmp_path / "y.csv").exists()
+    assert not below(project.folder) and not (tmp_path / "never.csv").exists()
 
 
 @pytest.mark.slow
