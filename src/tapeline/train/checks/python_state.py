@@ -7,58 +7,13 @@ because a recipe's author would expect what they hold to change at each step.
 """
 
 import random
-import sys
-from array import array
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date, time, timedelta, tzinfo
-from decimal import Decimal
-from enum import Enum
-from fractions import Fraction
-from functools import cache, partial
-from hashlib import blake2b
-from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from tapeline.runtime import own_modules
 from tapeline.runtime.errors import InputError, NotRepeatable
-from tapeline.runtime.keras_private import layers_in
-
-_PLAIN = (
-    *(bool, int, float, complex, str, bytes, type(None), slice, range, Path, Enum, UUID),
-    *(Decimal, Fraction, date, time, timedelta, tzinfo, np.generic, np.dtype, tf.DType),
-)
-_KERAS = (keras.Layer, keras.optimizers.Optimizer)
-_SINGLE = (tf.Variable, keras.Variable, tf.lookup.StaticHashTable, BuiltinFunctionType, ModuleType, type, *_KERAS)
-"""Of these it matters which one a name refers to, also when another is like it."""
-_CONTAINERS = (Mapping, list, tuple, set, frozenset, deque)
-_OWN = ("params", "features", "_transforms", "batch_size", "updated")
-"""Attributes that the engine sets."""
-
-_TRACED = "a tensor of a traced step"
-
-
-@dataclass(frozen=True)
-class Found:
-    """What is at a place: a text or a digest, and the object itself where it matters which one it is.
-
-    Holding the object keeps another one from getting its address.
-    """
-
-    text: str
-    which: Any = None
-
-    def is_like(self, other: "Found | None") -> bool:
-        """Return whether nothing has changed from one to the other."""
-        return other is not None and self.text == other.text and self.which is other.which
-
+from tapeline.train.checks.python_objects import TRACED, Found, Look, digest
 
 State = Mapping[str, Found]
 """Place of a value, as the recipe's author would write it → what is there."""
@@ -70,11 +25,11 @@ def look(recipe: Any, *, generators: bool = True) -> State:
     generators: include the states of Python's and NumPy's global random generators.
     Raises `InputError` for an iterator, whose position is hidden: a generator, an open file, a tf.data iterator.
     """
-    seen = _Look(recipe)
+    seen = Look(recipe)
     found = {**seen.inner, **seen.own}
     if generators:
-        found["Python's random"] = Found(_digest(repr(random.getstate()).encode()))
-        found["np.random"] = Found(_digest(repr(np.random.get_state(legacy=False)).encode()))
+        found["Python's random"] = Found(digest(repr(random.getstate()).encode()))
+        found["np.random"] = Found(digest(repr(np.random.get_state(legacy=False)).encode()))
     return found
 
 
@@ -85,11 +40,11 @@ class Tracing:
     """
 
     def __init__(self, recipe: Any) -> None:
-        self._recipe, self._before = recipe, _Look(recipe, traced=True)
+        self._recipe, self._before = recipe, Look(recipe, traced=True)
 
     def __call__(self, where: str) -> None:
         """Raise `InputError` naming what has changed. where: the method that was traced."""
-        before, after = self._before, _Look(self._recipe, traced=True)
+        before, after = self._before, Look(self._recipe, traced=True)
         both = before.inner.keys() & after.inner.keys()
         changed = difference(before.own, after.own) or difference(
             {name: before.inner[name] for name in both}, {name: after.inner[name] for name in both}
@@ -117,7 +72,7 @@ class Watch:
     def __init__(self, recipe: Any, where: str, *, generators: bool = True) -> None:
         self._recipe, self._where, self._generators = recipe, where, generators
         self._before, self._is_first = look(recipe, generators=generators), True
-        if leaked := [path for path, said in self._before.items() if said.text == _TRACED and generators]:
+        if leaked := [path for path, said in self._before.items() if said.text == TRACED and generators]:
             raise InputError(
                 f"{where} keeps {leaked[0]}, a tensor of the step that made it, which no checkpoint holds: make it a "
                 f"tf.Variable that is an attribute of the recipe"
@@ -143,275 +98,3 @@ def difference(before: State, after: State) -> str:
             said = [found.text if found else "absent" for found in (old, new)]
             return f"{name} ({said[0]} → {said[1] if said[0] != said[1] else 'another one'})"
     return ""
-
-
-class _Look:
-    """The Python state reachable from a recipe, as one look finds it.
-
-    traced: only what tracing may not change, below public names.
-    """
-
-    def __init__(self, recipe: Any, *, traced: bool = False) -> None:
-        self.own: dict[str, Found] = {}
-        """What the recipe's attributes hold, in containers too."""
-        self.inner: dict[str, Found] = {}
-        """What objects, layers, optimizers, classes and modules hold; in a trace also which ones they are."""
-        self._traced = traced
-        self._seen: dict[int, Any] = {id(recipe): recipe}  # keeps objects alive, so that no `id` is reused meanwhile
-        for name, value in vars(recipe).items():
-            if name not in _OWN and not (traced and name.startswith("_")):
-                self._at(f"self.{name}", value, self.own)
-        self._classes(recipe)
-        if module := sys.modules.get(type(recipe).__module__):
-            self._names(vars(module))
-
-    def _names(self, names: Mapping[str, Any], path: str = "") -> None:
-        hidden = "_" if self._traced else "__"
-        for name, value in list(names.items()):
-            if not name.startswith(hidden):
-                self._at(f"{path}{name}", value, self.inner)
-
-    def _classes(self, value: Any) -> None:
-        """Look into the project's classes that an object is of."""
-        for kind in type(value).__mro__:
-            self._at(kind.__name__, kind, self.inner)
-
-    def _at(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        if isinstance(value, _PLAIN):
-            found[path] = Found(_text(value))
-            return
-        if look := next((look for fits, look in _VALUES if fits(value)), None):
-            look(self, path, value, found)
-            return
-        is_seen = id(value) in self._seen
-        if isinstance(value, _SINGLE) or _is_foreign_function(value):
-            self._which(path, value, value, found)
-        elif is_seen and not self._traced:
-            found[path] = Found(_name(value), value)
-        if not is_seen:
-            self._seen[id(value)] = value
-            next(look for fits, look in _OBJECTS if fits(value))(self, path, value, found)
-
-    def _which(self, path: str, value: Any, which: Any, found: dict[str, Found]) -> None:
-        """Note which object is at a place; a trace may put one where there was none."""
-        (self.inner if self._traced else found)[path] = Found(_name(value), which)
-
-    def _class(self, path: str, value: type, found: dict[str, Found]) -> None:
-        if _is_of_project(value.__module__):
-            unlike = (property, classmethod, staticmethod, type)
-            self._names({n: v for n, v in vars(value).items() if not isinstance(v, unlike)}, f"{value.__name__}.")
-
-    def _module(self, path: str, value: ModuleType, found: dict[str, Found]) -> None:
-        if _is_of_project(value.__name__):
-            self._names(vars(value), f"{path}.")
-
-    def _nothing(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        """Look no further: a checkpoint has its content, or it has none."""
-
-    def _tensor(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        if self._traced:
-            return
-        if not hasattr(value, "numpy"):
-            found[path] = Found(_TRACED)
-        elif value.dtype not in (tf.resource, tf.variant):
-            content = repr(value.numpy()).encode() if value.dtype == tf.string else value.numpy().tobytes()
-            found[path] = Found(_digest(content))
-
-    def _iterator(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        if not self._traced:
-            raise InputError(
-                f"{path} is an iterator ({type(value).__name__}), whose position no checkpoint holds: derive what "
-                f"it yields from context.step, or make it a column of the dataset"
-            )
-
-    def _function(self, path: str, value: FunctionType, found: dict[str, Found]) -> None:
-        if _is_foreign_function(value):
-            return
-        self._which(path, value, value.__code__, found)
-        if not self._traced:
-            for name, item in _defaults(value).items():
-                self._at(f"the default argument {name} of {path}", item, self.inner)
-            for name, item in vars(value).items():
-                self._at(f"{path}.{name}", item, self.inner)
-            for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
-                if cell != type(cell)():  # an empty cell has no contents
-                    self._at(f"the closure variable {name} of {path}", cell.cell_contents, self.inner)
-        if _is_of_project(value.__module__ or "") and not value.__module__.startswith(_RECIPE):
-            named = _names_in(value.__code__) & value.__globals__.keys()
-            self._names({name: value.__globals__[name] for name in sorted(named)}, f"{value.__module__}.")
-
-    def _keras(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        """Look at a layer or an optimizer: of Keras' own at plain values and functions under public names.
-
-        Building sets them too, so tracing may change those of a layer that is not built.
-        """
-        is_own, is_layer = not _is_foreign(type(value).__module__), isinstance(value, keras.Layer)
-        for name, item in list(vars(value).items()):
-            is_public, is_plain = not name.startswith("_"), _is_plain(item)
-            if is_own and name not in _bare():
-                asked = is_plain or (is_public and is_layer) or isinstance(item, (*_SINGLE, FunctionType))
-            else:
-                called = callable(item) and not isinstance(item, keras.Layer)
-                asked = is_public and name != "built" and (called or isinstance(item, (*_PLAIN, *_KERAS[1:])))
-            if asked and (not self._traced or (is_public and value.built)):
-                self._at(f"{path}.{name}", item, self.inner)
-        if is_own:
-            self._classes(value)
-        if is_layer:
-            self.inner[f"{path}.trainable"] = Found(_text(value.trainable))
-            for layer in layers_in(value, include_self=False):
-                self._at(f"{path}.{layer.name}", layer, self.inner)
-        else:
-            self._at(f"{path}.learning_rate", vars(value).get("_learning_rate"), self.inner)
-
-    def _container(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        for name, item in _items(path, value):
-            self._at(name, item, found)
-        if not (self._traced and found is self.inner and isinstance(value, Mapping)):  # which may be a memo
-            found[path] = Found(_size(value))
-
-    def _partial(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        self._at(path, value.func, found)
-        self._at(f"the arguments of {path}", [*value.args, *value.keywords.items()], self.inner)
-
-    def _method(self, path: str, value: MethodType, found: dict[str, Found]) -> None:
-        self._at(path, value.__func__, found)
-        self._at(f"the object of {path}", value.__self__, self.inner)
-
-    def _object(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        is_foreign = _is_foreign(type(value).__module__) and type(value).__module__ not in _OPEN
-        self._which(path, value, type(value), found)
-        own = {name: item for name, item in getattr(value, "__dict__", {}).items() if not name.startswith("_self_")}
-        if is_foreign:
-            own = {name: item for name, item in own.items() if not name.startswith("_") and _is_plain(item)}
-        else:
-            slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
-            own |= {name: getattr(value, name) for name in slots if name != "__dict__" and hasattr(value, name)}
-            self._classes(value)
-        for name, item in own.items():
-            if not (self._traced and name.startswith("_")):
-                self._at(f"{path}.{name}", item, self.inner)
-
-
-def _digested(content: Callable[[Any], bytes]) -> Callable[[_Look, str, Any, dict[str, Found]], None]:
-    """Return how to look at a value that consists of bytes."""
-
-    def look(_: _Look, path: str, value: Any, found: dict[str, Found]) -> None:
-        found[path] = Found(_digest(content(value)))
-
-    return look
-
-
-def _is(*kinds: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, kinds)
-
-
-_VALUES: tuple[tuple[Callable[[Any], bool], Callable[[_Look, str, Any, dict[str, Found]], None]], ...] = (
-    (_is(np.ndarray), _digested(lambda v: repr(v.tolist()).encode() if v.dtype == object else v.tobytes())),
-    (_is(array, bytearray, memoryview), _digested(bytes)),
-    (_is(np.random.Generator), _digested(lambda v: repr(v.bit_generator.state).encode())),
-    (_is(np.random.RandomState), _digested(lambda v: repr(v.get_state(legacy=False)).encode())),
-    (_is(random.Random), _digested(lambda v: repr(v.getstate()).encode())),
-    (lambda value: not isinstance(value, (tf.Variable, keras.Variable)) and tf.is_tensor(value), _Look._tensor),
-    (_is(tuple, frozenset), _Look._container),
-)
-"""Kinds of which only the value matters, each with how it is looked at; the first that fits counts."""
-_OBJECTS = (
-    (_is(type), _Look._class),
-    (_is(ModuleType), _Look._module),
-    (_is(tf.Variable, keras.Variable, tf.lookup.StaticHashTable, BuiltinFunctionType), _Look._nothing),
-    (lambda value: hasattr(value, "__next__"), _Look._iterator),
-    (_is(FunctionType), _Look._function),
-    (_is(*_KERAS), _Look._keras),
-    (_is(*_CONTAINERS), _Look._container),
-    (_is(partial), _Look._partial),
-    (_is(MethodType), _Look._method),
-    (lambda value: True, _Look._object),
-)
-"""Kinds that may be at several places, each with how it is looked at the first time."""
-
-
-def _items(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a container, each with its place."""
-    if isinstance(value, Mapping):
-        yield from ((f"{path}[{key!r}]", item) for key, item in list(value.items()))
-    elif isinstance(value, (set, frozenset)):
-        yield f"{path}'s items", "".join(sorted(map(repr, value)))
-    else:
-        yield from ((f"{path}[{number}]", item) for number, item in enumerate(value))
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is plain, an array, or a container of plain values."""
-    if isinstance(value, Mapping):
-        return all(isinstance(item, _PLAIN) for item in value.values())
-    if isinstance(value, _CONTAINERS):
-        return all(isinstance(item, _PLAIN) for item in value)
-    return isinstance(value, (*_PLAIN, np.ndarray))
-
-
-def _defaults(function: FunctionType) -> dict[str, Any]:
-    """Return the default arguments of a function by name."""
-    code, given = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
-    return {**dict(zip(names, given, strict=True)), **(function.__kwdefaults__ or {})}
-
-
-def _names_in(code: CodeType) -> set[str]:
-    """Return the names that a function's code uses, and that of functions inside of it."""
-    inner = (_names_in(part) for part in code.co_consts if isinstance(part, CodeType))
-    return {*code.co_names}.union(*inner)
-
-
-@cache
-def _bare() -> frozenset[str]:
-    """Return the attributes that each layer and each optimizer has."""
-    layer, optimizer = keras.Layer(name="bare"), keras.optimizers.Optimizer(0.1, name="bare")
-    return frozenset({*vars(layer), *vars(optimizer)})
-
-
-_FOREIGN = ("tapeline.", "keras", "tensorflow", "numpy", "builtins", "functools", "contextlib", "abc", "typing")
-
-
-def _is_foreign(module: str) -> bool:
-    """Return whether a module belongs to a library, whose internals may change without the recipe's doing."""
-    return module.startswith(_FOREIGN) or module.partition(".")[0] in sys.stdlib_module_names - {"types", "__main__"}
-
-
-_OPEN = ("types", "itertools", "collections")
-"""Modules of Python with objects that hold what is given to them."""
-
-
-def _is_foreign_function(value: Any) -> bool:
-    return isinstance(value, FunctionType) and value.__module__ is not None and _is_foreign(value.__module__)
-
-
-_RECIPE = "tapeline_recipe_"
-
-
-def _is_of_project(module: str) -> bool:
-    """Return whether a module is the recipe's or another one of the project's: its file is in no library's folder."""
-    if module.startswith(_RECIPE):
-        return True
-    file = None if _is_foreign(module) else getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and not own_modules.is_library(Path(file).resolve())
-
-
-def _text(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else _digest(text.encode())
-
-
-def _name(value: Any) -> str:
-    """Return what an object is called in a message: by its type, and by its name if it has one for sure."""
-    is_named = isinstance(value, (*_SINGLE, FunctionType))
-    name = getattr(value, "__name__", None) or getattr(value, "name", None) if is_named else None
-    return f"{type(value).__name__} {name}" if name else type(value).__name__
-
-
-def _size(value: Any) -> str:
-    return f"{type(value).__name__} of {len(value)}"
-
-
-def _digest(data: bytes) -> str:
-    return blake2b(data, digest_size=8).hexdigest()
