@@ -25,7 +25,12 @@ os.environ["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
 os.environ["DO_NOT_TRACK"] = "1"
 os.environ.pop("PREFECT_API_URL", None)
 
-from tapeline.orchestration.stages.child import Child  # noqa: E402  (after the home is set)
+from prefect.client.orchestration import get_client  # noqa: E402  (after the home is set)
+from prefect.settings import PREFECT_API_URL, temporary_settings  # noqa: E402
+
+from tapeline.orchestration.schedules.dead_runs import DeadRuns  # noqa: E402
+from tapeline.orchestration.schedules.liveness import locks  # noqa: E402
+from tapeline.orchestration.stages.child import Child  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -134,6 +139,22 @@ def api(server, until):
 def ask(api):
     """Ask for what fits a filter: `ask("flow_runs", {...})`."""
     return lambda what, content=None: api("POST", f"/{what}/filter", content or {})
+
+
+@pytest.fixture(scope="session")
+def is_marked_when_killed(server, api):
+    """Kill a run's process, and look what becomes of the run and its lock: `assert is_marked_when_killed(...)`."""
+
+    def look(project, child, run):
+        assert list(locks(project)) == [(run["id"], True)]
+        child.kill()
+        child.communicate(timeout=60)
+        with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+            told = list(DeadRuns(project).bury(client))
+        assert told == [f"run {run['name']}: its process is gone: marked crashed"]
+        return api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CRASHED" and list(locks(project)) == []
+
+    return look
 
 
 @pytest.fixture(scope="session")

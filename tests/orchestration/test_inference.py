@@ -10,16 +10,12 @@ import sys
 import clones
 import numpy as np
 import pytest
-from prefect.client.orchestration import get_client
 from prefect.exceptions import ParameterTypeError
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from pyarrow import parquet
 from registries import TAPELINE, Registry, endless
 from surroundings import below
 
 from tapeline.config.project import Project
-from tapeline.orchestration.schedules.dead_runs import DeadRuns
-from tapeline.orchestration.schedules.liveness import locks
 from tapeline.runtime import files
 
 X = np.linspace(0, 1, 40, dtype=np.float32).reshape(20, 2)
@@ -315,13 +311,8 @@ def test_a_run_that_is_cancelled_ends(endless_run, api, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_is_marked(endless_run, server, api, until):
+def test_a_run_that_is_killed_is_marked(endless_run, is_marked_when_killed, until):
     """It stayed Running for good."""
     project, child, run = endless_run
-    assert list(locks(project)) == [(run["id"], True)]
-    child.kill()
-    child.communicate(timeout=60)
-    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
-        assert list(DeadRuns(project).bury(client)) == [f"run {run['name']}: its process is gone: marked crashed"]
-    assert api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CRASHED" and list(locks(project)) == []
+    assert is_marked_when_killed(project, child, run)
     until(lambda: not below(project.folder))

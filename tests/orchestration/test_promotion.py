@@ -10,7 +10,6 @@ from contextlib import suppress
 import clones
 import psutil
 import pytest
-from prefect.client.orchestration import get_client
 from prefect.exceptions import ParameterTypeError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from registries import Registry, endless
@@ -18,8 +17,6 @@ from registries import Registry, endless
 from tapeline.config.project import Project
 from tapeline.orchestration.flows.monitor import Cancelled, as_interrupted
 from tapeline.orchestration.reports import events
-from tapeline.orchestration.schedules.dead_runs import DeadRuns
-from tapeline.orchestration.schedules.liveness import locks
 from tapeline.registry.gate import probing
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.runtime.errors import InputError, VerdictNo
@@ -265,17 +262,12 @@ def test_a_run_that_is_cancelled_while_it_waits(registry, server, api, ask, unti
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_while_it_waits_is_marked(registry, server, api, ask, until):
+def test_a_run_that_is_killed_while_it_waits_is_marked(registry, server, is_marked_when_killed, ask, until):
     """It stayed Paused for good, and took an answer that changed nothing."""
     before, project = {run["id"] for run in ask("flow_runs", {})}, Project.find(registry.folder)
     child = start(registry, server, "--pipeline", "one", "--stage", "prod")
     run = until(lambda: paused(ask, before), limit=400)
-    assert list(locks(project)) == [(run["id"], True)]
-    child.kill()
-    child.communicate(timeout=60)
-    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
-        assert list(DeadRuns(project).bury(client)) == [f"run {run['name']}: its process is gone: marked crashed"]
-    assert api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CRASHED" and list(locks(project)) == []
+    assert is_marked_when_killed(project, child, run)
 
 
 @pytest.mark.slow

@@ -29,7 +29,6 @@ Timeouts = Annotated[dict[Stage, Seconds], Field(examples=[{"train": 3600}])]
 YEAR = 31_536_000
 RegistryStage = Annotated[str, Field(pattern=f"^{STAGE.pattern}$", examples=["prod"])]
 Version = Annotated[str, Field(pattern=f"^v?{VERSION.pattern.removeprefix('v')}$", examples=["v1.0.0"])]
-Bump = Literal["patch", "minor", "major"]
 Wait = Annotated[int, Field(ge=1, le=YEAR)]
 """Seconds that a person may take."""
 

@@ -199,13 +199,14 @@ def _checked(
     path: Path,
 ) -> Made:
     """Refuse by name what a checkpoint could not hold, in all traced functions; return the values of this start."""
-    tracked, tables = variables.find(recipe).all(), variables.tables(recipe)
+    found, tables = variables.find(recipe), variables.tables(recipe)
+    tracked = found.all()
     handles = frozenset(id(table.resource_handle) for table in tables.values())
     traced = {"train_step": step.traced}
     one = settings.operation_threads == 1
     completeness.check(step.traced, tracked | step.seeds, tables=handles, in_order=one or settings.compile == "xla")
     if step.sharded:
-        completeness.check_shards(step.traced, tracked, drawn={**variables.find(recipe).seeds, **step.seeds})
+        completeness.check_shards(step.traced, tracked, drawn={**found.seeds, **step.seeds})
     if step.feed.traced:
         traced["prepare"] = step.feed.traced
         changed = completeness.written(step.traced)
@@ -215,11 +216,11 @@ def _checked(
         examples = f"does not trace in eval_step, whose batches have up to {evaluation.batch_size} examples"
         with loading.blaming(path, InputError, examples):
             traced["eval_step"] = evaluation.trace()
-        seeds = variables.find(recipe).seeds
-        known = tracked | seeds
+        found = variables.find(recipe)  # a generator may be made when it is traced
+        seeds, known = found.seeds, tracked | found.seeds
         completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=handles, in_order=one)
-    held = variables.find(recipe).all() | step.seeds
-    return repeatability.made(traced, initial, tracked=held, tables=tables, data=step.feed.columns, source=str(path))
+    known = found.all() | step.seeds
+    return repeatability.made(traced, initial, tracked=known, tables=tables, data=step.feed.columns, source=str(path))
 
 
 def _batches(settings: TrainSettings, dataset: Dataset) -> Batches:

@@ -31,7 +31,7 @@ from tapeline.config.project import Project
 from tapeline.orchestration import request
 from tapeline.orchestration.flows.monitor import LOOK, Cancelled, PrefectMonitor, failed, is_cancelled
 from tapeline.orchestration.reports.events import tell_promoted, tell_refused
-from tapeline.orchestration.request import Bump, Name, RegistryStage, Wait
+from tapeline.orchestration.request import Name, RegistryStage, Wait
 from tapeline.orchestration.schedules.liveness import begin, hold
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
@@ -39,7 +39,7 @@ from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.register import register
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names
-from tapeline.registry.tags.names import Reference
+from tapeline.registry.tags.names import Bump, Reference
 from tapeline.registry.tags.state import Assignment, Version
 from tapeline.runtime.errors import InputError, TapelineError, VerdictNo
 

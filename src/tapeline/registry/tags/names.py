@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from tapeline.config.params import NAME
 from tapeline.config.registry import STAGE
@@ -19,7 +19,8 @@ from tapeline.runtime.errors import InputError
 DIGITS = 9
 NUMBER = rf"(?:0|[1-9]\d{{0,{DIGITS - 1}}})"
 VERSION = re.compile(rf"v({NUMBER})\.({NUMBER})\.({NUMBER})")
-BUMPS = ("patch", "minor", "major")
+Bump = Literal["patch", "minor", "major"]
+BUMPS: tuple[Bump, ...] = get_args(Bump)
 EVENT = re.compile(
     rf"(?P<artifact>[^@#]+)(?:@(?P<version>{VERSION.pattern})|#(?P<stage>[A-Za-z0-9][\w/-]*?))(?P<back>!?)(?:#(?P<counter>\d+))?"
 )
