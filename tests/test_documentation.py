@@ -132,3 +132,15 @@ def test_every_link_leads_somewhere(root):
             assert found.exists(), f"{document.relative_to(root)}: {target}"
             assert not anchor or anchor in anchors(found), f"{document.relative_to(root)}: {target}"
     assert links > 50
+
+
+def test_the_files_that_the_documents_name_are_there(root):
+    """`docs/architecture.md` follows an example through the code: a file that moves, or a name in it, moves there too."""
+    files = {f"/{path.relative_to(root).as_posix()}": path for path in (root / "src" / "tapeline").rglob("*.py")}
+    text = " ".join((root / "docs" / "architecture.md").read_text().split())
+    named = re.findall(r"`([\w/]+\.py)(?:: ([\w.]+))?`", text)
+    assert len(named) > 50
+    for path, name in named:
+        found = [files[one] for one in files if one.endswith(f"/{path}")]
+        last = name.rpartition(".")[2]
+        assert any(re.search(rf"\b{last}\b", file.read_text()) for file in found), f"{path}: {name}"
