@@ -87,7 +87,7 @@ class _Digests:
     """The digests of one graph. labels: `id` of a tensor → what it is. functions: digests of functions, by `id`."""
 
     def __init__(self, graph: Any, labels: dict[int, str], found: list[Part], functions: dict[int, str]) -> None:
-        self._graph, self._labels, self._found, self._functions = graph, labels, found, functions
+        self._graph, self._labels, self._found, self._known = graph, labels, found, functions
         self._changed: dict[str, str] = {}
         """Resource → digest of the last operation that may have changed it."""
         needed = self._needed()
@@ -141,10 +141,10 @@ class _Digests:
         if (function := functions_in(graph).get(name)) is None:
             return ""
         inner = function.graph
-        if id(inner) not in self._functions:
+        if id(inner) not in self._known:
             labels = {id(tensor): f"input {number}" for number, tensor in enumerate(inner.inputs)}
-            self._functions[id(inner)] = _Digests(inner, labels, self._found, self._functions).whole()
-        return self._functions[id(inner)]
+            self._known[id(inner)] = _Digests(inner, labels, self._found, self._known).whole()
+        return self._known[id(inner)]
 
 
 def _may_change(operation: Any) -> bool:
