@@ -63,8 +63,12 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/tapeline lock --check
 	cd gallery && ../$(BIN)/tapeline lock --check
-	@plan=$$($(BIN)/dvc repro --dry --allow-missing); ! grep '^Running stage' <<< "$$plan" || \
-	  { echo "dvc.lock is stale against the code or params.yaml: run \`dvc repro\` and commit it"; exit 1; }
+	@for project in . gallery; do \
+	  cd $(CURDIR)/$$project; \
+	  targets=$$($(CURDIR)/$(BIN)/tapeline list --offline --targets); \
+	  plan=$$($(CURDIR)/$(BIN)/dvc repro --dry --allow-missing $$targets 2>&1) && ! grep '^Running stage' <<< "$$plan" || \
+	    { tail -n 1 <<< "$$plan"; echo "$$project/dvc.lock is stale against the code or params.yaml: rebuild and commit it"; exit 1; }; \
+	done
 
 format: $(READY)
 	$(BIN)/ruff format .
