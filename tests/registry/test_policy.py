@@ -7,6 +7,9 @@ import keys
 import pytest
 from keys import Person, govern, tag
 
+from tapeline.registry.repository import Repository
+from tapeline.registry.trust import policy
+
 PROD = ("registry", "promote", "one", "prod")
 
 
@@ -151,6 +154,27 @@ def test_the_rules_are_those_of_the_policy_s_ref(registry, people):
     registry.git("config", "tapeline.policyRef", "work")  # who owns the clone says so
     registry.git("tag", "work", "main")  # Git would prefer a tag of that name, which anybody may push
     assert "is live in prod (one#prod#2)" in registry(*PROD).stdout
+
+
+def test_a_tag_in_the_folders_of_branches_is_no_policys_ref(governed, people, tmp_path):
+    """To `git rev-parse`, `refs/heads/X` is also a tag called `refs/heads/X`, which Eve may push, where X is no branch."""
+    registry, eve = governed.copy(tmp_path), people[2]
+    ours, signers = registry.git("rev-parse", "main").strip(), registry.folder / "signers"
+    whole, whose = signers.read_text(), f"ana@example.org,ben@example.org {eve.public}\n"
+    signers.write_text(whose)
+    registry.git("commit", "--quiet", "--all", "--message", "every key is Eve's")
+    evil = registry.git("rev-parse", "HEAD").strip()
+    registry.git("reset", "--quiet", "--hard", ours)
+    for ref in ("refs/heads/main", "main", ours, "gone"):
+        registry.git("update-ref", f"refs/tags/refs/heads/{ref}", evil)
+        registry.git("config", "tapeline.policyRef", ref)
+        if ref == "gone":
+            assert "'gone', and there is no such commit" in refused(registry, "registry", "sync")
+        else:
+            repository = Repository(registry.folder)
+            found = policy.in_force(repository, "one")
+            assert found is not None and found.commit == ours, ref
+    assert signers.read_text() == whole
 
 
 def test_policies_that_cannot_be_read(governed, tmp_path):

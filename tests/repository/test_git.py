@@ -19,7 +19,15 @@ def git(tmp_path):
         subprocess.run(["git", "config", key, "Ann"], cwd=tmp_path, check=True)
     made = Git(tmp_path)
     made("commit", "--quiet", "--allow-empty", "--message", "of Eve")
-    for name in ("main", "heads/main", "origin/runs/owl", "v1", "HEAD"):
+    for name in (
+        "main",
+        "heads/main",
+        "origin/runs/owl",
+        "v1",
+        "HEAD",
+        "refs/heads/none",
+        "refs/heads/origin/runs/owl",
+    ):
         made("update-ref", f"refs/tags/{name}", "HEAD")
     made("commit", "--quiet", "--allow-empty", "--message", "ours")
     made("update-ref", "refs/remotes/origin/runs/owl", "HEAD")
@@ -33,11 +41,19 @@ def test_a_branch_is_preferred_to_a_tag_which_anybody_may_push(git):
     for ref in ("main", "HEAD", "heads/main", "refs/heads/main", "origin/runs/owl", ours, "main~0"):
         assert git.commit_of(ref) == ours, ref
     assert git.commit_of(git.main_branch()) == ours
-    for ref in ("v1", "refs/tags/main", "main~1", eve[:12]):
+    for ref in ("v1", "refs/tags/main", "main~1", "origin/runs/owl^", "HEAD^", "@~1", "main@{0}~1", eve[:12]):
         assert git.commit_of(ref) == eve, ref
-    for ref in ("none", "--all", "", "main:x", "refs/heads/none"):
+    for ref in ("none", "none~0", "--all", "", "main:x", "refs/heads/none", "refs/heads/none~0"):
         with pytest.raises(InputError, match="no such branch, tag or commit"):
             git.commit_of(ref)
+
+
+def test_the_default_branch_is_the_remotes_whatever_a_tag_is_called(git):
+    git("update-ref", "refs/heads/develop", "HEAD")
+    git("update-ref", "refs/remotes/origin/develop", "HEAD")
+    git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/develop")
+    git("update-ref", "refs/tags/origin/develop", "HEAD~1")  # Git's short name is another one then
+    assert git.main_branch() == "develop"
 
 
 def test_git_is_called_in_one_place(root):

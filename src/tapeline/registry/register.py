@@ -94,11 +94,7 @@ def _tagged(registry: Registry, wanted: str, commit: str, record: dict[str, Any]
 
 def _check_one_meaning(registry: Registry, revision: str) -> None:
     """Check that no tag has a branch's name: Git would take the tag, and anybody may push one."""
-    kinds = [
-        kind
-        for kind in ("heads", "remotes", "tags")
-        if registry.repository.git.ask("show-ref", "--verify", f"refs/{kind}/{revision}")
-    ]
+    kinds = [kind for kind in ("heads", "remotes", "tags") if registry.repository.git.has(f"refs/{kind}/{revision}")]
     if len(kinds) > 1 and "tags" in kinds:
         raise InputError(f"{revision} is a branch and a tag: give refs/{kinds[0]}/{revision}, or delete the tag")
 

@@ -18,6 +18,9 @@ from tapeline.runtime.errors import InputError, RunError
 ID = re.compile(r"[0-9a-f]{40,64}")
 """The whole id of an object."""
 
+SUFFIX = re.compile(r"[~^:]|@\{")
+"""Where what Git takes for a ref's name ends, as in `main~2`."""
+
 NO_REPOSITORY = "not a git repository"
 
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
@@ -112,20 +115,29 @@ class Git:
 
         Of a branch and a tag of the same name it is the branch: Git prefers the tag, which anybody may push.
         """
-        is_whole = ref == "HEAD" or ref.startswith("refs/") or ID.fullmatch(ref)
-        for name in (ref,) if is_whole else (f"refs/heads/{ref}", f"refs/remotes/{ref}", ref):
-            commit = self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        named, is_id = ref[: found.start()] if (found := SUFFIX.search(ref)) else ref, ID.fullmatch(ref)
+        whole = [name for name in (named, f"refs/heads/{named}", f"refs/remotes/{named}") if self.has(name)]
+        full = f"{whole[0]}{ref.removeprefix(named)}" if whole and not is_id else ref
+        if whole or is_id or not ref.startswith("refs/"):
+            commit = self.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{full}^{{commit}}")
             if commit is not None:
                 return commit
         self.check()
         raise InputError(f"ref is {ref!r}: no such branch, tag or commit; `git branch --all` lists the branches")
 
+    def has(self, ref: str) -> bool:
+        """Return whether there is a ref of exactly this name, such as `refs/heads/main`, or `HEAD`.
+
+        To `git rev-parse`, `refs/heads/main` is also a tag that is called so, where there is no such branch.
+        """
+        return self.ask("show-ref", "--verify", "--quiet", ref) is not None
+
     def main_branch(self) -> str:
         """Return the remote's default branch, else `main` or `master`. Raises `InputError`."""
-        remote = self.ask("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
-        names = [remote.removeprefix("origin/")] if remote else []
+        remote = self.ask("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD")
+        names = [remote.removeprefix("refs/remotes/origin/")] if remote else []
         for name in (*names, "main", "master"):
-            if self.ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}") is not None:
+            if self.has(f"refs/heads/{name}"):
                 return name
         self.check()
         raise InputError("there is no branch main or master: say which ref to train")

@@ -79,7 +79,7 @@ class IsolatedRun:
         if not self.request.push:
             return
         branch, git = self._branch(), Git(self.project.folder)
-        if git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{branch}") is None:
+        if not git.has(f"refs/heads/{branch}"):
             self.say(f"nothing is pushed: {branch} is not a run's branch here; `git push` and `dvc push` share it")
             return
         if self.finished:  # DVC pushes what the worktree's dvc.lock lists

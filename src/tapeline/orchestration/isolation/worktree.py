@@ -111,7 +111,7 @@ def _check_usable(git: Git) -> None:
             "of such a one; start isolated runs and sweeps in a clone of its own"
         )
     runs = RUN_BRANCHES.rstrip("/")
-    if git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{runs}") is not None:
+    if git.has(f"refs/heads/{runs}"):
         raise InputError(f"a branch is called {runs}, so none can be {RUN_BRANCHES}NAME: rename it")
 
 
@@ -146,10 +146,7 @@ def _free_name(git: Git, folder: Path, wanted: str) -> str:
     """Return the flow run's name made valid for a branch, with a number if that branch exists."""
     plain = _valid(wanted)
     name, number = plain, 1
-    while (
-        _is_taken(folder / name)
-        or git.ask("show-ref", "--verify", "--quiet", f"refs/heads/{RUN_BRANCHES}{name}") is not None
-    ):
+    while _is_taken(folder / name) or git.has(f"refs/heads/{RUN_BRANCHES}{name}"):
         number += 1
         name = f"{plain}-{number}"
     return name

@@ -77,15 +77,16 @@ def _ref(repository: Repository) -> str | None:
     asked = git.ask("config", SETTING)
     if asked is not None:
         # No short name of a tag: Git prefers it to a branch of that name, and anybody may push one.
-        whole = asked.startswith("refs/") or ID.fullmatch(asked)
-        for ref in (f"refs/heads/{asked}", *([asked] if whole else [])):
-            if git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}") is not None:
-                return ref
+        whole = [asked] if asked.startswith("refs/") else []
+        if ID.fullmatch(asked) and git.ask("rev-parse", "--verify", "--quiet", f"{asked}^{{commit}}") is not None:
+            return asked
+        if ref := next(filter(git.has, (*whole, f"refs/heads/{asked}")), None):
+            return ref
         raise InputError(
             f"`git config {SETTING}` is {asked!r}, and there is no such commit: give a branch here, a whole ref, or "
             "the id of a commit"
         )
-    return next((ref for ref in DEFAULTS if git.ask("show-ref", "--verify", "--quiet", ref) is not None), None)
+    return next(filter(git.has, DEFAULTS), None)
 
 
 def _check_none_elsewhere(repository: Repository) -> None:
