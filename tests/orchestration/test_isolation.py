@@ -423,6 +423,16 @@ def test_another_project_s_lock_is_committed_whatever_its_folder_is_called(proje
     assert git(folder, "show", f"runs/a:{place}/dvc.lock").startswith("schema")
 
 
+def test_a_repository_whose_ids_are_sha256_gets_its_branch(project):
+    folder = project()
+    shutil.rmtree(folder / ".git")
+    git(folder, "init", "-q", "--object-format=sha256")
+    commit(folder, "all")
+    with worktree(Project.find(folder), "HEAD", name="a", say=print) as tree:
+        made = commit_run(tree, Request.of(pipeline="tiny"), NOTHING, ref="HEAD", flow_run=FLOW_RUN)
+    assert git(folder, "rev-parse", "runs/a") == made and len(made) == 64
+
+
 def test_line_ends_that_git_would_change_are_committed(project):
     folder = project()
     git(folder, "config", "core.autocrlf", "true")

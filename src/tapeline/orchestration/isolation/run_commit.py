@@ -15,8 +15,8 @@ from tapeline.repository.recorded import Recorded
 from tapeline.runtime import streams
 from tapeline.runtime.errors import InputError, plain
 
-NO_BRANCH = "0" * 40
-"""Git's notation for the old value of a branch that must not exist yet."""
+NO_BRANCH = ""
+"""Git's notation for the old value of a branch that must not exist yet, whatever the length of its ids."""
 
 
 def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, flow_run: Mapping[str, str]) -> str:
