@@ -77,6 +77,17 @@ def test_a_worktree_that_is_called_as_a_lock_is_blocks_no_run(project, suffix):
     assert [path.name for path in trees.iterdir()] == [".lock"]
 
 
+def test_it_has_every_file_whatever_the_checkout_leaves_out(project):
+    """In a sparse checkout a worktree is sparse: the recipe was missing, or the one of the checkout above was found."""
+    folder = project()
+    for command in (["status"], ["sparse-checkout", "set", "--no-cone", "/*", "!/recipe.py"]):  # a copy's times are new
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    assert not (folder / "recipe.py").exists()
+    with worktree(Project.find(folder), "HEAD", name="a", say=print) as tree:
+        assert (tree.project.folder / "recipe.py").is_file()
+        assert tree.checkout("-C", str(tree.project.folder), "status", "--porcelain", "--untracked-files=no") == ""
+
+
 def test_in_a_submodule_it_is_refused(committed, tmp_path):
     """DVC would look for the repository in the folder of Git's that the submodule shares with all its worktrees."""
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)

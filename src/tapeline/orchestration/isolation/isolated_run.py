@@ -27,7 +27,7 @@ from tapeline.orchestration.isolation.overrides import override
 from tapeline.orchestration.isolation.publishing import git_remote, push
 from tapeline.orchestration.isolation.registering import register_run
 from tapeline.orchestration.isolation.run_commit import commit_run
-from tapeline.orchestration.isolation.worktree import Worktree, worktree
+from tapeline.orchestration.isolation.worktree import WHOLE, Worktree, worktree
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages import pipeline as pipeline_check
 from tapeline.orchestration.stages.child import Child, environment
@@ -83,7 +83,7 @@ class IsolatedRun:
             self.say(f"nothing is pushed: {branch} is not a run's branch here; `git push` and `dvc push` share it")
             return
         if self.finished:  # DVC pushes what the worktree's dvc.lock lists
-            git("checkout", "--quiet", "--force", "--detach", f"refs/heads/{branch}")
+            git(*WHOLE, "checkout", "--quiet", "--force", "--detach", f"refs/heads/{branch}")
         push(replace(self.tree, name=branch.removeprefix(RUN_BRANCHES)), self.request.pipeline, say=self.say)
 
     def register(self) -> str | None:

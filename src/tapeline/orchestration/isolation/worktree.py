@@ -31,6 +31,9 @@ KEPT = 3
 LONGEST = 100
 """Characters of a flow run's name that its branch and its folder have."""
 
+WHOLE = ("-c", "core.sparseCheckout=false")
+"""A worktree has every file of its commit, whatever the checkout leaves out."""
+
 
 @dataclass(frozen=True)
 class Worktree:
@@ -124,7 +127,7 @@ def _made(git: Git, path: Path, commit: str, project: Project, say: Say) -> Path
     dvc = (dvc_top(project.folder) or top) / ".dvc"
     inside, own_dvc = path / project.folder.relative_to(top), path / dvc.relative_to(top)
     try:
-        git("worktree", "add", "--quiet", "--detach", str(path), commit)
+        git(*WHOLE, "worktree", "add", "--quiet", "--detach", str(path), commit)
         for needed in (inside / PARAMS, own_dvc):
             if not needed.exists():
                 raise InputError(f"commit {commit[:7]} has no {needed.relative_to(path)}: name a ref that has")
