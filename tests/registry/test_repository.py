@@ -26,6 +26,16 @@ def repository(tmp_path):
     return made(tmp_path)
 
 
+def test_a_run_is_found_in_its_commit_whatever_a_log_shows_to_people(repository):
+    git = repository.git
+    for key, value in {"log.showSignature": "true", "trailer.separators": "=", "format.pretty": "fuller"}.items():
+        git("config", key, value)
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n eA==\n -----END PGP SIGNATURE-----"
+    raw = f"tree {git('rev-parse', 'HEAD^{tree}')}\nauthor t <t> 1 +0000\ncommitter t <t> 1 +0000\n{signature}\n\n"
+    commit = git("hash-object", "-t", "commit", "-w", "--stdin", given=f"{raw}Run\n\nFlow-run: owl\nFlow-run-id: 1\n")
+    assert repository.run(commit, "dvc.lock") == {"name": "owl", "id": "1"}
+
+
 @pytest.mark.parametrize("name", ["a\nb", "a\n", "a\u2028b"])
 def test_a_line_break_in_the_path(tmp_path, name):
     repository = made(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Calls of Git that wait for somebody else, and what is left of them."""
+"""Calls of Git: those that wait for somebody else, what is left of them, and what settings change nothing in them."""
 
 import os
 import subprocess
@@ -26,7 +26,6 @@ def repository(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_SSH", str(program))
     monkeypatch.delenv("GIT_SSH_COMMAND", raising=False)
     monkeypatch.setenv("GIT_SSH_VARIANT", "ssh")
-    monkeypatch.setattr(git_call, "NO_QUESTIONS", {})
     subprocess.run(["git", "init", "-q", "-b", "main"], cwd=tmp_path, check=True)
     who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     subprocess.run(["git", *who, "commit", "-q", "--allow-empty", "-m", "all"], cwd=tmp_path, check=True)
@@ -62,3 +61,47 @@ def test_without_git_one_line_says_so(repository, monkeypatch, arguments):
         git_call.called(repository, *arguments)
     with pytest.raises((InputError, RunError)):
         git_call.called(repository / "gone", *arguments)
+
+
+@pytest.mark.parametrize(("place", "called"), [("--global", "theirs"), ("--local", "ssh"), ("variable", "theirs")])
+def test_what_calls_ssh_is_what_this_user_has_set_and_not_the_repository(repository, monkeypatch, place, called):
+    """A key of one's own is often set by `core.sshCommand`: each push was refused where `git push` worked."""
+    for name in ("theirs", "ssh"):
+        program = repository / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\necho {name} >> {repository}/calls; exit 1\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{repository / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(repository / "global"))
+    monkeypatch.delenv("GIT_SSH")
+    if place == "variable":
+        monkeypatch.setenv("GIT_SSH", "theirs")
+    else:
+        subprocess.run(["git", "config", place, "core.sshCommand", "theirs"], cwd=repository, check=True)
+    assert git_call.called(repository, *PUSH).returncode
+    assert set((repository / "calls").read_text().split()) == {called}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LITERAL_PATHSPECS", "1"),
+        ("NOGLOB_PATHSPECS", "1"),
+        ("SHALLOW_FILE", "/dev/null"),
+        ("DIR", "/"),
+        ("NAMESPACE", "x"),
+    ],
+)
+def test_what_a_hook_inherits_is_not_for_these_calls(repository, monkeypatch, name, value):
+    """A program that calls `git --literal-pathspecs commit` has each hook take patterns for names."""
+    (repository / "a").mkdir()
+    (repository / "a" / "b.txt").touch()
+    monkeypatch.setenv(f"GIT_{name}", value)
+    found = git_call.called(repository, "ls-files", "--others", "--", ":(top,glob)**/*.txt").stdout
+    assert found == b"a/b.txt\n"
+    assert git_call.called(repository, "rev-parse", "--is-shallow-repository").stdout == b"false\n"
+
+
+def test_which_command_it_is():
+    assert git_call.verb(("-c", "log.showRoot=true", "--literal-pathspecs", "log", "--raw")) == "log"
+    assert git_call.verb(("--version",)) == ""

@@ -2,14 +2,17 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tapeline.runtime import leash
 from tapeline.runtime.errors import InputError, RunError
 
-NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes", "GIT_OPTIONAL_LOCKS": "0"}
+NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 """A scheduled run has nobody to answer prompts."""
+
+SSH = "ssh -oBatchMode=yes"
+"""As which Git calls `ssh` if this user has named no other program."""
 
 LONG = {"checkout", "clone", "fetch", "pull", "push", "worktree add"}
 """What may wait for a network, or write many files: it ends with this process, which costs an interpreter's start."""
@@ -20,6 +23,19 @@ READABLE = {"LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1"}
 OFF = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false")
 """No hook, no program that says which files changed, and no signature that nobody asked for: SECURITY.md."""
 
+PLAIN = ("-c", "log.showSignature=false", "-c", "trailer.separators=:")
+"""A log that is parsed here says nothing else, and the trailers of a run's commit are found."""
+
+FOREIGN = frozenset(
+    f"GIT_{name}"
+    for name in (
+        *("DIR", "WORK_TREE", "IMPLICIT_WORK_TREE", "COMMON_DIR", "INDEX_FILE", "PREFIX", "INTERNAL_SUPER_PREFIX"),
+        *("OBJECT_DIRECTORY", "ALTERNATE_OBJECT_DIRECTORIES", "SHALLOW_FILE", "GRAFT_FILE", "NAMESPACE"),
+        *("LITERAL_PATHSPECS", "GLOB_PATHSPECS", "NOGLOB_PATHSPECS", "ICASE_PATHSPECS"),
+    )
+)
+"""What a Git hook inherits for its own repository and command: another one, or another meaning of paths."""
+
 
 def called(
     folder: Path, *arguments: str, timeout: float | None = None, given: bytes = b""
@@ -28,11 +44,12 @@ def called(
 
     Raises `InputError` if there is no Git, `RunError` if it cannot be started there or takes longer.
     """
-    command, environment = ["git", *OFF, *arguments], _environment()
-    if verb(arguments) == "tag":  # whose date says what is live
+    command, environment, words = ["git", *OFF, *PLAIN, *arguments], _environment(), _words(arguments)
+    if words[:1] == ["tag"]:  # whose date says what is live
         environment.pop("GIT_COMMITTER_DATE", None)
     try:
-        if verb(arguments) in LONG or " ".join(arguments[:2]) in LONG:
+        if words[0] in LONG or " ".join(words[:2]) in LONG:
+            environment |= _ssh(folder, environment)
             return leash.run(command, cwd=folder, env=environment, given=given, timeout=timeout)
         return subprocess.run(
             command, cwd=folder, env=environment, input=given, capture_output=True, timeout=timeout, check=False
@@ -47,10 +64,32 @@ def called(
 
 def verb(arguments: Sequence[str]) -> str:
     """Return which of Git's commands it is, for messages."""
-    return next((word for word in arguments if not word.startswith(("-", "user.", "core."))), "")
+    return _words(arguments)[0]
+
+
+def _words(arguments: Sequence[str]) -> list[str]:
+    """Return Git's command and what follows it, at least an empty word."""
+    words = list(arguments)
+    while words and words[0].startswith("-"):
+        del words[: 2 if words[0] == "-c" else 1]
+    return words or [""]
 
 
 def _environment() -> dict[str, str]:
     """Return this environment without the variables that a Git hook sets for its own repository."""
-    foreign = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX"}
-    return NO_QUESTIONS | {name: value for name, value in os.environ.items() if name not in foreign} | READABLE
+    return NO_QUESTIONS | {name: value for name, value in os.environ.items() if name not in FOREIGN} | READABLE
+
+
+def _ssh(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return how Git is to call `ssh`: as this user has set it, but not as the repository has, which others may write.
+
+    `GIT_SSH_COMMAND` comes before each of Git's own settings, so these are looked up.
+    """
+    if environment.keys() & {"GIT_SSH_COMMAND", "GIT_SSH"}:
+        return {}
+    for place in ("--global", "--system"):
+        command = ("git", "config", "--includes", place, "core.sshCommand")
+        found = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+        if found.returncode == 0:
+            return {"GIT_SSH_COMMAND": os.fsdecode(found.stdout).removesuffix("\n")}
+    return {"GIT_SSH_COMMAND": SSH}
