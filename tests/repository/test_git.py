@@ -93,6 +93,25 @@ def test_a_file_of_a_commit_is_there_or_not_or_cannot_be_read(git):
                 one.blob("HEAD", path)
 
 
+def test_a_push_that_fails_says_why(git, tmp_path):
+    """Git's last line is `failed to push some refs`, its one with `fatal: ` that it got no answer."""
+    git("init", "--quiet", "--bare", "remote.git")
+    git("remote", "add", "origin", "./remote.git")
+    hook = tmp_path / "remote.git/hooks/pre-receive"
+    hook.write_text("#!/bin/sh\necho tags are for maintainers\nexit 1\n")
+    hook.chmod(0o755)
+    said = r"^git push: ! \[remote rejected\] v1 -> v1 \(pre-receive hook declined\): tags are for maintainers$"
+    with pytest.raises(RunError, match=said):
+        git("push", "--quiet", "origin", "refs/tags/v1")
+    hook.unlink()
+    git("push", "--quiet", "origin", "refs/heads/main")
+    git("commit", "--quiet", "--amend", "--allow-empty", "--message", "another")
+    with pytest.raises(RunError, match=r"^git push: ! \[rejected\] main -> main \(non-fast-forward\)$"):
+        git("push", "--quiet", "origin", "refs/heads/main")
+    with pytest.raises(RunError, match="^git push: fatal: '.*gone' does not appear to be a git repository$"):
+        git("push", "--quiet", str(tmp_path / "gone"), "refs/heads/main")
+
+
 def test_a_file_where_there_is_no_repository(tmp_path):
     assert Git(tmp_path).blob("HEAD", "a") is None
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)

@@ -21,6 +21,8 @@ ID = re.compile(r"[0-9a-f]{40,64}")
 SUFFIX = re.compile(r"[~^:]|@\{")
 """Where what Git takes for a ref's name ends, as in `main~2`."""
 
+NO_ANSWER = "fatal: Could not read from remote repository."
+
 NO_REPOSITORY = "not a git repository"
 
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
@@ -168,5 +170,10 @@ class Git:
 def _said(answer: "subprocess.CompletedProcess[str]") -> str:
     """Return why Git failed, in one line: the last one, unless that is more about an earlier one."""
     lines = (answer.stderr.strip() or answer.stdout.strip()).splitlines() or [f"status {answer.returncode}"]
+    if refused := next((" ".join(line.split()) for line in lines if line.startswith(" ! [")), ""):
+        told = (line.removeprefix("remote: ").strip() for line in lines if line.startswith("remote: "))
+        return ": ".join((refused, *filter(None, told)))
     reason = next((line for line in reversed(lines) if line.startswith("fatal: ")), lines[-1])
+    if reason == NO_ANSWER:  # before it stands what `ssh`, or the server, said
+        reason = lines[0]
     return f"{reason}: `{lines[-1].strip()}` helps" if lines[-1].startswith("\tgit ") else reason
