@@ -81,6 +81,7 @@ def test_a_tag_with_the_name_of_a_branch_is_not_what_is_trained_or_registered(pr
     request = Request.of(pipeline="one", isolated=True, overrides={"params.value": 2})
     with isolated(request, Project.find(project.folder), flow_run=FLOW_RUN, say=print) as run:
         assert run.tree.commit == project.git("rev-parse", "refs/heads/main").strip()
+        assert run.finished and run.finished.name == "runs/first"  # as `heads/runs/first` it was pushed nowhere
     if name == "runs/first":
         assert again(project, 2, registered=True)[0] == "one@v1.0.0"
         assert project.git("rev-parse", "one@v1.0.0^{commit}") == ours

@@ -85,7 +85,7 @@ def ours(tree: Worktree, pipeline: str, git: Git, say: Callable[[str], None]) ->
 
 def branches(git: Git, parameters: str) -> Iterator[tuple[str, str]]:
     """Yield the branches of runs with these parameters and their commits, local and fetched ones, newest first."""
-    form = f"--format=%(trailers:key={TRAILER},valueonly,separator=%2C) %(objectname) %(refname:short)"
+    form = f"--format=%(trailers:key={TRAILER},valueonly,separator=%2C) %(objectname) %(refname:strip=2)"
     patterns = (f"refs/heads/{RUN_BRANCHES}", f"refs/remotes/*/{RUN_BRANCHES}*")
     for line in git.lines("for-each-ref", "--sort=-committerdate", form, *patterns):
         found, commit, branch = (*line.split(" ", 2), "", "")[:3]
