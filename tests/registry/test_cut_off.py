@@ -27,8 +27,9 @@ def test_the_latest_promotion_is_deleted_on_the_remote(registry, tmp_path):
     registry.git("push", "--quiet", "origin", ":refs/tags/one#prod#1")
     registry.git("fetch", "--quiet", "--prune", "--prune-tags", "origin")
     assert "one#prod#1" not in registry.tags()
-    with pytest.raises(InputError, match=r"the tag one#prod#1, which counted here, is gone: `git fetch"):
+    with pytest.raises(InputError, match=r"the tag one#prod#1, which counted here, is gone: `git fetch") as gone:
         sync(opened(registry), "one")
+    assert f"else `git update-ref 'refs/tags/one#prod#1' {made}`; if it was to go" in str(gone.value)
     report = registry("registry", "audit", status=1).stdout
     assert report.count("WRONG") == 1 and "WRONG      the tag one#prod#1, which counted here, is gone" in report
     registry.git("update-ref", "refs/tags/one#prod#1", made)

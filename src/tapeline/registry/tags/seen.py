@@ -6,6 +6,7 @@ seen.lost(common, tags, lambda artifact: artifact == "digits")     # name → wh
 Each tag names the one before it, so one that is gone from the middle is found; the latest tags could be cut off unseen.
 """
 
+import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def lost(
     for name, made in _noted(common):
         artifact = artifact_of(name)
         if artifact and wanted(artifact) and there.get(name) != made and counts(name, made):
-            found[name] = _told(common, name, "is another tag now" if name in there else "is gone")
+            found[name] = _told(common, name, made, "is another tag now" if name in there else "is gone")
     return found
 
 
@@ -60,10 +61,11 @@ def artifacts(common: Path) -> set[str]:
     return {artifact for name, _ in _noted(common) if (artifact := artifact_of(name))}
 
 
-def _told(common: Path, name: str, why: str) -> str:
+def _told(common: Path, name: str, made: str, why: str) -> str:
+    ref = shlex.quote(f"refs/tags/{name}")
     return (
-        f"the tag {name}, which counted here, {why}: `git fetch --tags --force` brings it back if the remote has it; "
-        f"if it was to go, take its line out of {notes.path(common, NAME)}"
+        f"the tag {name}, which counted here, {why}: `git fetch --tags --force` brings it back if the remote has it, "
+        f"else `git update-ref {ref} {made}`; if it was to go, take its line out of {notes.path(common, NAME)}"
     )
 
 
