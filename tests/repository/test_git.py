@@ -112,6 +112,15 @@ def test_a_push_that_fails_says_why(git, tmp_path):
         git("push", "--quiet", str(tmp_path / "gone"), "refs/heads/main")
 
 
+def test_the_remote_to_push_to(git):
+    assert git.remote() is None
+    for name, expected in (("backup", "backup"), ("origin", "origin"), ("mine", "origin")):
+        git("remote", "add", name, "x")
+        assert git.remote() == expected
+    git("config", "remote.pushDefault", "mine")
+    assert git.remote() == "mine"
+
+
 def test_a_file_where_there_is_no_repository(tmp_path):
     assert Git(tmp_path).blob("HEAD", "a") is None
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)

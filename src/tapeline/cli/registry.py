@@ -267,7 +267,7 @@ def _lineage(registry: "Registry", options: argparse.Namespace) -> int:
 
 def _sharing(registry: "Registry", tag: str) -> str:
     """Return a hint on how to push a tag, or nothing without a remote."""
-    remote = registry.repository.remote()
+    remote = registry.repository.git.remote()
     return f"; for others: git push {remote} '{tag}'" if remote else ""
 
 

@@ -65,10 +65,6 @@ class Repository:
         """Return the branch that is checked out; None for a detached HEAD."""
         return self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
 
-    def remote(self) -> str | None:
-        """Return the first Git remote's name; None if there is none."""
-        return next(iter(self.git.lines("remote")), None)
-
     def changed(self) -> list[str]:
         """Return the tracked files that differ from HEAD, as paths from the root."""
         return [

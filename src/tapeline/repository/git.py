@@ -144,6 +144,12 @@ class Git:
         self.check()
         raise InputError("there is no branch main or master: say which ref to train")
 
+    def remote(self) -> str | None:
+        """Return the remote to push to: the configured one, else `origin`, else the first; None if there is none."""
+        remotes = self.lines("remote")
+        wanted = self.ask("config", "remote.pushDefault") or "origin"
+        return wanted if wanted in remotes else next(iter(remotes), None)
+
     def commit(self, message: str, *, tree: str, parent: str, sign: bool = False) -> str:
         """Return the id of a new commit that is on no branch yet. If Git has no identity, Tapeline's is used.
 

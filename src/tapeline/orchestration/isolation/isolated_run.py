@@ -24,7 +24,7 @@ from tapeline.orchestration.isolation import permitted
 from tapeline.orchestration.isolation.chosen import told
 from tapeline.orchestration.isolation.finished import finished_run, parameters
 from tapeline.orchestration.isolation.overrides import override
-from tapeline.orchestration.isolation.publishing import git_remote, push
+from tapeline.orchestration.isolation.publishing import push
 from tapeline.orchestration.isolation.registering import register_run
 from tapeline.orchestration.isolation.run_commit import commit_run
 from tapeline.orchestration.isolation.worktree import WHOLE, Worktree, worktree
@@ -93,7 +93,7 @@ class IsolatedRun:
         """
         if not self.request.registered:
             return None
-        remote = git_remote(Git(self.project.folder)) if self.request.push else None
+        remote = Git(self.project.folder).remote() if self.request.push else None
         branch = self._branch()
         revision = self.tree.commit  # the ref's own record is called `main at 8607dbd`
         with suppress(InputError):

@@ -43,7 +43,7 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
         if done.returncode:
             raise RunError(f"dvc push to {storage}: {error_line(done.stderr or done.stdout)}{_again(tree)}")
         say(f"the files are on DVC's remote {storage}")
-    remote = git_remote(git)
+    remote = git.remote()
     if remote:
         try:
             tree.checkout("push", "--quiet", remote, f"refs/heads/{tree.branch}", timeout=PATIENCE)
@@ -53,13 +53,6 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
     for what, found in (("DVC", storage), ("Git", remote)):
         if not found:
             say(f"{what} has no remote here: nothing was pushed there")
-
-
-def git_remote(git: Git) -> str | None:
-    """Return the remote to push to: the configured one, else `origin`, else the first."""
-    remotes = git.lines("remote")
-    wanted = git.ask("config", "remote.pushDefault") or "origin"
-    return wanted if wanted in remotes else next(iter(remotes), None)
 
 
 def _again(tree: Worktree) -> str:
