@@ -12,7 +12,9 @@ import waiting
 from repositories import Repository
 from surroundings import wait_for_none
 
+from tapeline.repository.rebuilding import dvc
 from tapeline.repository.reproduction import Reproduction, read, reproduce
+from tapeline.repository.shared_cache import share_cache
 from tapeline.runtime import processes
 
 # DVC itself uses what pygtrie is about to drop.
@@ -54,6 +56,16 @@ def test_what_it_did(repository, capfd):
     (repository.folder / "recipe.py").write_text("other = 1\n")
     assert reproduce("train@one") == Reproduction(word="restored")
     assert capfd.readouterr().out == ""  # the stage prints nothing, and DVC's progress is not for a log
+
+
+def test_nobody_is_asked_before_a_stage(repository):
+    """Of a user who is asked at each `dvc repro`, every run was "aborted by the user"."""
+    repository.dvc("config", "core.interactive", "true")
+    (repository.folder / "recipe.py").write_text("other = 1\n")
+    assert reproduce("train@one") == Reproduction(word="ran")
+    share_cache(repository.folder / ".dvc", repository.folder / ".dvc")
+    (repository.folder / "recipe.py").write_text("another = 1\n")
+    dvc(repository.folder, "repro", "--single-item", "train@one")  # as `verify` and `upgrade` do in a clone
 
 
 @pytest.mark.slow
@@ -162,6 +174,7 @@ import signal, sys, time
 from pathlib import Path
 asked = []
 signal.signal(signal.SIGTERM, lambda *_: asked.append(time.monotonic()))
+from tapeline.repository.shared_cache import share_cache
 from tapeline.runtime import processes
 processes.die_with_parent()
 Path("started").touch()

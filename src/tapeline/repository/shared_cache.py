@@ -39,6 +39,7 @@ def share_cache(
                 local["remote"].setdefault(name, {}).setdefault("url", moved)
         local["cache"]["dir"] = cache
         local["cache"]["type"] = LINKS
+        local["core"]["interactive"] = "false"  # no one is asked before each stage
         local["core"]["site_cache_dir"] = str(worktree / "tmp" / "site")
 
 

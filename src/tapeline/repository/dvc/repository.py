@@ -40,7 +40,8 @@ class Dvc:
 
     def __init__(self, folder: Path, *, wait: bool = False) -> None:
         """Open the repository. wait: for another process that holds its lock; otherwise `LockError` after 3 s."""
-        self._repo = Repo(str(folder), _wait_for_lock=wait)
+        unasked = {"core": {"interactive": False}}  # nobody is there to be asked before each stage
+        self._repo = Repo(str(folder), config=unasked, _wait_for_lock=wait)
 
     def close(self) -> None:
         """Close the repository."""
