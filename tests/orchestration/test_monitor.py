@@ -1,12 +1,16 @@
 """What a flow asks the server while a stage runs, on a real one."""
 
 import socket
+import time
 
 import httpx
 import pytest
-from prefect import flow
+from prefect import flow, runtime, states
+from prefect.client.orchestration import get_client
+from prefect.flow_engine import run_flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from tapeline.orchestration.flows import monitor
 from tapeline.orchestration.flows.monitor import PrefectMonitor
 
 
@@ -30,12 +34,12 @@ def test_a_line_of_output_is_no_request(asked):
 
     @flow
     def trains():
-        monitor = PrefectMonitor()
+        watched = PrefectMonitor()
         asked.clear()
         for _ in range(200):
-            monitor.look()
+            watched.look()
         lines = len(asked)
-        monitor.look(at_once=True)
+        watched.look(at_once=True)
         return lines, len(asked)
 
     assert trains() == (0, 1)
@@ -47,10 +51,33 @@ def test_a_server_that_is_away_ends_no_training(asked):
 
     @flow
     def trains():
-        monitor = PrefectMonitor()
+        watched = PrefectMonitor()
         with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
-            monitor.look()
-            monitor.look(at_once=True)
+            watched.look()
+            watched.look(at_once=True)
         return "trained"
 
     assert trains() == "trained"
+
+
+def test_a_run_of_a_deployment_ends_itself_where_its_worker_does_not(asked, monkeypatch):
+    """A worker that was killed, or whose server was away for half a minute, looks no more: the run trained on."""
+    monkeypatch.setattr(monitor, "LOOK", 0.0)
+    monkeypatch.setattr(monitor, "WORKER", 0.5)
+
+    @flow
+    def trains():
+        watched = PrefectMonitor()
+        watched.look()
+        with get_client(sync_client=True) as client:
+            client.set_flow_run_state(runtime.flow_run.id, states.Cancelling())
+        watched.look()  # the worker has this long
+        time.sleep(0.6)
+        with pytest.raises(monitor.Cancelled):
+            watched.look()
+
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(trains), "watched")
+        run = client.create_flow_run_from_deployment(deployment)
+        run_flow(trains, flow_run=run, return_type="state")
+        assert client.read_flow_run(run.id).state.is_cancelling(), "as the flow above has left it"

@@ -1,6 +1,7 @@
 """The flow as a deployment on a real server: its schedule creates runs, and cancelling one ends its processes."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -78,3 +79,20 @@ def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, 
     assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"
     left = folder / ".tapeline/worktrees"
     assert not left.exists() or [path for path in left.iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.slow
+def test_a_run_that_is_cancelled_ends_where_its_runner_hangs(project, serve, api, ask, until):
+    """It trained to its end, and was Cancelling meanwhile: after a server's restart, too, Prefect's runner does nothing."""
+    folder = project("waits")
+    serving = serve(folder, "left alone")
+    [deployment] = until(lambda: ask("deployments", {"deployments": {"name": {"any_": ["left alone"]}}}))
+    run = api("POST", f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
+    until((folder / ".tapeline/checkpoints/tiny/waiting").exists, limit=200)
+    serving.send_signal(signal.SIGSTOP)
+    try:
+        api("POST", f"/flow_runs/{run['id']}/set_state", {"state": {"type": "CANCELLING"}})
+        until(lambda: api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CANCELLED", limit=200)
+        assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"
+    finally:
+        serving.send_signal(signal.SIGCONT)

@@ -12,7 +12,7 @@ from prefect import get_run_logger, runtime, states, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
 from prefect.exceptions import Abort, CancelledRun, ObjectNotFound, PrefectException, UnfinishedRun
 from prefect.states import Completed, Failed
@@ -33,6 +33,12 @@ if TYPE_CHECKING:  # Optuna takes a second
 
 LOOK = 3.0
 """Seconds between two looks at whether the run has been cancelled on the server."""
+
+WORKER = 20.0
+"""Seconds that a worker has to end a deployment's run that is cancelled, before the run does so itself.
+
+A worker that was killed never does, nor one whose server was away for half a minute: Prefect's looks no more then.
+"""
 
 
 class Cancelled(Interrupted):
@@ -79,13 +85,29 @@ def is_cancelled(run: UUID) -> bool:
     return bool(state and (state.is_cancelling() or state.is_cancelled()))
 
 
+class Cancellation:
+    """Says whether a flow run has to end itself because somebody has cancelled it."""
+
+    def __init__(self, run: FlowRun) -> None:
+        self._run = run
+        self._seen = 0.0
+
+    def is_due(self, *, at_once: bool = False) -> bool:
+        """Ask the server. A deployment's run waits for its worker unless `at_once`. Raises as `is_cancelled`."""
+        if not is_cancelled(self._run.id):
+            return False
+        now = time.monotonic()
+        self._seen = self._seen or now
+        return at_once or not self._run.deployment_id or now - self._seen >= WORKER
+
+
 class PrefectMonitor:
     """The flow run in which it is used."""
 
     def __init__(self) -> None:
         self._looked = time.monotonic()
         context = FlowRunContext.get()  # `runtime.deployment.id` asks the server each time that it is read
-        self._run = context.flow_run if context else None
+        self._cancellation = Cancellation(context.flow_run) if context and context.flow_run else None
 
     @property
     def run(self) -> Mapping[str, str]:
@@ -101,14 +123,15 @@ class PrefectMonitor:
         get_run_logger().warning(plain(line))
 
     def look(self, *, at_once: bool = False) -> None:
-        """Ask the server at once, or every few seconds: but what a deployment has started is ended by its worker.
+        """Ask the server at once, or every few seconds.
 
-        Raises `Cancelled`; at once, that is at the end, also `Deleted`.
+        Raises `Cancelled`, of a deployment's run where its worker does not end it; at once, that is at the end, of any,
+        and also `Deleted`.
         """
-        if not self._run or (not at_once and (self._run.deployment_id or time.monotonic() - self._looked < LOOK)):
+        if not self._cancellation or (not at_once and time.monotonic() - self._looked < LOOK):
             return
         try:
-            cancelled = is_cancelled(self._run.id)
+            cancelled = self._cancellation.is_due(at_once=at_once)
         except (httpx.HTTPError, PrefectException) as error:
             if at_once and isinstance(error, ObjectNotFound):
                 raise Deleted from None

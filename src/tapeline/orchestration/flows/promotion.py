@@ -29,7 +29,7 @@ from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
 from tapeline.orchestration import request
-from tapeline.orchestration.flows.monitor import LOOK, Cancelled, PrefectMonitor, failed, is_cancelled
+from tapeline.orchestration.flows.monitor import LOOK, Cancellation, Cancelled, PrefectMonitor, failed, is_cancelled
 from tapeline.orchestration.reports.events import tell_promoted, tell_refused
 from tapeline.orchestration.request import Name, RegistryStage, Wait
 from tapeline.orchestration.schedules.liveness import begin, hold
@@ -136,34 +136,32 @@ def judged(registry: Registry, version: Version, stage: str) -> Verdict:
 def cancellable() -> Iterator[None]:
     """Raise `Cancelled` once somebody has cancelled the run, at the latest at the end: nothing in the block looks.
 
-    The block is ended by SIGTERM, as by the worker that ends a deployment's run.
+    The block is ended by SIGTERM, as by the worker that ends a deployment's run: a thread does so where none does.
     """
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     if run is None:
         yield
         return
-    monitor = PrefectMonitor()
+    monitor, cancellation = PrefectMonitor(), Cancellation(run)
     over, cancelled = threading.Event(), threading.Event()
 
     def look() -> None:
         while not over.wait(LOOK):
             with suppress(httpx.HTTPError, PrefectException):  # not known now: asked again
-                if is_cancelled(run.id):
+                if cancellation.is_due():
                     cancelled.set()
                     os.kill(os.getpid(), signal.SIGTERM)
                     return
 
     looking = threading.Thread(target=look, name="cancelled?", daemon=True)
-    if not run.deployment_id:
-        looking.start()
+    looking.start()
     try:
         try:
             yield
         finally:
             over.set()
-            if looking.is_alive():
-                looking.join()
+            looking.join()
     except Exception:
         monitor.look(at_once=True)  # what failed may have failed for that
         raise
