@@ -26,7 +26,7 @@ from serving import started as start
 from surroundings import below, started_by
 
 from tapeline.config.project import Project
-from tapeline.orchestration.schedules import dead_runs
+from tapeline.orchestration.schedules import dead_runs, liveness
 from tapeline.orchestration.schedules.deployments import read
 from tapeline.runtime.errors import InputError
 
@@ -447,6 +447,10 @@ def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, se
         dead = dead_runs.DeadRuns(Project.find(folder))
         assert list(dead.bury(client)) == []
         time.sleep(0.6)
+        importing = [sys.executable, "-c", "input()"]
+        with subprocess.Popen(importing, stdin=subprocess.PIPE, env={liveness.STARTED_FOR: str(run.id)}) as process:
+            assert list(dead.bury(client)) == [], "it was called crashed while it started, and trained all the same"
+            process.communicate(b"\n")
         assert list(dead.bury(client)) == [f"run {run.name}: it was never started: marked crashed"]
         assert client.read_flow_run(run.id).state_type == StateType.CRASHED
 

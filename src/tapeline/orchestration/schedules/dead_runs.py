@@ -20,11 +20,11 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Crashed
 
 from tapeline.config.project import Project
-from tapeline.orchestration.schedules.liveness import forget, locks
+from tapeline.orchestration.schedules.liveness import forget, locks, started_here
 from tapeline.orchestration.schedules.reconciliation import deployed
 
-STARTING = 45.0
-"""Seconds that a run may take from being submitted to a process until the process reports it as running."""
+STARTING = 180.0
+"""Seconds that a run may take from being submitted until a process reports it as running, on another machine too."""
 
 PAGE = 200
 
@@ -43,7 +43,8 @@ class DeadRuns:
         """Mark the dead runs, and yield a line for each.
 
         A run that was started and no longer holds its lock is dead. So is a run that has been pending for `STARTING`
-        seconds. Runs of other machines are unknown here and left alone, except those that never began.
+        seconds, unless a process here is starting it: many that start at once take minutes. Runs of other machines are
+        unknown here and left alone, except those that never began.
         """
         living = set()
         for flow_run, held in locks(self._project):
@@ -57,8 +58,10 @@ class DeadRuns:
         now = time.monotonic()
         pending = {run.id: run for run in _pending(client, self._project.folder) if str(run.id) not in living}
         self._waiting = {waiting: self._waiting.get(waiting, now) for waiting in pending}
-        for waiting, since in self._waiting.items():
-            if now - since > STARTING:
+        overdue = [waiting for waiting, since in self._waiting.items() if now - since > STARTING]
+        begun = started_here() if overdue else set()
+        for waiting in overdue:
+            if str(waiting) not in begun:
                 yield from _crashed(client, pending[waiting], "it was never started")
 
 

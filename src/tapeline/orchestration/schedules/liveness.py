@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 from tapeline.config.project import Project
 from tapeline.runtime import files
 from tapeline.runtime.errors import TapelineError
@@ -76,6 +78,15 @@ def locks(project: Project) -> Iterator[tuple[str, bool]]:
         now = at_first or is_held(path)
         if now or path.exists():
             yield path.name, now
+
+
+def started_here() -> set[str]:
+    """Return the flow runs for which a process of this user has been started, such as one that is still importing."""
+    found = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # another user's, or one that has ended
+            found.add(process.environ().get(STARTED_FOR, ""))
+    return found
 
 
 def forget(project: Project, flow_run: str) -> None:
