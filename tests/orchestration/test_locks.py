@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
+import servers
+import waiting
 
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation import isolated_run
@@ -110,3 +113,49 @@ def test_two_runs_tidy_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "glob", lambda folder, pattern: [gone, tmp_path / f"{isolated_run.SAME}left"])
     isolated_run.tidy(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+TRAINS = """
+import sys
+from prefect import flow
+from tapeline.config.project import Project
+from tapeline.orchestration.flows.monitor import hold_own
+
+@flow
+def trains():
+    hold_own(Project.find())
+    print("held", flush=True)
+    sys.stdin.readline()
+
+trains()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("away", [False, True])
+def test_the_lock_of_a_run_whose_end_no_server_knows_stays(committed, root, tmp_path, away):
+    """The run was Running for ever: its process had ended in order, so that nobody looked for it."""
+    project = Project.find(committed)
+    with servers.running(tmp_path) as client:
+        waiting.until(lambda: _answers(client), limit=150)
+        url = str(client.base_url).rstrip("/")
+        environment = {**os.environ, "PREFECT_API_URL": url, "PREFECT_CLIENT_MAX_RETRIES": "0"}
+        environment["PYTHONPATH"] = str(root / "src")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen([sys.executable, "-c", TRAINS], cwd=committed, env=environment, **pipes)
+        assert process.stdout.readline() == b"held\n"
+        [(run, is_alive)] = liveness.locks(project)
+        assert is_alive
+        if not away:
+            process.communicate(b"\n", timeout=120)
+    if away:
+        process.communicate(b"\n", timeout=120)
+    assert list(liveness.locks(project)) == ([(run, False)] if away else [])
+    liveness.forget(project, run)
+
+
+def _answers(client):
+    try:
+        return client.get("/health").is_success
+    except httpx.HTTPError:
+        return False

@@ -5,15 +5,15 @@ tapeline infer --model 'digits#prod' --out answers.csv images.npy
 
 from typing import Any
 
-from prefect import flow, runtime, states, task
+from prefect import flow, states, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 
 from tapeline.config.project import Project
-from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, failed
+from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, failed, hold_own
 from tapeline.orchestration.request import Text
 from tapeline.orchestration.runs.inference import answer
-from tapeline.orchestration.schedules.liveness import begin, hold
+from tapeline.orchestration.schedules.liveness import begin
 from tapeline.runtime.errors import TapelineError
 
 begin()
@@ -36,7 +36,7 @@ def inference(
         outputs: As its `--outputs`.
     """
     try:
-        hold(Project.find(), str(runtime.flow_run.id))
+        hold_own(Project.find())
         said = answered(model, files, out, batch_size, outputs)
     except TapelineError as error:
         return failed(error)

@@ -17,12 +17,14 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import Abort, CancelledRun, ObjectNotFound, PrefectException, UnfinishedRun
 from prefect.states import Completed, Failed
 
+from tapeline.config.project import Project
 from tapeline.orchestration.connection.failures import GONE
 from tapeline.orchestration.monitors.monitor import RETRY_DELAY
 from tapeline.orchestration.reports.events import tell
 from tapeline.orchestration.reports.page import markdown
 from tapeline.orchestration.reports.progress_artifact import ProgressArtifact
 from tapeline.orchestration.reports.summary import Report
+from tapeline.orchestration.schedules.liveness import hold
 from tapeline.orchestration.stages.outcome import Outcome
 from tapeline.runtime.errors import Interrupted, RunError, TapelineError, plain
 
@@ -53,6 +55,14 @@ class Deleted(Abort):
 
     def __init__(self) -> None:
         super().__init__(GONE)
+
+
+def hold_own(project: Project) -> None:
+    """Hold the lock of the flow run that this is in. It is left where the server does not take how the run ends."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    assert run, "a flow has a run"
+    hold(project, str(run.id), is_told=lambda: bool(run.state and run.state.is_final()))  # as Prefect keeps it
 
 
 @contextmanager

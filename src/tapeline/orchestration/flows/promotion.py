@@ -29,10 +29,18 @@ from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
 from tapeline.orchestration import request
-from tapeline.orchestration.flows.monitor import LOOK, Cancellation, Cancelled, PrefectMonitor, failed, is_cancelled
+from tapeline.orchestration.flows.monitor import (
+    LOOK,
+    Cancellation,
+    Cancelled,
+    PrefectMonitor,
+    failed,
+    hold_own,
+    is_cancelled,
+)
 from tapeline.orchestration.reports.events import tell_promoted, tell_refused
 from tapeline.orchestration.request import Name, RegistryStage, Wait
-from tapeline.orchestration.schedules.liveness import begin, hold
+from tapeline.orchestration.schedules.liveness import begin
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
 from tapeline.registry.gate.verdict import Verdict
@@ -78,7 +86,7 @@ def promotion(
     """
     try:
         project = Project.find()
-        hold(project, str(flow_run.get_id()))
+        hold_own(project)
         registry = Registry.for_model(project, pipeline)
         registry.stage(stage)
         with cancellable():

@@ -8,15 +8,15 @@
 
 from typing import Any
 
-from prefect import flow, runtime, states
+from prefect import flow, states
 from prefect.client.schemas.objects import State
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import log
-from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, failed
+from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, failed, hold_own
 from tapeline.orchestration.request import Name, Overrides, Ref
 from tapeline.orchestration.runs.sweep import search
-from tapeline.orchestration.schedules.liveness import begin, hold
+from tapeline.orchestration.schedules.liveness import begin
 from tapeline.orchestration.sweeps.request import Goal, Parallel, Space, SweepRequest, Trials
 from tapeline.orchestration.sweeps.study import Tried
 from tapeline.runtime.errors import TapelineError
@@ -70,7 +70,7 @@ def _ended(**parameters: Any) -> list[Tried] | State[Any]:
     log.drop_repetition()
     try:
         request, project = SweepRequest.of(**parameters), Project.find()
-        hold(project, str(runtime.flow_run.id))
+        hold_own(project)
         monitor = PrefectMonitor()
         ranked = search(request, project, monitor)
         monitor.look(at_once=True)  # a run that is cancelled by now can end as nothing else

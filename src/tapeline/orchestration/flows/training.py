@@ -19,12 +19,12 @@ from prefect.states import Completed
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import log
-from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, as_interrupted, failed
+from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, as_interrupted, failed, hold_own
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.request import Name, Overrides, Ref, Request, Retries, Timeouts
 from tapeline.orchestration.runs.training import train
 from tapeline.orchestration.schedules.late_runs import collapse
-from tapeline.orchestration.schedules.liveness import begin, hold
+from tapeline.orchestration.schedules.liveness import begin
 from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
 from tapeline.runtime.errors import TapelineError
 
@@ -75,7 +75,7 @@ def _ended(**parameters: Any) -> State[Any]:
     try:
         request = Request.of(**parameters)
         project = Project.find()
-        hold(project, str(runtime.flow_run.id))
+        hold_own(project)
         take_late_runs_along()
         if not request.isolated and is_likely_stale(project, request.pipeline):
             begin_imports()

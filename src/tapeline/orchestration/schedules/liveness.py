@@ -8,7 +8,7 @@ import atexit
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +30,9 @@ MOMENT = 0.2
 _held: dict[Path, int] = {}
 """File descriptors of this process's locks; never closed, so that they last as long as the process."""
 
+_is_told: dict[Path, Callable[[], bool]] = {}
+"""Whether the server knows how the runs of this process have ended."""
+
 
 def begin() -> None:
     """Hold the lock of the run that this process was started for, before the run is reported as running."""
@@ -38,9 +41,14 @@ def begin() -> None:
             hold(Project.find(), flow_run)
 
 
-def hold(project: Project, flow_run: str) -> None:
-    """Hold the lock of a flow run until this process ends, and so also while its final state is reported."""
+def hold(project: Project, flow_run: str, is_told: Callable[[], bool] | None = None) -> None:
+    """Hold the lock of a flow run until this process ends, and so also while its final state is reported.
+
+    is_told: whether the server has taken how the run ended, asked when the process ends.
+    """
     path = project.shared / FOLDER / flow_run
+    if is_told:
+        _is_told[path] = is_told
     if path in _held:
         return
     files.make_folder(path.parent)
@@ -49,7 +57,13 @@ def hold(project: Project, flow_run: str) -> None:
         os.close(descriptor)
         return
     _held[path] = descriptor
-    atexit.register(path.unlink, missing_ok=True)
+    atexit.register(_let_go, path)
+
+
+def _let_go(path: Path) -> None:
+    """Remove a lock, unless the server was never told how the run ended: then whoever finds it marks the run."""
+    if _is_told.get(path, lambda: True)():
+        path.unlink(missing_ok=True)
 
 
 def _locked(descriptor: int) -> bool:
