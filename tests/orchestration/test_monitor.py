@@ -5,6 +5,7 @@ import time
 
 import httpx
 import pytest
+import waiting
 from prefect import flow, runtime, states
 from prefect.client.orchestration import get_client
 from prefect.flow_engine import run_flow
@@ -12,6 +13,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from tapeline.orchestration.flows import monitor
 from tapeline.orchestration.flows.monitor import PrefectMonitor
+from tapeline.orchestration.reports import progress_artifact
 
 
 @pytest.fixture
@@ -60,6 +62,28 @@ def test_a_server_that_is_away_ends_no_training(asked):
     assert trains() == "trained"
 
 
+def test_a_server_that_hangs_holds_no_training_up(asked, monkeypatch):
+    """Its stage waited until its output was read, and no timeout was kept: Prefect asks again for minutes."""
+    monkeypatch.setattr(monitor, "LOOK", 0.0)
+    monkeypatch.setattr(progress_artifact, "INTERVAL", 0.0)
+    monkeypatch.setattr(progress_artifact, "PATIENCE", 0.5)
+
+    @flow
+    def trains(url):
+        watched = PrefectMonitor()
+        bar = watched.bar("train@tiny")
+        with temporary_settings({PREFECT_API_URL: url}):
+            began = time.monotonic()
+            for done in range(1, 11):
+                watched.look()
+                bar.follow({"event": "progress", "done": done, "total": 10, "unit": "steps"})
+            bar.complete()
+            return time.monotonic() - began
+
+    with socket.create_server(("127.0.0.1", 0)) as hangs:  # it takes connections, and never answers
+        assert trains(f"http://127.0.0.1:{hangs.getsockname()[1]}/api") < 30
+
+
 def test_a_run_of_a_deployment_ends_itself_where_its_worker_does_not(asked, monkeypatch):
     """A worker that was killed, or whose server was away for half a minute, looks no more: the run trained on."""
     monkeypatch.setattr(monitor, "LOOK", 0.0)
@@ -74,7 +98,7 @@ def test_a_run_of_a_deployment_ends_itself_where_its_worker_does_not(asked, monk
         watched.look()  # the worker has this long
         time.sleep(0.6)
         with pytest.raises(monitor.Cancelled):
-            watched.look()
+            waiting.until(watched.look, limit=30)
 
     with get_client(sync_client=True) as client:
         deployment = client.create_deployment(client.create_flow(trains), "watched")

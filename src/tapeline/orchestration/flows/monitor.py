@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from prefect.exceptions import Abort, CancelledRun, ObjectNotFound, PrefectExcep
 from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
+from tapeline.orchestration.connection.calls import Calls
 from tapeline.orchestration.connection.failures import GONE
 from tapeline.orchestration.monitors.monitor import RETRY_DELAY
 from tapeline.orchestration.reports.events import tell
@@ -118,6 +120,7 @@ class PrefectMonitor:
         self._looked = time.monotonic()
         context = FlowRunContext.get()  # `runtime.deployment.id` asks the server each time that it is read
         self._cancellation = Cancellation(context.flow_run) if context and context.flow_run else None
+        self._calls, self._cancelled = Calls(), False
 
     @property
     def run(self) -> Mapping[str, str]:
@@ -133,23 +136,28 @@ class PrefectMonitor:
         get_run_logger().warning(plain(line))
 
     def look(self, *, at_once: bool = False) -> None:
-        """Ask the server at once, or every few seconds.
+        """Ask the server at once, or every few seconds, then without waiting for one that hangs.
 
         Raises `Cancelled`, of a deployment's run where its worker does not end it; at once, that is at the end, of any,
         and also `Deleted`.
         """
-        if not self._cancellation or (not at_once and time.monotonic() - self._looked < LOOK):
+        if not self._cancellation:
             return
+        if at_once:
+            self._ask(self._cancellation, at_once=True)
+        elif time.monotonic() - self._looked >= LOOK:
+            self._looked = time.monotonic()
+            self._calls.begin(partial(self._ask, self._cancellation))
+        if self._cancelled:
+            raise Cancelled
+
+    def _ask(self, cancellation: Cancellation, *, at_once: bool = False) -> None:
         try:
-            cancelled = self._cancellation.is_due(at_once=at_once)
+            self._cancelled = cancellation.is_due(at_once=at_once)
         except (httpx.HTTPError, PrefectException) as error:
             if at_once and isinstance(error, ObjectNotFound):
                 raise Deleted from None
             get_run_logger().debug(f"whether the run is cancelled is not known: {error!r}")
-        else:
-            if cancelled:
-                raise Cancelled
-        self._looked = time.monotonic()
 
     def bar(self, stage: str) -> ProgressArtifact:
         """Return the stage's bar in the UI."""

@@ -6,6 +6,7 @@ bar.follow({"event": "progress", "done": 10, "total": 100, "unit": "steps", "met
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
@@ -13,15 +14,20 @@ import httpx
 from prefect import get_run_logger
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 
+from tapeline.orchestration.connection.calls import MOMENT, Calls
+
 INTERVAL = 1.0
 """Seconds between two updates; the last one is always made."""
+
+PATIENCE = 10.0
+"""Seconds for which the last update is waited for. Others are not: the stage would wait until its output is read."""
 
 
 class ProgressArtifact:
     """One bar, created at the first record with a total; `key` is its name in the UI."""
 
     def __init__(self, key: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._key, self._clock = key, clock
+        self._key, self._clock, self._calls = key, clock, Calls()
         self._id: UUID | None = None
         self._shown = -INTERVAL
         self._waiting: Mapping[str, Any] | None = None
@@ -32,8 +38,11 @@ class ProgressArtifact:
         if record["event"] != "progress" or not record.get("total"):
             return
         self._waiting = self._last = record
-        if self._clock() - self._shown >= INTERVAL or record["done"] >= record["total"]:
+        is_due = self._clock() - self._shown >= INTERVAL
+        if record["done"] >= record["total"]:
             self.show()
+        elif is_due:
+            self._begin(MOMENT)
 
     def complete(self) -> None:
         """Set the bar to 100%: the stage succeeded, whether it reported its last step or stopped early."""
@@ -43,11 +52,20 @@ class ProgressArtifact:
         self.show()
 
     def show(self) -> None:
-        """Update the bar to the newest record. An unreachable server must not end a training."""
-        if self._waiting is None:
+        """Update the bar to the newest record."""
+        if self._calls.over(patience=PATIENCE):
+            self._begin(PATIENCE)
+
+    def _begin(self, patience: float) -> None:
+        """Begin to update the bar, unless the server has not answered the last update yet: the next shows it then."""
+        if self._waiting is None or not self._calls.over():
             return
         record, self._waiting, self._shown = self._waiting, None, self._clock()
-        percent, text = record.get("percent", 100 * record["done"] / record["total"]), describe(record)
+        percent = record.get("percent", 100 * record["done"] / record["total"])
+        self._calls.begin(partial(self._update, percent, describe(record)), patience=patience)
+
+    def _update(self, percent: float, text: str) -> None:
+        """Update the bar. An unreachable server must not end a training."""
         try:
             if self._id is None:
                 self._id = cast(UUID, create_progress_artifact(percent, key=self._key, description=text))
