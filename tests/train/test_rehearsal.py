@@ -31,6 +31,18 @@ OTHER = (
 SIGNATURES = PREDICT + "\n    def signatures(self):\n        return {}\n"
 
 
+def signature(specs, returned='{"y": tf.zeros((3, 2))}', key="serving_default", arguments="x, *more"):
+    """Return an edit of LINE: a signature of its own, beside the default one unless it is that."""
+    default = '{"serving_default": tf.function(lambda x: self.predict({"x": x}), input_signature=[X])}'
+    made = f"{{{key!r}: tf.function(lambda {arguments}: {returned}, input_signature={specs})}}"
+    body = f'        X = tf.TensorSpec((None, 2), tf.float32, name="x")\n        return {default} | {made}\n'
+    return PREDICT, f"{PREDICT}\n    def signatures(self):\n{body}"
+
+
+def spec(shape="(None, 2)", dtype="float32", name='"x"'):
+    return f"[tf.TensorSpec({shape}, tf.{dtype}, name={name})]"
+
+
 def served(body):
     return PREDICT, f"{PREDICT}\n    def served(self, data):\n        {body}\n"
 
@@ -72,6 +84,49 @@ def run(tmp_path, tf):
         ([served("return data['x']")], "^served returns a (memmap|ndarray): return a dict of NumPy arrays"),
         ([served("pass")], "^served returns nothing: return a dict of NumPy arrays"),
         ([served("return {'x': data['w']}")], r"recipe.py, line 22 fails in served: KeyError: 'w'$"),
+        ([signature(spec(name="None"))], r"^Line: serving_default takes an input without a name: tf.TensorSpec\("),
+        ([signature(spec(name="'petal-size'"), key="more")], "^Line: more takes 'petal-size', a name that TensorFlow"),
+        (
+            [signature(spec(name="'from'"), key="more")],
+            "^Line: more takes 'from', a name that TensorFlow does not save",
+        ),
+        (
+            [signature(spec(name="'self'"), key="more")],
+            "^Line: more takes 'self', a name that TensorFlow does not save",
+        ),
+        ([signature("[X, X]", key="more")], "^Line: more takes x twice: give each input a name of its own$"),
+        ([signature("None", key="more")], "^Line: more has no input signature: make it tf.function"),
+        ([signature('[{"x": X}]')], "^Line: serving_default takes a dict: give each input a tf.TensorSpec of its own"),
+        ([signature("[]", arguments="")], "^Line: serving_default takes no input, so validate cannot ask it"),
+        (
+            [signature(spec("None"), key="more")],
+            r"^Line: more takes x of any number of axes: say which, such as shape=",
+        ),
+        ([signature(spec(dtype="bfloat16"))], "^Line: serving_default takes x as bfloat16, which no file of inputs"),
+        (
+            [signature(spec(dtype="uint8"))],
+            "^Line: serving_default takes x as uint8, and it is given float32: let both",
+        ),
+        (
+            [signature(spec("(None, 3)"))],
+            r"^Line: serving_default takes x of shape \(None, 3\), and it is given \(None, 2",
+        ),
+        ([signature(spec("()"))], r"^Line: serving_default takes x of shape \(\), and it is given \(None, 2\): both "),
+        (
+            [served("return {'x': data['x'].astype('float64')}")],
+            "^Line: serving_default takes x as float32, and it is given float64: let both be the same",
+        ),
+        ([signature(spec(), "x", "more")], "^Line: more returns no dict: return a dict of outputs"),
+        ([signature(spec(), "{0: x}", "more")], "^Line: more returns an output called 0: make its name a text$"),
+        ([signature(spec(), "{'y': (x, x)}", "more")], "^Line: more returns a tuple as 'y', which cannot be served"),
+        (
+            [signature(spec(), "{'y': tf.RaggedTensor.from_tensor(x)}", "more")],
+            "^Line: more returns a RaggedTensor as 'y', which cannot be served: return a tensor, such as ragged.to_te",
+        ),
+        (
+            [signature(spec(), "{'y': tf.reshape(x, tf.shape(x)[: tf.shape(x)[0]])}", "more")],
+            "^Line: more returns 'y' of an unknown number of axes: say its shape by tf.ensure_shape",
+        ),
         ([evaluate("pass")], "^evaluate returns nothing: return a dict of numbers"),
         ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),
     ],
@@ -82,6 +137,19 @@ def test_a_mistake_after_training_is_refused_before_it(run, mode, edits, said):
         wrong()
     assert "\n" not in str(refusal.value)
     assert not wrong.heard and not wrong.saved() and not wrong.out.exists()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        signature("[]", '{"y": tf.zeros((3, 2))}', "more", arguments=""),
+        signature('[X, tf.TensorSpec((), tf.float32, name="rate")]', '{"y z": x}', "more"),
+        signature(spec("(9, 2)"), '{"y": self.model(x)}'),
+        signature(spec("(None, None)"), '{"y": self.model(tf.ensure_shape(x, (None, 2)))}'),
+    ],
+)
+def test_what_can_be_exported_is_trained(run, edit):
+    assert run(edit, epochs=1)().out.exists()
 
 
 def test_an_own_served_is_asked_for_all_examples_of_the_split_and_changes_no_byte(run):

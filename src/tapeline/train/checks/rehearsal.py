@@ -1,6 +1,6 @@
 """Check ahead, as far as possible, what happens after training, so that a late mistake does not waste a run."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.predicting import DEFAULT
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
+from tapeline.train.checks import signatures
 
 RECORD = "answers.json"
 """Kept with the checkpoints, so that a start that is known need not trace what will be exported again."""
@@ -47,32 +48,33 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
     if not own and not recipe.inputs:
         raise InputError(f"{name}.inputs is empty: name the features that predict takes, such as inputs = ('x',)")
     with loading.blaming(path, InputError, "does not trace in signatures" if own else "does not trace in predict"):
-        signatures: Mapping[str, Any] = recipe.signatures()
-        if DEFAULT not in signatures:
-            raise InputError(f"{name}.signatures has {', '.join(signatures) or 'nothing'}: {DEFAULT} is missing")
-        found = signatures[DEFAULT].get_concrete_function().structured_outputs
+        made: Mapping[str, Any] = recipe.signatures()
+        if DEFAULT not in made:
+            raise InputError(f"{name}.signatures has {', '.join(made) or 'nothing'}: {DEFAULT} is missing")
         given = _given(recipe, path, data)
-        if given is not None and signatures[DEFAULT].input_signature:
-            predicting.check_given(predicting.inputs(signatures[DEFAULT]), given)
-    if not isinstance(found, Mapping) or not found:
-        what = "a dict without outputs" if isinstance(found, Mapping) else "nothing" if found is None else "no dict"
-        where = DEFAULT if own else "predict"
-        raise InputError(f"{name}: {where} returns {what}: return a dict of outputs, such as {{'score': scores}}")
-    return {output: predicting.Answer(spec.dtype.name, _shape(spec)) for output, spec in found.items()}
+        found = {}
+        for key, function in made.items():
+            signatures.check_inputs(f"{name}: {key}", function.input_signature, given if key == DEFAULT else None)
+            traced = function.get_concrete_function().structured_outputs
+            found[key] = signatures.checked_outputs(f"{name}: {key if own else 'predict'}", traced)
+        names = predicting.inputs(made[DEFAULT])
+        if not names:
+            raise InputError(f"{name}: {DEFAULT} takes no input, so validate cannot ask it: give it one")
+        if given is not None:
+            predicting.check_given(names, given)
+    return found[DEFAULT]
 
 
-def _given(recipe: Recipe, path: Path, data: Columns | None) -> Iterable[str] | None:
-    """Return the names of what `served` gives; None if that is not known without data."""
+def _given(recipe: Recipe, path: Path, data: Columns | None) -> Mapping[str, predicting.Answer] | None:
+    """Return the types of what `served` gives; None if that is not known without data."""
     if type(recipe).served is Recipe.served:
-        return recipe.inputs
+        kinds = recipe.inputs if isinstance(recipe.inputs, Mapping) else recipe.features
+        found = {name: kinds[name] for name in recipe.inputs if name in kinds}
+        return {name: predicting.Answer(kind.dtype, (None, *kind.shape)) for name, kind in found.items()}
     if data is None:
         return None
     with loading.blaming(path, InputError, "fails in served"):
-        return predicting.served(recipe, data)
-
-
-def _shape(spec: Any) -> tuple[int | None, ...] | None:
-    return None if spec.shape.rank is None else tuple(spec.shape.as_list())
+        return {name: signatures.type_of(values) for name, values in predicting.served(recipe, data).items()}
 
 
 def recorded(folder: Path) -> dict[str, predicting.Answer] | None:
