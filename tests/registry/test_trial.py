@@ -72,10 +72,15 @@ class Registry:
         """Keep a dataset whose label, and whose input, have these class names, or none."""
         label = {"shape": [], "dtype": "int64", **({"classes": classes} if classes else {})}
         features = {"x": {"shape": [1], "dtype": "float32", **({"classes": kinds} if kinds else {})}, "label": label}
+        features["w"] = {"shape": [1], "dtype": "float32"}
         columns = {name: {"file": f"test/{name}.npy"} for name in features}
         index = {"name": "points", "source": {"kind": "test"}, "features": features}
         index["splits"] = {"test": {"examples": len(LABELS), "columns": columns}}
-        arrays = {"x": np.zeros((len(LABELS), 1), np.float32), "label": LABELS}
+        arrays = {
+            "x": np.zeros((len(LABELS), 1), np.float32),
+            "label": LABELS,
+            "w": np.ones((len(LABELS), 1), np.float32),
+        }
         files = {columns[name]["file"]: npy(array) for name, array in arrays.items()}
         return self.folder_of({"dataset.json": json.dumps(index).encode(), **files})
 
@@ -84,7 +89,7 @@ class Registry:
     ):
         """Add a version that was trained on a dataset with such classes and is tested on the first one's."""
         spec = {
-            "inputs": {input_: {"dtype": "float32", "shape": [None, 1]}},
+            "inputs": {name: {"dtype": "float32", "shape": [None, 1]} for name in input_.split()},
             "outputs": {output: {"dtype": "int64", "shape": [None]}},
         }
         described = {"name": "one", "dataset": {"name": "points"}, "files": {}, "metrics": metrics}
@@ -192,6 +197,18 @@ def test_a_champion_of_other_classes_answers_by_their_names(registry):
     assert (change["champion"], change["challenger"], change["holds"]) == (1.0, 0.375, False)
 
 
+@pytest.mark.parametrize(("theirs", "ours"), [("x w", "x"), ("x", "x w"), ("w", "x")])
+def test_a_champion_of_other_features_is_given_its_own(registry, theirs, ours):
+    registry.version("v1", answers=LABELS, input_=theirs)
+    registry.live = "v1"
+    found = assess(registry, registry.version("v2", answers=LABELS, input_=ours, loss=1.0), "gate")
+    assert [(number, inputs) for number, _, inputs, _ in registry.asked] == [
+        ("v2", ours.split()),
+        ("v1", theirs.split()),
+    ]
+    assert not [check for check in found.checks if check["kind"] == "infra"]
+
+
 @pytest.mark.parametrize(
     ("champion", "why"),
     [
@@ -202,6 +219,7 @@ def test_a_champion_of_other_classes_answers_by_their_names(registry):
         ({"answers": LABELS + 1, "trained": TURNED}, "it answers class 2, and its dataset has 2 classes"),
         ({"answers": LABELS, "own": ["x"]}, "its input x is not the feature x"),
         ({"answers": LABELS, "kinds": TURNED}, "its input x has other classes"),
+        ({"answers": LABELS, "input_": "x z"}, "its input z is no feature of the test data"),
     ],
 )
 def test_a_champion_that_cannot_be_compared_is_a_no(registry, champion, why):

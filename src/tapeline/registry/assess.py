@@ -159,14 +159,16 @@ class _Trial:
         return self._contender(self._champion, model, answers), notes
 
     def _inputs_of(self, version: Version, model: Model) -> dict[str, Path]:
-        """Return the examples as the champion takes them: by its table columns, in its order.
+        """Return the examples as the champion takes them: its features, by its table columns, in its order.
 
-        Raises `InputError` where an input of its means something else than the challenger's of the same name.
+        Raises `InputError` where an input of its is no feature of the test data, or means something else there.
         """
         found = {}
-        for name, file in (self._inputs or {}).items():
+        for name in model.signatures[DEFAULT]["inputs"]:
             if name in model.own_inputs:
                 raise InputError(f"its input {name} is not the feature {name}")
+            if (file := self._examples.files.get(name)) is None:
+                raise InputError(f"its input {name} is no feature of the test data")
             if classes := self._examples.classes(name):
                 md5 = self._registry.recorded(version).trained_on(model.dataset)
                 known = examples.features(self._registry.store, md5).get(name, {}).get("classes") or ()
