@@ -37,6 +37,31 @@ def test_what_a_user_has_set_stays(bare, monkeypatch):
     assert os.environ["XLA_FLAGS"].split() == ["--xla_cpu_max_isa=AVX", "--xla_dump_to=here"]
 
 
+def test_what_a_user_has_set_does_not_decide_portable_bits(bare, monkeypatch):
+    """`TF_ENABLE_ONEDNN_OPTS=1` gave other weights, which were recorded as portable; so did the automatic compilation."""
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_max_isa=AVX512 --xla_dump_to=here")
+    monkeypatch.setenv("TF_XLA_FLAGS", "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_print_cluster_outputs")
+    caps.apply()
+    assert caps.hold() == [
+        "TF_ENABLE_ONEDNN_OPTS=1",
+        "XLA_FLAGS=--xla_cpu_max_isa=AVX512",
+        "TF_XLA_FLAGS=--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit",
+    ]
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0"
+    assert os.environ["XLA_FLAGS"].split()[0] == "--xla_dump_to=here"
+    assert set(os.environ["XLA_FLAGS"].split()[1:]) == set(caps.XLA_CAPS)
+    assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_print_cluster_outputs"
+    assert caps.hold() == [], "once"
+
+
+def test_nothing_of_ours_is_called_the_user_s(bare, monkeypatch):
+    monkeypatch.delenv(caps.JIT_FLAGS, raising=False)
+    caps.apply()
+    before = dict(os.environ)
+    assert caps.hold() == [] and dict(os.environ) == before
+
+
 def test_numpy_takes_the_cap_without_a_word(bare):
     """In a process of its own, because NumPy is told when it is imported."""
     program = (

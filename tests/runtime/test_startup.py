@@ -1,5 +1,6 @@
 """TensorFlow is imported without what hardly anybody uses, and that is there when somebody does."""
 
+import json
 import os
 import signal
 import subprocess
@@ -83,6 +84,67 @@ def test_what_keras_rarely_needs_is_loaded_when_it_is_used(root, program):
         [sys.executable, "-c", program], cwd=root / "src", capture_output=True, text=True, check=False
     )
     assert (answer.returncode, answer.stderr) == (0, "")
+
+
+OF_THIS_USER = """
+import os
+from tapeline.runtime import startup
+startup.tensorflow()
+import keras
+keras.config.set_floatx("float64")  # as a recipe may
+startup.tensorflow()
+found = keras.config
+print(found.backend(), found.floatx(), found.epsilon(), found.image_data_format(), os.environ.get("KERAS_BACKEND"))
+"""
+OTHER_BACKEND = """
+from tapeline.runtime import startup
+from tapeline.runtime.errors import InputError
+startup.tensorflow()
+import keras
+keras.config.backend = lambda: "jax"  # in place of a Keras that was imported with it
+try:
+    startup.tensorflow()
+except InputError as error:
+    print(error)
+"""
+KERAS_JSON = {"floatx": "float64", "epsilon": 1e-3, "backend": "torch", "image_data_format": "channels_first"}
+
+
+@pytest.mark.parametrize("backend", [None, "jax"])
+def test_keras_settings_of_the_user_decide_nothing(root, tmp_path, backend):
+    """Nothing records `~/.keras/keras.json`: a SavedModel had other bytes, and another backend ended in a traceback."""
+    (tmp_path / "keras.json").write_text(json.dumps(KERAS_JSON))
+    surroundings = {name: value for name, value in os.environ.items() if name != "KERAS_BACKEND"}
+    surroundings |= {"KERAS_HOME": str(tmp_path)} | ({"KERAS_BACKEND": backend} if backend else {})
+    answer = _said(root, OF_THIS_USER, surroundings)
+    assert (answer.stdout, answer.stderr) == (f"tensorflow float32 1e-07 channels_last {backend}\n", "")
+
+
+def test_what_keras_refuses_is_one_line(root, tmp_path):
+    (tmp_path / "keras.json").write_text(json.dumps(KERAS_JSON | {"epsilon": 0}))
+    program = OF_THIS_USER.replace("import startup\n", "import startup, exit_status\n", 1).replace(
+        "startup.tensorflow()\n", "if status := exit_status.of('tapeline', startup.tensorflow): os._exit(status)\n", 1
+    )
+    answer = _said(root, program, os.environ | {"KERAS_HOME": str(tmp_path)})
+    assert answer.returncode == 2 and "Traceback" not in answer.stderr
+    assert answer.stderr.splitlines()[-1].startswith("tapeline: Keras refuses a setting of keras.json")
+
+
+def test_a_keras_that_began_with_another_backend_is_refused(root):
+    answer = _said(root, OTHER_BACKEND, os.environ)
+    assert answer.stdout == "Keras has begun with the backend jax: use another process, with KERAS_BACKEND=tensorflow\n"
+
+
+def _said(root, program, surroundings):
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=root / "src",
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 DYING = """

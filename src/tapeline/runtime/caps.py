@@ -1,7 +1,8 @@
 """One instruction set for all that computes, AVX2's, so that a result does not depend on the CPU that was at hand.
 
 The libraries read these variables when they are first used, NumPy when it is imported: `apply` comes before that, in
-each process of Tapeline, and what it starts inherits them. What a user has set stays as it is.
+each process of Tapeline, and what it starts inherits them. What a user has set stays as it is there, for native bits;
+for portable ones `hold` comes before TensorFlow's first operation.
 """
 
 import os
@@ -30,6 +31,9 @@ XLA_CAPS = (
 )
 TENSORFLOW = ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA")
 """The variables that cap TensorFlow alone: TensorFlow reads them with its first operation."""
+JIT_FLAGS = "TF_XLA_FLAGS"
+JIT = ("--tf_xla_auto_jit", "--tf_xla_cpu_global_jit")
+"""TensorFlow's own compilation of what no recipe asked to compile, which has other bits."""
 
 
 def apply() -> None:
@@ -45,6 +49,24 @@ def apply() -> None:
     missing = [flag for flag in XLA_CAPS if not any(one.startswith(flag.partition("=")[0]) for one in given)]
     if missing:
         os.environ[XLA_FLAGS] = " ".join([*given, *missing])
+
+
+def hold() -> list[str]:
+    """Cap TensorFlow and XLA whatever the user has set, and return what of that is ignored. Call it after `apply`."""
+    ignored = []
+    for name in TENSORFLOW:
+        if os.environ[name] != CAPS[name]:
+            ignored.append(f"{name}={os.environ[name]}")
+            os.environ[name] = CAPS[name]
+    names = tuple(flag.partition("=")[0] for flag in XLA_CAPS)
+    for variable, ours, others in ((XLA_FLAGS, XLA_CAPS, names), (JIT_FLAGS, (), JIT)):
+        given = os.environ.get(variable, "").split()
+        left = [flag for flag in given if flag not in ours and flag.startswith(others)]
+        if left:
+            ignored.append(f"{variable}={' '.join(left)}")
+            kept = [flag for flag in given if flag not in left]
+            os.environ[variable] = " ".join([*kept, *(flag for flag in ours if flag not in kept)])
+    return ignored
 
 
 def lift() -> None:

@@ -31,6 +31,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from tapeline.runtime import forks, imports, processes, startup
+from tapeline.runtime.errors import InputError
 
 LIMIT = 1 << 16
 """Bytes of a request."""
@@ -66,9 +67,10 @@ def main(number: int, parent: int, modules: Sequence[str], later: Sequence[str])
         for module in modules:
             _import(module)
         # A broken installation is the program's to report, which imports them again.
-        with startup.quietly(), imports.lasting(), startup.rare_modules_later(), suppress(ImportError):
-            import keras  # noqa: F401 - for the forks
-            import tensorflow  # noqa: F401 - for the forks
+        with startup.quietly(), imports.lasting(), startup.rare_modules_later(), suppress(ImportError, InputError):
+            with startup.keras_as_it_comes():
+                import keras  # noqa: F401 - for the forks
+                import tensorflow  # noqa: F401 - for the forks
     return serve(asked, later)
 
 

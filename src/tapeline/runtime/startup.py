@@ -164,6 +164,38 @@ def rare_modules_later() -> Iterator[None]:
         sys.meta_path.remove(_RareModules)
 
 
+_BACKEND = "KERAS_BACKEND"
+
+
+@contextmanager
+def keras_as_it_comes() -> Iterator[None]:
+    """Have Keras, which is imported in the block, compute with TensorFlow and with its own defaults.
+
+    `KERAS_BACKEND` and `~/.keras/keras.json` are for other programs of this user: nothing records them, and no other
+    machine has them. Raises `InputError` if Keras was imported before with another backend, or refuses that file.
+    """
+    asked = os.environ.get(_BACKEND)
+    os.environ[_BACKEND] = "tensorflow"
+    try:
+        try:
+            yield
+            import keras
+        except (ValueError, AssertionError) as error:  # both libraries read the file when they are imported
+            why = f": {' '.join(str(error).split())}" if str(error) else ""
+            raise InputError(f"Keras refuses a setting of keras.json or of a variable KERAS_…{why}") from error
+        if keras.config.backend() != "tensorflow":
+            began = f"Keras has begun with the backend {keras.config.backend()}"
+            raise InputError(f"{began}: use another process, with {_BACKEND}=tensorflow")
+        keras.config.set_floatx("float32")
+        keras.config.set_epsilon(1e-7)
+        keras.config.set_image_data_format("channels_last")
+    finally:
+        if asked is None:
+            del os.environ[_BACKEND]
+        else:
+            os.environ[_BACKEND] = asked
+
+
 ALLOCATOR = {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(2**24)}
 """TensorFlow's allocator that keeps what is freed, without its limit of 64 GB.
 
@@ -183,12 +215,15 @@ def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> N
         raise InputError("train.bits is native: TensorFlow has begun with portable bits, so train in another process")
     if portable:
         caps.apply()
+        for setting in caps.hold():
+            print(f"note: bits are portable, so {setting} is ignored", file=sys.stderr, flush=True)
     else:
         caps.lift()
     for name, value in ALLOCATOR.items():
         os.environ.setdefault(name, value)
     with quietly(), imports.lasting(), rare_modules_later():
-        import tensorflow as tf
+        with keras_as_it_comes():
+            import tensorflow as tf
 
         from tapeline.runtime import write_order
 
