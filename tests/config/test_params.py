@@ -143,6 +143,21 @@ def test_a_recipe_file_that_is_no_python(tmp_path, source, said):
     assert "\n" not in str(raised.value)
 
 
+def test_a_notebook_is_no_recipe(tmp_path):
+    """Its JSON is an expression of Python's."""
+    (tmp_path / "recipe.ipynb").write_text('{"cells": [], "nbformat": 4}')
+    pipeline = load(tmp_path, GOOD.replace("recipe.py", "recipe.ipynb")).pipeline("line-fit")
+    with pytest.raises(InputError, match=r"recipe.ipynb is a notebook: write the recipe's class to a \.py file$"):
+        check_recipe(tmp_path, "line-fit", pipeline)
+
+
+def test_params_of_a_recipe_that_has_none(tmp_path):
+    (tmp_path / "recipe.py").write_text("class Line(Supervised):\n    pass\n")
+    pipeline = load(tmp_path, GOOD.replace("{learning_rate: 0.01}", "{rate: 1, units: 2}")).pipeline("line-fit")
+    with pytest.raises(InputError, match=r"params.rate: no such setting; there are: none \(and 1 more mistake\)$"):
+        check_recipe(tmp_path, "line-fit", pipeline)
+
+
 def test_unknown_names_offer_the_known(tmp_path):
     params = load(tmp_path, GOOD)
     with pytest.raises(InputError, match="no pipeline 'line-fat' in params.yaml; did you mean 'line-fit'"):
@@ -170,7 +185,7 @@ def test_a_mistake_of_one_pipeline_is_only_its_own(tmp_path):
     assert list(mistakes) == ["datasets.bad", "pipelines.other", "pipelines.astray"]
     assert (
         mistakes["pipelines.other"]
-        == "params.yaml: pipelines.other.train.epochs is false: must be a valid integer (and 1 more)"
+        == "params.yaml: pipelines.other.train.epochs is false: must be a valid integer (and 1 more mistake)"
     )
     assert mistakes["pipelines.astray"] == mistakes["datasets.bad"]
     assert Params.load_for(tmp_path, pipeline="line-fit").pipeline("line-fit").train.epochs == 3

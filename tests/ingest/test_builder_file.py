@@ -172,6 +172,7 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
     [
         ("def f(:\n", {}, "own.py, line 1: invalid syntax"),
         ("x = 1\nimport nowhere_to_be_found\n", {}, "own.py, line 2: ModuleNotFoundError: No module named 'nowhere_to"),
+        ("import sys\nsys.exit(0)\n", {}, "own.py, line 2: SystemExit: 0"),
         ("x = 1\n", {}, "own.py must define exactly one tfds.core.GeneratorBasedBuilder and defines none"),
         (BUILDER + BUILDER.replace("Own", "Other"), {}, "GeneratorBasedBuilder and defines Own, Other"),
         (BUILDER, {"EXAMPLE": 'key, {"x": 1 // (2 - value)}'}, "own.py, line 18: ZeroDivisionError: integer"),

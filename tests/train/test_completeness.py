@@ -96,6 +96,10 @@ HIDDEN = "count = tf.Variable(0.0, name='hidden_counter')\n\nclass Line"
             [("import keras, tensorflow as tf", "import keras, tensorflow as tf\nimport no_such_module")],
             "line 3 does not load: ModuleNotFoundError",
         ),
+        (
+            [("import keras, tensorflow as tf", "import keras, tensorflow as tf\nraise SystemExit")],
+            "line 3 does not load: it calls sys.exit(None)",
+        ),
         ([("class Line(Supervised)", "class Line")], "must define exactly one class derived from Recipe"),
         ([(STEP, "    def loss2(self")], "Line lacks loss"),
         (

@@ -210,7 +210,7 @@ def _first_mistake(error: ValidationError, content: Any, model: type[BaseModel],
     said = first.told(where + (": " if where == PARAMS else "."))
     if first.kind == "extra_forbidden":
         said += f"; {_known(str(first.location[-1]), _siblings(model, first.location))}"
-    return said + (f" (and {len(others)} more)" if others else "")
+    return said + (f" (and {len(others)} more mistake{'s' * (len(others) > 1)})" if others else "")
 
 
 def _siblings(model: type[BaseModel], location: tuple[int | str, ...]) -> Iterable[str]:
@@ -243,4 +243,4 @@ def _annotation(model: type[BaseModel], name: str) -> Any:
 def _known(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names) or 'none'}"

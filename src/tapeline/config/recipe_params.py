@@ -23,6 +23,8 @@ def declared_params(path: Path) -> type[RecipeParams] | None:
     `None` if the class uses names that only running the whole file would define. Raises `InputError` for a
     file that is missing or is not Python.
     """
+    if path.suffix == ".ipynb":  # JSON, which Python can parse
+        raise InputError(f"recipe {path} is a notebook: write the recipe's class to a .py file")
     try:
         tree = ast.parse(files.read_bytes(path).decode(), filename=str(path))
     except FileNotFoundError:

@@ -150,7 +150,7 @@ def _errors_placed(path: Path) -> Iterator[None]:
         yield
     except TapelineError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script's own end would be taken for success
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         if (disk := _disk_error(error)) is not None:
             raise disk from error

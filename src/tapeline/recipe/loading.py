@@ -41,7 +41,8 @@ def load(path: Path) -> type[Recipe]:
         except ImportError as error:
             if "relative import" not in str(error):
                 raise
-            raise InputError(f"recipe {path}: {error}: write `import helper` for a helper.py beside it") from error
+            known = "write `import helper` for a helper.py beside it, `from package import helper` for a package's"
+            raise InputError(f"recipe {path}: {error}: {known}") from error
     found = [
         value
         for value in vars(module).values()
@@ -110,6 +111,8 @@ def blaming(path: Path, kind: type[TapelineError], what: str, *, features: Colle
             yield
     except TapelineError as error:
         raise _as_raised(error) from None
+    except SystemExit as error:
+        raise kind(f"recipe {path}{_at(path, error)} {what}: it calls sys.exit({error.code!r})") from error
     except OSError as error:
         if error.errno in files.DISK_ERRORS:
             raise
