@@ -62,11 +62,11 @@ def stage(tmp_path):
     (tmp_path / "code" / "of_the_project.py").write_text("")
     (tmp_path / "beside.py").write_text("")
 
-    def run(check):
+    def run(check, *, stage=STAGE):
         (tmp_path / "check.py").write_text(check)
         path = os.pathsep.join([str(tmp_path / "code"), str(ROOT / "src")])
         return subprocess.run(
-            [sys.executable, "-c", STAGE, str(tmp_path / "check.py")],
+            [sys.executable, "-c", stage, str(tmp_path / "check.py")],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
@@ -83,6 +83,11 @@ def test_it_has_tensorflow_alone(stage):
     assert said.removeprefix("the exported model failed its check: ") == (
         '{"tensorflow": true, "loaded": [], "importable": [], "files": 0, "argv": 1, "asked": 1e-05}'
     )
+
+
+def test_it_sees_the_dependencies_that_are_in_pythonpath(stage):
+    given = STAGE.replace("open(", 'checking.packages = lambda: (str(Path("code").absolute()),)\nopen(', 1)
+    assert '"importable": ["of_the_project"]' in stage(PROBE, stage=given)
 
 
 @pytest.mark.parametrize(

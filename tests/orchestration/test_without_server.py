@@ -113,6 +113,16 @@ def test_the_server_of_serve_is_used_while_it_serves(project, call, server, ask)
 FIND = "from tapeline.config.project import Project; from tapeline.orchestration.connection import discovery\n"
 
 
+def test_a_user_without_a_home_has_no_profile(project, root):
+    """As in a container that runs as a user that its system does not know."""
+    program = f"import pwd\npwd.getpwuid = lambda user: {{}}[user]\n{FIND}print(repr(discovery.server(Project.find())))"
+    bare = {"PATH": os.environ["PATH"], "PYTHONPATH": str(root / "src")}
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=project(), env=bare, capture_output=True, text=True, check=False
+    )
+    assert (answer.stdout, answer.stderr) == ("''\n", "")
+
+
 @pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("file", "text", "found"),

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from tapeline.export import check
 from tapeline.runtime import forks, leash, processes
 from tapeline.runtime.errors import RunError
-from tapeline.runtime.interpreter import HASH_SEED
+from tapeline.runtime.interpreter import HASH_SEED, isolated, packages
 
 
 class Checker:
@@ -59,7 +58,7 @@ class Forked:
             for source, target in ((reader, 0), (writer, 1), (writer, 2)):
                 os.dup2(source, target)
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-            forks.alone(Path(check.__file__))
+            forks.alone(Path(check.__file__), seeing=packages())
         os.close(reader)
         os.close(writer)
 
@@ -99,7 +98,7 @@ def checker() -> Iterator[Checker]:
     # As `-I`, which would ignore the hash seed too.
     others = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     with subprocess.Popen(
-        [*leash.launcher(signal.SIGKILL), sys.executable, "-s", "-P", str(Path(check.__file__))],
+        [*leash.launcher(signal.SIGKILL), *isolated(check.__file__, options=("-s", "-P"))],
         env={"TF_CPP_MIN_LOG_LEVEL": "1", **others, **HASH_SEED},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -43,7 +43,8 @@ def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:
 def _brought() -> list[Path]:
     """Return the folders in which a user keeps prepared TFDS data, with `TFDS_DATA_DIR` first."""
     asked = os.environ.get("TFDS_DATA_DIR")
-    return [*([Path(asked).expanduser()] if asked else []), Path.home() / "tensorflow_datasets"]
+    folders = (asked, "~/tensorflow_datasets") if asked else ("~/tensorflow_datasets",)
+    return [Path(os.path.expanduser(folder)) for folder in folders]  # noqa: PTH111 - that of a Path raises without a home
 
 
 def _prepared(name: str, folders: list[Path]) -> Any | None:

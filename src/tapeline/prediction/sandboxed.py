@@ -10,7 +10,6 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections import deque
@@ -22,7 +21,7 @@ from typing import IO, Any
 from tapeline.prediction import answering
 from tapeline.prediction.answering import Channel, Closed, Memory
 from tapeline.prediction.outputs import Answers
-from tapeline.runtime import leash, sandbox, scratch
+from tapeline.runtime import interpreter, leash, sandbox, scratch
 from tapeline.runtime.errors import InputError, RunError, graph_reason
 
 PROGRAM = Path(answering.__file__)
@@ -180,9 +179,9 @@ def _memory() -> int:
 
 
 def _started(folder: Path, home: Path, ends: list[tuple[int, int, int, int]]) -> "subprocess.Popen[bytes]":
-    read = (str(PROGRAM.parents[1]), str(folder))
+    read = (str(PROGRAM.parents[1]), str(folder), *interpreter.packages())
     rules = sandbox.Rules(read=read, folder=str(home), file_bytes=FILE_BYTES)
-    program = [sys.executable, "-I", str(PROGRAM), str(folder)]
+    program = interpreter.isolated(str(PROGRAM), str(folder))
     return subprocess.Popen(
         [
             *leash.launcher(signal.SIGKILL),

@@ -107,10 +107,11 @@ def finish(program: Callable[[], object], *, cleanly: bool = True) -> NoReturn:
         _end(status)
 
 
-def alone(file: Path) -> NoReturn:
+def alone(file: Path, *, seeing: Sequence[str] = ()) -> NoReturn:
     """Run a file in this process as `python -I FILE` would: no module of Tapeline's or of the project's can be found.
 
-    Ends the process, with what the caller has open or would still do left alone: call it in a fork.
+    seeing: folders of `PYTHONPATH` that have dependencies. Ends the process, with what the caller has open or would
+    still do left alone: call it in a fork.
     """
 
     def program() -> None:
@@ -119,7 +120,7 @@ def alone(file: Path) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         forget()
         become([sys.executable, "-I", str(file)])
-        _hide_project()
+        _hide_project(but=seeing)
         sys.argv[:] = [str(file)]
         runpy.run_path(str(file), run_name="__main__")
 
@@ -157,9 +158,10 @@ def _end(status: int) -> NoReturn:
     os._exit(status)
 
 
-def _hide_project() -> None:
+def _hide_project(*, but: Sequence[str]) -> None:
     """Forget the folders of PYTHONPATH, of the program and of the caller, and the modules that came from there."""
     given = {"", str(Path.cwd()), str(Path(sys.argv[0]).parent), *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    given -= {path for path in given if str(Path(path).absolute()) in but}
     sys.path[:] = [path for path in sys.path if path not in given]
     folders = tuple(os.path.join(path, "") for path in given if path)  # noqa: PTH118 - with a slash at its end
     libraries = tuple(os.path.join(path, "") for path in sys.path)  # noqa: PTH118 - the same

@@ -7,8 +7,11 @@ another order. Standard library only.
 
 import importlib.util
 import os
+import site
 import sys
 import sysconfig
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -84,6 +87,34 @@ def with_this_code() -> dict[str, str]:
     if path.split(os.pathsep)[0] == str(SOURCE):
         return {"PYTHONPATH": path}
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(SOURCE), path]))}
+
+
+def packages() -> tuple[str, ...]:
+    """Return the folders of NumPy and TensorFlow that an isolated interpreter does not look into.
+
+    Those are where `pip install --user` puts packages, and the folders of `PYTHONPATH`.
+    """
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    hidden = {str(Path(path).absolute()) for path in (*user, *os.environ.get("PYTHONPATH", "").split(os.pathsep))}
+    specs = (PathFinder.find_spec(name) for name in ("tensorflow", "numpy"))
+    found = (str(Path(spec.origin).absolute().parents[1]) for spec in specs if spec and spec.origin)
+    return tuple(dict.fromkeys(folder for folder in found if folder in hidden))
+
+
+_SEEING = """import runpy, sys
+folders, file = sys.argv[1].split(":"), sys.argv[2]
+del sys.argv[:2]
+first = next((place for place, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))
+sys.path[first:first] = folders
+runpy.run_path(file, run_name="__main__")"""
+"""Runs a file as Python does, with folders before those of the installed packages, where they were found first."""
+
+
+def isolated(file: str, *arguments: str, options: Sequence[str] = ("-I",)) -> list[str]:
+    """Return the command that runs a file apart from the environment and the user, but with the same dependencies."""
+    folders = packages()
+    program = ("-c", _SEEING, os.pathsep.join(folders), file) if folders else (file,)
+    return [sys.executable, *options, *program, *arguments]
 
 
 def _refuse(message: str) -> int:

@@ -130,8 +130,9 @@ def _configured() -> str:
 
 
 def _files() -> Iterator[Path]:
-    home = Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
-    yield Path(os.environ.get("PREFECT_PROFILES_PATH") or home / "profiles.toml").expanduser()
+    home = os.environ.get("PREFECT_HOME") or "~/.prefect"
+    profiles = os.environ.get("PREFECT_PROFILES_PATH") or os.path.join(home, "profiles.toml")  # noqa: PTH118 - below
+    yield Path(os.path.expanduser(profiles))  # noqa: PTH111 - that of a Path raises where there is no home
     yield from (Path(".env"), Path("prefect.toml"), Path("pyproject.toml"))
 
 

@@ -4,7 +4,6 @@ import base64
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from tapeline.config.registry import CheckSettings
 from tapeline.export import prediction_log
 from tapeline.parsing import arrays, json_text
-from tapeline.runtime import leash, sandbox, scratch
+from tapeline.runtime import interpreter, leash, sandbox, scratch
 from tapeline.runtime.errors import InputError, plain
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -85,13 +84,13 @@ def _limited(asked: str, folder: Path, given: Sequence[Path], settings: CheckSet
     home.mkdir()
     memory = settings.memory_mb * 2**20
     rules = sandbox.Rules(
-        read=tuple(str(path.resolve()) for path in (PACKAGE, *given)),
+        read=(*(str(path.resolve()) for path in (PACKAGE, *given)), *interpreter.packages()),
         folder=str(home),
         file_bytes=memory,
         memory_bytes=memory,
         seconds=settings.seconds,
     )
-    command = [*leash.launcher(signal.SIGKILL), *sandbox.command(rules), sys.executable, "-I", str(PROBE)]
+    command = [*leash.launcher(signal.SIGKILL), *sandbox.command(rules), *interpreter.isolated(str(PROBE))]
     (folder / "asked.json").write_text(asked, encoding="utf-8")
     environment = sandbox.environment(home, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
     deadline = time.monotonic() + settings.seconds
