@@ -110,6 +110,7 @@ except InputError as error:
 KERAS_JSON = {"floatx": "float64", "epsilon": 1e-3, "backend": "torch", "image_data_format": "channels_first"}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("backend", [None, "jax"])
 def test_keras_settings_of_the_user_decide_nothing(root, tmp_path, backend):
     """Nothing records `~/.keras/keras.json`: a SavedModel had other bytes, and another backend ended in a traceback."""
@@ -142,7 +143,6 @@ def _said(root, program, surroundings):
         env=surroundings,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
 
