@@ -183,6 +183,10 @@ def sixteen_bit(project: Path) -> None:
     save(project, "train/a/1.png", Image.fromarray(np.ones((4, 6), np.uint16)))
 
 
+def program(project: Path) -> None:
+    save(project, "train/a/1.eps").rename(project / "pictures/train/a/1.png")
+
+
 def lab(project: Path) -> None:
     save(project, "train/a/1.tif", Image.new("LAB", (6, 4)))
 
@@ -300,6 +304,7 @@ def no_folder(project: Path) -> None:
         (truncated, "pictures/train/a/1.png is not an image that can be decoded ("),
         (text, "pictures/train/a/1.png is not an image that can be decoded (cannot identify image file): replace or"),
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
+        (program, "pictures/train/a/1.png is EPS, a program that Ghostscript would have to run: save it as PNG"),
         (lab, "pictures/train/a/1.tif has pixels of type LAB: save it as RGB or grey"),
         (sixteen_bit_colour, "pictures/train/a/1.png has more than 8 bits a channel: save it with 8 bits a channel"),
         (sixteen_bit_pixmap, "pictures/train/a/1.ppm has more than 8 bits a channel: save it with 8 bits a channel"),

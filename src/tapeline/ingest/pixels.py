@@ -29,6 +29,8 @@ TURNS = {
 """EXIF's orientation → what makes the image upright."""
 WITH_PREVIEWS = ("MPO", "PSD")
 """Formats whose first frame is the whole picture: the others are previews of a photo, or the layers it is made of."""
+PROGRAM = "EPS"
+"""The one format for which Pillow runs another program, whatever that makes of anybody's file, or is there or not."""
 REDUCED = 254
 """The TIFF tag whose lowest bit says that a page is another one, made smaller."""
 JPEG2000_SIZE = b"\xff\x4f\xff\x51"
@@ -57,6 +59,8 @@ def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
     """Do what `decoded` does in any thread, below a `quiet` of the main one: warnings are filtered for all threads."""
     try:
         with Image.open(file) as image:
+            if image.format == PROGRAM:
+                raise InputError(f"{shown} is {PROGRAM}, a program that Ghostscript would have to run: save it as PNG")
             _refuse_deep(image, shown)
             _refuse_frames(image, shown)
             yield image
@@ -74,7 +78,7 @@ def is_image(file: IO[bytes]) -> bool:
     """Return whether a content is of a format that Pillow decodes. The image may be one that `decoded` refuses."""
     try:
         with quiet(), Image.open(file) as image:
-            return not isinstance(image, ImageFile.StubImageFile)
+            return not isinstance(image, ImageFile.StubImageFile) and image.format != PROGRAM
     except MemoryError:
         raise
     except Exception as error:  # as in `decoding`
