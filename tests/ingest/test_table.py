@@ -99,6 +99,7 @@ def test_class_ids_are_kept(project: Path, ingested: Ingested) -> None:
         (pa.array([1, 2], pa.uint8()), [1, 2]),
         (pa.array([0.5, 1], pa.float32()), [0.5, 1]),
         (pa.array(["1", "2e0"], pa.large_string()), [1, 2]),
+        (pa.array(["1", "2e0"], pa.string_view()), [1, 2]),
         (pa.array(["1", "2"]).dictionary_encode(), [1, 2]),
     ],
 )

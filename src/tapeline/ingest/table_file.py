@@ -74,7 +74,7 @@ class Table:
         if self._csv and not csv_quotes.has_sound_header(path):
             self._check_quotes()
         with self._reading():
-            self._schema = self._open_csv(None).schema if self._csv else parquet.read_schema(path)
+            self._schema = self._open_csv(None).schema if self._csv else _without_views(parquet.read_schema(path))
             self._names = self._schema.names  # decoding may fail
 
     def require(self, columns: Iterable[str]) -> None:
@@ -197,10 +197,12 @@ class Table:
             parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not alone),
         )
 
-    def _open_parquet(self, columns: list[str], rows: int = PARQUET_ROWS) -> Any:
+    def _open_parquet(self, columns: list[str], rows: int = PARQUET_ROWS) -> Iterator[pa.RecordBatch]:
         # Without the first two options, a whole row group, possibly the whole file, is read at once.
         file = parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=2**20, page_checksum_verification=True)
-        return file.iter_batches(rows, columns=columns)
+        for batch in file.iter_batches(rows, columns=columns):
+            schema = _without_views(batch.schema)
+            yield batch if schema == batch.schema else batch.cast(schema)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -222,6 +224,14 @@ class Table:
         not_utf8 = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in reason
         remedy = "save it as UTF-8" if not_utf8 and self._csv else "fix it or get it again"
         return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; {remedy}")
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with plain text for each column of `string_view`, for which Arrow lacks most functions."""
+    views = [number for number, field in enumerate(schema) if pa.types.is_string_view(field.type)]
+    for number in views:
+        schema = schema.set(number, schema.field(number).with_type(pa.large_string()))
+    return schema
 
 
 def _check_readable(path: Path, *, text: bool) -> None:
