@@ -113,6 +113,12 @@ def read(file, taken, batch_size):
     return [(one.first, {n: (v.dtype, v.shape, v.tolist()) for n, v in one.inputs.items()}) for one in found]
 
 
+def test_a_mark_of_utf_8_below_the_header_is_a_part_of_its_cell(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n\ufeff1\n2\n")
+    taken = Signature({"x": ()}, {"x": "float32"}, {"x": ["x"]})
+    assert read(tmp_path / "a.csv", taken, 8).endswith("line 2: x is '\\ufeff1', which is not a float32")
+
+
 def test_whichever_reads_the_answer_is_the_same(tmp_path, monkeypatch):
     fast = {"csv": 0, "jsonl": 0}
     by_arrow, json_by_arrow = text_rows._Csv.fast, json_rows._fast_json

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from tapeline.prediction.signature import MAX_COLUMNS, Inputs, Signature, exact, has_infinity, shortened
-from tapeline.prediction.text_blocks import ARROW_BLOCK, INTEGERS, Blocks, arrow_type, is_plain
+from tapeline.prediction.text_blocks import ARROW_BLOCK, BOM, INTEGERS, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -71,6 +71,8 @@ class _Csv:
         if not self._plain or not is_plain(block) or b'"' in block:
             return None
         if self._whole and (b"0x" in block or b"0X" in block):  # Arrow reads hexadecimal digits
+            return None
+        if block.startswith(BOM):  # only one at the beginning of a file means nothing, and Arrow leaves out any
             return None
         if b"(" in block and b"nan(" in block.lower():  # Arrow takes it for a number
             return None
