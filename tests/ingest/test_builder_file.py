@@ -334,6 +334,65 @@ def test_an_image_that_tfds_would_cut_to_8_bits_is_refused(
     refused(SETTINGS, message)
 
 
+MASKS = f"""{DEEP}
+def picture(mode, palette=None):
+    from PIL import Image
+    numbers = np.array([[0, 1], [1, 0]], np.uint8)
+    image = Image.fromarray(numbers * 255 if mode == "1" else numbers).convert(mode if mode != "P" else "L")
+    if palette is not None:
+        image.putpalette(palette)
+    return image
+def saved(*given):
+    import io
+    file = io.BytesIO()
+    picture(*given).save(file, "PNG")
+    return io.BytesIO(file.getvalue())
+"""
+COLOURS, SHADES, THE_SAME = "[0, 0, 0, 128, 0, 0]", "[0, 0, 0, 90, 90, 90]", "[0, 0, 0, 1, 1, 1]"
+GREY = "tfds.features.Image(shape=(2, 2, 1))"
+MASK = "tfds.features.LabeledImage(labels=2, shape=(2, 2, 1))"
+
+
+@pytest.mark.parametrize(
+    ("feature", "given", "message"),
+    [
+        (
+            MASK,
+            f'saved("P", {COLOURS})',
+            "train example 0: feature 'x': its file is of Pillow's mode P, and TFDS would",
+        ),
+        (MASK, f'picture("P", {COLOURS})', "feature 'x' is of Pillow's mode P, and TFDS would store the brightness of"),
+        (MASK, f'saved("P", {SHADES})', "its file is of Pillow's mode P, and TFDS would store the brightness of its"),
+        (MASK, 'saved("1")', "its file is of Pillow's mode 1, and TFDS would store the brightness of its"),
+        (MASK, "deep(2)", "its file has more than 8 bits a channel"),
+        (GREY, f'saved("P", {COLOURS})', "its file is of Pillow's mode P, and TFDS would store the brightness of its"),
+    ],
+)
+def test_numbers_that_tfds_would_replace_by_greys_are_refused(
+    project: Path, refused: Refused, feature: str, given: str, message: str
+) -> None:
+    write(project, MASKS, FEATURES=f'{{"x": {feature}}}', EXAMPLE=f'key, {{"x": {given}}}')
+    refused(SETTINGS, message)
+
+
+@pytest.mark.parametrize(
+    ("feature", "given", "one"),
+    [
+        (MASK, 'saved("L")', 1),
+        (MASK, f'saved("P", {THE_SAME})', 1),
+        (MASK, 'saved("RGB")', 1),
+        (GREY, f'saved("P", {SHADES})', 90),
+        (GREY, 'saved("1")', 255),
+    ],
+)
+def test_numbers_that_are_the_greys_of_an_image_are_taken(
+    project: Path, ingested: Ingested, feature: str, given: str, one: int
+) -> None:
+    write(project, MASKS, FEATURES=f'{{"x": {feature}}}', EXAMPLE=f'key, {{"x": {given}}}')
+    found = Dataset.open(ingested(SETTINGS)).column("train", "x")
+    assert found[0, ..., 0].tolist() == [[0, one], [one, 0]]
+
+
 def test_images_of_16_bits_are_kept_in_a_feature_of_16_bits(project: Path, ingested: Ingested) -> None:
     feature = '{"x": tfds.features.Image(shape=(2, 2, 3), dtype=np.uint16)}'
     write(project, DEEP, FEATURES=feature, EXAMPLE='key, {"x": path(2)}')
@@ -362,6 +421,21 @@ def test_images_of_16_bits_are_kept_in_a_feature_of_16_bits(project: Path, inges
         ("Scalar(np.bool_)", "value", "train example 2: feature 'x' has 2, which bool does not hold"),
         ("Tensor(shape=(2,), dtype=np.uint8)", "[1, np.int32(-value)]", "train example 1: feature 'x' has -1, which"),
         ("Sequence(np.int8, length=2)", "[1, np.int32(126 + value)]", "train example 2: feature 'x' has 128, which"),
+        (
+            'Sequence(tfds.features.ClassLabel(names=["a", "b"]), length=2)',
+            "[0.5, 1]",
+            "train example 0: feature 'x' has 0.5, which int64 does not hold",
+        ),
+        (
+            "Scalar(np.float32)",
+            "2**24 + value",
+            "train example 1: feature 'x' has 16777217, which would become 16777216 as float32: declare an integer type",
+        ),
+        (
+            "Tensor(shape=(2,), dtype=np.float16)",
+            "[1, np.int64(2048 + value)]",
+            "train example 1: feature 'x' has 2049, which would become 2048 as float16",
+        ),
     ],
 )
 def test_an_integer_that_tfds_would_wrap_is_refused(
@@ -414,6 +488,14 @@ def test_float64_is_kept_in_bytes(project: Path, ingested: Ingested, encoding: s
     write(project, FEATURES=f'{{"x": {feature}}}', EXAMPLE=f'key, {{"x": np.full({shape}, value / 3)}}')
     found = Dataset.open(ingested(SETTINGS)).column("train", "x")
     assert found.dtype == np.float64 and found.reshape(5, -1)[:, 0].tolist() == [value / 3 for value in range(5)]
+
+
+def test_a_float64_whose_square_is_too_large_is_refused(project: Path, refused: Refused) -> None:
+    feature = "tfds.features.Tensor(shape=(), dtype=np.float64, encoding=tfds.features.Encoding.BYTES)"
+    write(project, FEATURES=f'{{"x": {feature}}}', EXAMPLE='key, {"x": 10.0 ** (100 * value)}')
+    refused(
+        SETTINGS, "feature 'x' is 1e+200 in train example 2: a feature must be finite as float64, and between -1e+150"
+    )
 
 
 def test_an_unknown_column_is_refused(project: Path, refused: Refused) -> None:

@@ -53,11 +53,11 @@ def _checked(split: str, examples: Iterable[Any], features: Mapping[str, Any]) -
         for name, dtype in integers.items():
             _check_integers(_inner(example, name), dtype, f"{of}: feature {name!r}")
         for name, dtype in floats.items():
-            _check_finite(_inner(example, name), dtype, name, of)
+            _check_floats(_inner(example, name), dtype, name, of)
         for name, feature in labels.items():
             _check_label(_inner(example, name), feature, name, of)
         for name, feature in images.items():
-            _check_image(_inner(example, name), feature.shape, f"{of}: feature {name!r}")
+            _check_image(_inner(example, name), feature, f"{of}: feature {name!r}")
         yield key, example
 
 
@@ -67,11 +67,12 @@ def _stored(feature: Any) -> Any:
 
 
 def _integer(feature: Any) -> Any:
-    """Return the dtype of integers or booleans, in sequences too; None for another kind of feature."""
+    """Return the dtype of integers or booleans, in sequences too, also of labels; None for another kind of feature."""
     inner = feature
     while isinstance(inner, tfds.features.Sequence):
         inner = inner.feature
-    if type(inner) not in (tfds.features.Tensor, tfds.features.Scalar):
+    labels = inner is not feature and isinstance(inner, tfds.features.ClassLabel)
+    if not labels and type(inner) not in (tfds.features.Tensor, tfds.features.Scalar):
         return None
     dtype = np.dtype(inner.np_dtype)
     return dtype if dtype.kind in "biu" else None
@@ -103,18 +104,28 @@ def _check_integers(value: Any, dtype: Any, where: str) -> None:
             )
 
 
-def _check_finite(value: Any, dtype: Any, name: str, of: str) -> None:
-    """Raise `InputError` for a number that is not finite as this dtype. What is no number is left to TFDS."""
+def _check_floats(value: Any, dtype: Any, name: str, of: str) -> None:
+    """Raise `InputError` for a number that is not usable as this dtype, or a whole one that it rounds.
+
+    What is no number is left to TFDS.
+    """
     try:
         plain = np.asarray(value)
         if plain.dtype.kind in "SU":
             return
         with np.errstate(over="ignore"):
-            wrong = ~np.isfinite(plain.astype(dtype))
+            floats = plain.astype(dtype)
     except (TypeError, ValueError):
         return
-    if wrong.any():
-        raise checks.bad_value(name, plain[wrong][0], of, f"a feature must be finite as {dtype}")
+    if (wrong := checks.unusable(floats)).any():
+        raise checks.bad_value(name, plain[wrong][0], of, checks.float_rule(dtype))
+    if plain.dtype.kind in "iu":
+        for whole, stored in zip(plain.flat, floats.flat, strict=True):
+            if int(whole) != int(stored):
+                raise InputError(
+                    f"{of}: feature {name!r} has {whole}, which would become {int(stored)} as {dtype}: declare an "
+                    "integer type, or give smaller units"
+                )
 
 
 def _is_label(feature: Any) -> bool:
@@ -139,25 +150,45 @@ def _check_label(value: Any, feature: Any, name: str, of: str) -> None:
 
 
 def _is_image(feature: Any) -> bool:
-    return type(feature) is tfds.features.Image and feature.np_dtype == np.uint8 and len(feature.shape) == 3
+    kinds = (tfds.features.Image, tfds.features.LabeledImage)
+    return type(feature) in kinds and feature.np_dtype == np.uint8 and len(feature.shape) == 3
 
 
-def _check_image(value: Any, shape: tuple[int | None, ...], where: str) -> None:
-    """Raise `InputError` for an image of another size, of more than 8 bits a channel, or of several frames."""
+def _check_image(value: Any, feature: Any, where: str) -> None:
+    """Raise `InputError` for an image of another size, of more than 8 bits a channel, or of several frames.
+
+    And for one whose numbers TFDS would replace by greys, such as a mask with a palette.
+    """
     if isinstance(value, Image.Image):
         if value.mode not in pixels.GREY | pixels.COLOUR:
             raise InputError(f"{where} has pixels of type {value.mode}: give it {pixels.kind_for(value.mode)}")
-        _check_size(value, shape, where)
+        _check_size(value, feature.shape, where)
+        _check_greys(value, feature, where)
     elif (content := _content(value)) is not None:
         shown = f"{where}: {_shown(value)}"
         with pixels.decoded(io.BytesIO(content), shown) as image:
-            _check_size(image, shape, shown)
+            _check_size(image, feature.shape, shown)
+            _check_greys(image, feature, shown)
 
 
 def _check_size(image: Image.Image, shape: tuple[int | None, ...], shown: str) -> None:
     height, width = shape[:2]
     if (height or image.height, width or image.width) != (image.height, image.width):
         raise InputError(f"{shown} is {image.width}×{image.height}, and its feature {width}×{height}: scale it first")
+
+
+def _check_greys(image: Image.Image, feature: Any, shown: str) -> None:
+    """Raise `InputError` for a palette whose colours would become greys, and a mask whose numbers are not its greys."""
+    is_mask = isinstance(feature, tfds.features.LabeledImage)
+    if feature.shape[2] != 1 or image.mode == "L" or not (is_mask or image.mode == "P"):
+        return
+    colours = np.asarray(image.convert("RGB"))
+    numbers = np.asarray(image, np.uint8) if is_mask and image.mode in ("P", "1") else colours[..., 0]
+    if (colours != numbers[..., np.newaxis]).any():
+        raise InputError(
+            f"{shown} is of Pillow's mode {image.mode}, and TFDS would store the brightness of its colours, not "
+            "numbers of classes or of a palette: save these as a grey image of 8 bits (mode L)"
+        )
 
 
 def _content(value: Any) -> bytes | None:
