@@ -119,7 +119,7 @@ def _check_floats(value: Any, dtype: Any, name: str, of: str) -> None:
         return
     if (wrong := checks.unusable(floats)).any():
         raise checks.bad_value(name, plain[wrong][0], of, checks.float_rule(dtype))
-    if plain.dtype.kind in "iu":
+    if plain.dtype.kind in "iu" and plain.size and max(-int(plain.min()), int(plain.max())) > 1 / np.finfo(dtype).eps:
         for whole, stored in zip(plain.flat, floats.flat, strict=True):
             if int(whole) != int(stored):
                 raise InputError(
