@@ -35,6 +35,24 @@ def test_whole_files_are_whole(how, quality):
             assert jpeg.damage(encoded(image.convert(mode), quality=quality, **how)) == "", (image.size, mode)
 
 
+@pytest.mark.parametrize("how", OPTIONS, ids=str)
+@pytest.mark.parametrize("quality", [1, 30, 75, 95, 100])
+def test_pixels_as_tensorflow_decodes_them(tf, how, quality):
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 33, 3), np.uint8))
+    for image in (photo(64, 64), photo(101, 47, 30), photo(9, 200, 60), photo(1, 1), noise):
+        for mode in ("RGB", "L"):
+            content = encoded(image.convert(mode), quality=quality, **how)
+            for channels in (1, 3):
+                wanted = tf.io.decode_image(content, channels=channels).numpy()
+                assert np.array_equal(jpeg.as_tensorflow(content, channels), wanted), (image.size, mode, channels)
+
+
+def test_what_tensorflow_does_not_decode_as_a_jpeg_of_grey_or_colours():
+    assert jpeg.as_tensorflow(b"\x89PNG", 3) is None
+    assert jpeg.as_tensorflow(encoded(photo(8, 8)), 4) is None
+    assert jpeg.as_tensorflow(encoded(photo(8, 8).convert("CMYK")), 3) is None
+
+
 def test_what_is_around_the_picture_does_not_matter():
     content = encoded(photo(64, 64), exif=b"Exif\0\0" + b"\xff\xd9" * 9, comment=b"\xff\xd8")
     assert jpeg.damage(content) == "" and jpeg.damage(content + b"more") == ""

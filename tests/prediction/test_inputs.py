@@ -135,6 +135,21 @@ def test_an_image_to_be_turned_is_refused_where_ingest_turned_none(tmp_path, ori
 
 
 @pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("kind", ["png", "jpg"])
+@pytest.mark.usefixtures("tf")
+def test_an_image_has_the_pixels_that_tfds_gives_a_builder(tmp_path, kind, channels):
+    """Its JPEGs are decoded by TensorFlow, whose pixels are not Pillow's."""
+    import tensorflow_datasets as tfds
+
+    noise = np.random.default_rng(0).integers(0, 256, (24, 17, channels), np.uint8)
+    file = tmp_path / f"a.{kind}"
+    Image.fromarray(noise.squeeze()).save(file)
+    feature = tfds.features.Image(shape=(24, 17, channels))
+    wanted = feature.decode_example(feature.encode_example(str(file)))
+    assert np.array_equal(read(file, signature(image=("uint8", (24, 17, channels))))["image"][0], wanted)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
 def test_a_photo_of_any_size_is_what_ingest_makes_of_it(tmp_path, channels):
     """JPEGs, which ingest decodes in its own way, with subsampling and turned; few colours, transparency, this size."""
     folder = tmp_path / "pictures/train/a"
@@ -172,7 +187,8 @@ def test_an_image_of_any_name_that_ingest_takes(tmp_path, name, kind):
     Image.fromarray(pixels).save(file, kind)
     settings = ImageFolderSource(source="images", needs="pictures", size=(8, 8))
     (examples,) = image_folder.read(settings, tmp_path / "pictures").examples
-    assert np.array_equal(read(file, signature(image=("uint8", (8, 8, 3))))["image"], examples.columns["image"])
+    taken = signature(image=("uint8", (8, 8, 3)), resized=["image"])
+    assert np.array_equal(read(file, taken)["image"], examples.columns["image"])
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,8 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
         if name in signature.resized and shape[0] is not None and shape[1] is not None:
             picture = pixels.resized(picture, shape[0], shape[1])
         values = pixels.array(picture, shape[2])
+    if name not in signature.resized and (decoded := jpeg.as_tensorflow(content, shape[2])) is not None:
+        values = decoded  # TFDS has TensorFlow decode, and such an input is a builder's or of the catalogue
     if why := jpeg.damage(content):
         raise InputError(f"{file} seems damaged, so that some of its pixels would be made up: {why}; get it again")
     if any(w not in (None, s) for s, w in zip(values.shape[:2], shape[:2], strict=True)):
