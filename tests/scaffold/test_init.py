@@ -149,6 +149,17 @@ def test_data_in_their_place_are_to_be_added_unless_they_are_versioned(tmp_path,
     assert unversioned(Project.find(tmp_path / "p"), ["data/raw/a/b.csv"]) == []
 
 
+def test_what_comes_next_commits_all_that_is_new(tmp_path, capsys, monkeypatch):
+    """Below another repository's root, DVC's settings are above the project."""
+    git(tmp_path, "init", "-q")
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "learning"]) == 0
+    committing = capsys.readouterr().out.splitlines()[-1].rsplit("`", 2)[1]
+    assert committing == "git add . ../.dvc ../.dvcignore && git commit"
+    subprocess.run(committing.partition(" && ")[0], shell=True, cwd=tmp_path / "learning", check=True)
+    assert all(line[1] == " " for line in git(tmp_path, "status", "--porcelain").splitlines())
+
+
 @pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "shown"), [("learning", "learning"), ("a b/c", "'a b/c'")])
 def test_what_comes_next_begins_with_the_way_into_another_folder(tmp_path, capsys, monkeypatch, name, shown):

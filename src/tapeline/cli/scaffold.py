@@ -1,6 +1,7 @@
 """`tapeline init`, `new`, `doctor` and `schema`: what a project needs before its first run."""
 
 import argparse
+import os
 import shlex
 from pathlib import Path
 
@@ -88,6 +89,7 @@ def _schema(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     from tapeline.config.params import Params
     from tapeline.config.project import Project
+    from tapeline.repository.places import dvc_top
     from tapeline.scaffold.init import init
     from tapeline.scaffold.raw_data import unversioned
 
@@ -100,7 +102,10 @@ def _init(options: argparse.Namespace) -> int:
         needed = unversioned(Project.find(folder), (one.needs for one in datasets if one.source != "tfds"))
         adding = "".join(f"`dvc add {shlex.quote(path)}`, " for path in needed)
         going = "" if folder == Path.cwd() else f"`cd {shlex.quote(str(options.folder))}`, "
-        print(f"next: {going}{adding}`dvc repro`, then `tapeline metrics`, and `git add . && git commit`")
+        top = dvc_top(folder) or folder
+        above = [os.path.relpath(top / name, folder) for name in (".dvc", ".dvcignore") if top != folder]
+        committing = f"git add {shlex.join(['.', *above])} && git commit"
+        print(f"next: {going}{adding}`dvc repro`, then `tapeline metrics`, and `{committing}`")
     else:
         print("nothing to do: this is a project already")
     return 0
