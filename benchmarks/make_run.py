@@ -3,7 +3,7 @@
     python -m benchmarks.make_run [--repeats 3]
 
 HEAD is cloned to a temporary folder that uses this checkout's environment, so that the first run does all the work and
-the second none. A plain `dvc repro` in another clone does the same work without Prefect.
+the second none. A plain `dvc repro` in another clone does the same work.
 """
 
 import os
@@ -17,16 +17,11 @@ from pathlib import Path
 from benchmarks import program
 from benchmarks.workload import ROOT
 
-BEGINS = re.compile(r"Beginning flow run")
-WORKS = re.compile(r"Running stage '(\w+)@")
-ENDS = re.compile(r"(\w+)@\S+ +Finished in state")
-ENDED = re.compile(r" Finished in state (Completed|Failed)\(")
+STAGE = re.compile(r"dvc repro --single-item (\w+)@")
+REPORT = re.compile(r"report: ")
 PIECES = {
     "python": "pass",
-    "import prefect": "import prefect",
-    "import flows.training": "import flows.training",
     "import dvc": "import dvc.repo",
-    "import prefect's server": "import prefect.server.api.server",
     "import tensorflow": "from tapeline.runtime import startup; startup.tensorflow()",
 }
 
@@ -53,39 +48,22 @@ def timed(command: list[str], folder: Path) -> tuple[float, list[tuple[float, st
 
 
 def pieces(seconds: float, lines: list[tuple[float, str]]) -> dict[str, float]:
-    """Return the pieces of a run's time, which add up to the total.
-
-    A stage's piece is its own process (interpreter, imports, actual work) and DVC's hashing of its outputs; the piece
-    before it is the start of a `dvc repro`, with Prefect's task around it.
-    """
+    """Return the pieces of a run's time, which add up to the total; one without work has a single piece."""
     found: dict[str, float] = {}
-    last, working = 0.0, ""
-
-    def until(now: float, name: str) -> None:
-        nonlocal last
-        found[name] = found.get(name, 0.0) + now - last
-        last = now
-
+    last, doing = 0.0, "start"
     for now, line in lines:
-        if BEGINS.search(line):
-            until(now, "start: imports, server")
-        elif stage := WORKS.search(line):
-            working = stage[1]
-            until(now, "before stages: dvc")
-        elif ENDS.search(line):
-            until(now, f"{working}, and what DVC keeps of it" if working else "stages that are not stale")
-            working = ""
-        elif ENDED.search(line):
-            until(now, "report")
-    until(seconds, "end: summary, server")
-    return found
+        stage = STAGE.search(line)
+        if stage or REPORT.search(line):
+            found[doing] = now - last
+            last, doing = now, stage[1] if stage else "end"
+    return found | {doing: seconds - last}
 
 
 def main() -> None:
     """Run the pipeline from scratch and again, in fresh clones; print medians."""
     options = program.parser(__doc__, repeats=3).parse_args()
     python = str(ROOT / ".venv" / "bin" / "python")
-    flow = [python, "-m", "flows.training", "--pipeline", "digits"]
+    flow = [str(ROOT / ".venv" / "bin" / "tapeline"), "run", "--pipeline", "digits"]
     repro = [python, "-m", "dvc", "repro", "export@digits"]
     rows: dict[str, list[float]] = {}
 

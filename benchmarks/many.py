@@ -3,7 +3,8 @@
     python -m benchmarks.many [--repeats 5] [--pipelines 100] [--versions 1000]
 
 A project of `tapeline init` is built and registered, and copied. One copy gets further pipelines, another further
-versions, each on a commit of its own. A promotion is taken back after each turn, so that the next one does the same.
+versions, each on a commit of its own. A promotion's tag is deleted after each turn, so that the next one does the same,
+under the next number: none is given twice.
 """
 
 import shutil
@@ -34,7 +35,7 @@ BUILD = [
     [TAPELINE, "registry", "register", "iris"],
 ]
 TAG = "iris@v1.0.0"
-PROMOTED = "iris#staging#1"
+PROMOTIONS = "iris#staging#*"
 
 
 def main() -> None:
@@ -121,11 +122,12 @@ def listed(project: Path) -> float:
 
 
 def promoted(project: Path) -> float:
-    """Return the seconds of a promotion, which is taken back."""
+    """Return the seconds of a promotion, whose tag is then deleted."""
     began = time.perf_counter()
     timed([TAPELINE, "registry", "promote", TAG, "staging"], project)
     seconds = time.perf_counter() - began
-    subprocess.run(["git", "tag", "--delete", PROMOTED], cwd=project, stdout=subprocess.DEVNULL, check=True)
+    made = subprocess.run(["git", "tag", "--list", PROMOTIONS], cwd=project, capture_output=True, text=True, check=True)
+    subprocess.run(["git", "tag", "--delete", *made.stdout.split()], cwd=project, stdout=subprocess.DEVNULL, check=True)
     return seconds
 
 

@@ -8,24 +8,23 @@ a sweep of short trials in a clone of its own, for no trial may find an earlier 
 trial after the other, as there was before there were forks. All in turn.
 """
 
+import json
 import os
 import re
 import statistics
 import subprocess
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 
 from benchmarks import machine, program
-from benchmarks.make_run import cloned, timed
+from benchmarks.make_run import STAGE, cloned, timed
 from benchmarks.workload import ROOT
 
 TAPELINE = str(ROOT / ".venv" / "bin" / "tapeline")
 RUN = [TAPELINE, "run", "--pipeline", "digits"]
-STAGE = re.compile(r"dvc repro --single-item train@digits")
-LOOP = re.compile(r"each epoch leaves out")
-"""What training says before its first step: 816 examples are no whole number of batches."""
-LAST = re.compile(r"step (\d+)/\1 ")
+PROGRESS = Path(".tapeline") / "progress" / "train@digits.jsonl"
 
 SWEEP = [
     *(TAPELINE, "sweep", "--pipeline", "digits", "--max", "accuracy"),
@@ -112,8 +111,12 @@ def run(clone: Path, *, seed: int, fork: str = "1") -> dict[str, float]:
     epochs = "      epochs: 100\n"
     path.write_text(text.replace(epochs, f"{epochs}      seed: {seed}  # of a benchmark\n", 1))
     os.environ["TAPELINE_FORK"] = fork
+    called = time.time()
     seconds, lines = timed(RUN, clone)
-    began, first, last = (next(now for now, line in lines if mark.search(line)) for mark in (STAGE, LOOP, LAST))
+    began = called + next(now for now, line in lines if (stage := STAGE.search(line)) and stage[1] == "train")
+    records = [json.loads(line) for line in (clone / PROGRESS).read_text().splitlines()]
+    first = next(record["time"] for record in records if record["event"] == "started")
+    *_, last = (record["time"] for record in records if record["event"] == "progress")
     return {
         "a run": seconds,
         "a run's steps": last - first,

@@ -106,4 +106,4 @@ class Workload:
     prepare: Callable[[Path], None] = lambda folder: None
     """Writes any other files that a peer reads into the inputs' folder."""
     targets: Mapping[str, float] = field(default_factory=dict)
-    """Family → the target ratio of Tapeline's speed to that family's."""
+    """Family → the target ratio of Tapeline's speed to that family's, with portable bits and `--caps avx2`."""

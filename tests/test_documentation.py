@@ -144,3 +144,11 @@ def test_the_files_that_the_documents_name_are_there(root):
         found = [files[one] for one in files if one.endswith(f"/{path}")]
         last = name.rpartition(".")[2]
         assert any(re.search(rf"\b{last}\b", file.read_text()) for file in found), f"{path}: {name}"
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/production.md"])
+def test_what_is_registered_was_pushed(root, document):
+    """`register` refuses a model that the remote lacks."""
+    lines = (root / document).read_text().splitlines()
+    registers = next(at for at, line in enumerate(lines) if line.startswith("$ tapeline registry register digits"))
+    assert lines[registers - 1].startswith("$ dvc push --with-deps export@digits ")

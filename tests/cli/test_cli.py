@@ -106,9 +106,9 @@ def test_help_and_list_need_no_tensorflow(project):
     ("arguments", "said"),
     [
         (["train", "fat"], "no pipeline 'fat' in params.yaml; did you mean 'fit'?"),
-        (["validate", "zz"], "no pipeline 'zz' in params.yaml; there are: fit"),
+        (["validate", "zz"], "no pipeline 'zz' in params.yaml; choose from fit"),
         (["export", ""], "no pipeline '' in params.yaml"),
-        (["ingest", "fit"], "no dataset 'fit' in params.yaml; there are: points"),
+        (["ingest", "fit"], "no dataset 'fit' in params.yaml; choose from points"),
         (["train", "fit"], "data/points/dataset.json is missing: run `tapeline ingest points`"),
         (["validate", "fit"], "data/points/dataset.json is missing: run `tapeline ingest points`"),
         (["export", "fit"], "verdict.json is missing: run `tapeline validate fit`"),
@@ -140,7 +140,7 @@ def test_a_wrong_pipeline_stands_in_the_way_of_itself_alone(project):
         (lambda p: p["pipelines"]["fit"]["params"].update(rate=1), "params.rate: no such setting"),
         (lambda p: p["pipelines"]["fit"].update(recipe="nowhere.py"), "nowhere.py does not exist; "),
         (lambda p: p["pipelines"]["fit"]["train"].update(epochs="ten"), 'train.epochs is "ten": must be'),
-        (lambda p: p.update(environment={"keras": "3"}), "environment is of an older Tapeline: `tapeline upgrade`"),
+        (lambda p: p.update(environment={"keras": "3"}), "environment is from an older Tapeline: `tapeline upgrade`"),
         (lambda p: p.pop("datasets"), "datasets is missing"),
     ],
 )
@@ -169,7 +169,9 @@ def test_a_threshold_on_what_is_not_measured_is_missed_before_training(project):
     thresholds = project.params["pipelines"]["fit"]["validate"]["thresholds"]
     thresholds["los"] = thresholds.pop("loss")
     project.save()
-    said = "validate.thresholds names 'los', which is not measured; there are loss, mean_absolute_error, r2, root_mean_"
+    said = (
+        "validate.thresholds names 'los', which is not measured: choose from loss, mean_absolute_error, r2, root_mean_"
+    )
     refused(project.call("train", "fit"), said, light=False)
 
 
@@ -182,7 +184,7 @@ def test_a_folder_whose_name_is_a_pattern_to_tensorflow(tmp_path):
     (tmp_path / "a [1]").mkdir()
     refused(
         Folder(tmp_path / "a [1]").call("ingest", "points"),
-        "a [1] has a [, which TensorFlow takes for a pattern: rename",
+        "a [1] contains a [, which TensorFlow reads as a file pattern: rename",
     )
 
 
@@ -223,7 +225,7 @@ def test_the_four_stages_and_what_they_leave(project):
     said = project.call("validate", "fit").stdout.splitlines()
     figures = json.loads((project.folder / "runs/fit/validate/metrics.json").read_text())
     assert f"loss {figures['loss']:.6g}" in next(line for line in said if "mean_absolute_error " in line)
-    assert "exported models/fit: " in answer.stdout and "serving_default; 10 answers" in answer.stdout
+    assert "exported models/fit: " in answer.stdout and "serving_default; 10 predictions" in answer.stdout
     history = (project.folder / "runs/fit/train/history.csv").read_text().splitlines()
     assert history[0] == "step,epoch,loss,val_loss"
     assert len(history) == 3
@@ -337,7 +339,7 @@ def test_what_computes_has_one_hash_seed_and_stays_one_process(tmp_path, seed, p
     assert len({pid for pid, *_ in starts}) == 1
     assert {said for *_, said in starts} == {" ".join(arguments)}
     if python == ["-R"]:
-        assert answer.returncode == 2 and answer.stderr.startswith("tapeline: the order of a set must be the same")
+        assert answer.returncode == 2 and answer.stderr.startswith("tapeline: the order of sets must be the same")
     elif "zz" in command:
         assert answer.returncode == 2 and answer.stderr.startswith("tapeline: no pipeline 'zz'")
 

@@ -26,11 +26,11 @@ def test_an_output_that_is_not_there_or_is_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (os.mkfifo, "y.csv', a FIFO, a socket or a device: give the name of a file"),
+        (os.mkfifo, "y.csv', which is a FIFO, a socket or a device: give the name of a file"),
         (os.mkdir, "y.csv', a folder: give the name of a file"),
-        (lambda out: out.symlink_to(os.devnull), "y.csv', a link: give the name of the file behind it, or remove the"),
-        (lambda out: out.symlink_to(out.with_name("other.csv")), "y.csv', a link: give the name of the file behind"),
-        (lambda out: out.symlink_to(out), "y.csv', a link: give the name of the file behind it, or remove the link"),
+        (lambda out: out.symlink_to(os.devnull), "y.csv', a link: give the file that it points to, or remove the"),
+        (lambda out: out.symlink_to(out.with_name("other.csv")), "y.csv', a link: give the file that it points"),
+        (lambda out: out.symlink_to(out), "y.csv', a link: give the file that it points to, or remove the link"),
     ],
 )
 def test_what_is_in_the_place_of_an_output_and_no_file(tmp_path, make, said, name):
@@ -41,7 +41,7 @@ def test_what_is_in_the_place_of_an_output_and_no_file(tmp_path, make, said, nam
 
 def test_links_to_themselves_are_no_folders_and_no_other_files(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    with pytest.raises(InputError, match=r"loop/y.csv': there is no such folder"):
+    with pytest.raises(InputError, match=r"loop/y.csv': its folder does not exist; make it first"):
         _outs(tmp_path / "loop/y.csv", [tmp_path / "a.npy"])
     assert _outs(tmp_path / "y.csv", [tmp_path / "loop"]) is None, "reading says what is wrong with it"
 
@@ -49,7 +49,7 @@ def test_links_to_themselves_are_no_folders_and_no_other_files(tmp_path):
 def test_an_output_that_is_an_input_by_another_name(tmp_path):
     (tmp_path / "a.npy").write_bytes(b"")
     (tmp_path / "link.npy").symlink_to(tmp_path / "a.npy")
-    with pytest.raises(InputError, match=r"link.npy', which is read: give it another name"):
+    with pytest.raises(InputError, match=r"link.npy', which is also an input: give another name"):
         _outs(tmp_path / "a.npy", [tmp_path / "link.npy"])
 
 
@@ -66,5 +66,5 @@ def test_closed_streams_and_names_that_are_no_text(tf, tmp_path):
         assert answer.stdout[: len(printed)] == begins
     answer = clones.shell(f"{command} --out \"$(printf 'caf\\351.csv')\"", tmp_path, PYTHONIOENCODING="utf-8:strict")
     assert answer.returncode == 0, answer.stderr
-    assert answer.stdout == b"2 examples answered by model: caf\\udce9.csv\n"
+    assert answer.stdout == b"2 predictions by model: caf\\udce9.csv\n"
     assert (tmp_path / os.fsdecode(b"caf\xe9.csv")).read_bytes().startswith(b"file,row")

@@ -37,7 +37,7 @@ def test_another_library_is_refused_and_named(tmp_path):
     engine_lock.write(tmp_path)
     path, version = tmp_path / engine_lock.LOCK, metadata.version("keras")
     path.write_text(path.read_text().replace(f'keras: "{version}"', 'keras: "3.1.0"'))
-    with pytest.raises(InputError, match=rf"has keras 3\.1\.0, and {version} is installed: .*upgrade.*tapeline lock"):
+    with pytest.raises(InputError, match=rf"has keras 3\.1\.0, but {version} is installed: .*upgrade.*tapeline lock"):
         engine_lock.check(tmp_path)
     assert engine_lock.differences(tmp_path) == [f"keras {version} is installed, not 3.1.0"]
     assert engine_lock.changed(tmp_path) == [*engine_lock.STAGES]

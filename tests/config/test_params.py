@@ -58,7 +58,7 @@ def test_the_good_file_loads(tmp_path):
         (
             "epochs: 3",
             "epochs: 3, validate_every: 9, best: {metric: loss, mode: min, patience: 2}",
-            "best.patience counts validations, and validate_every is longer than the run",
+            "best.patience counts validations, but validate_every is longer than the run: lower it",
         ),
         (
             "dataset: line",
@@ -68,13 +68,13 @@ def test_the_good_file_loads(tmp_path):
         (
             "needs: line.csv",
             "needs: [a.py, b.csv]",
-            "needs: needs is a list, and `dvc.yaml` takes one path: put a.py and",
+            "needs: needs is a list, but `dvc.yaml` takes one path: put a.py and",
         ),
-        ("needs: data/line", "needs: [a, b, c]", "put a and b and the others, or links to files, into one folder, and"),
+        ("needs: data/line", "needs: [a, b, c]", "put a and b and the others, or links to them, into one folder, and"),
         (
             "needs: line.csv",
             'needs: "in/a\\0b.csv"',
-            "datasets.line.needs: needs is 'in/a\\x00b.csv', which has a null byte, and no path has one: write the path",
+            "datasets.line.needs: needs is 'in/a\\x00b.csv', which has a null byte, as no path may: remove it",
         ),
         (
             "table, needs: line.csv, features: {x: [x1, x2], y: [y]}",
@@ -82,11 +82,11 @@ def test_the_good_file_loads(tmp_path):
             "datasets.line.size.0 is 100000: must be less than or equal to 16384",
         ),
         ("source: table", "source: csv", "datasets.line.source is \"csv\": must be one of 'tfds', "),
-        ("line-fit:", "Line_Fit:", "'Line_Fit' is not a name: lower-case letters, digits and inner hyphens"),
+        ("line-fit:", "Line_Fit:", "'Line_Fit' is not a name: use lower-case letters, digits and inner hyphens"),
         (
             "datasets:",
             "environment: {tensorflow: 2.21.0, keras: 3.15.1}\ndatasets:",
-            "environment is of an older Tapeline: `tapeline upgrade` moves it to engine.lock",
+            "environment is from an older Tapeline: `tapeline upgrade` moves it to engine.lock",
         ),
         ("{loss: {max: 0.5}}", "{loss: {maximum: 0.5}}", "maximum: no such setting"),
         ("  line-fit:", " line-fit: {", "line"),
@@ -147,14 +147,14 @@ def test_a_notebook_is_no_recipe(tmp_path):
     """Its JSON is an expression of Python's."""
     (tmp_path / "recipe.ipynb").write_text('{"cells": [], "nbformat": 4}')
     pipeline = load(tmp_path, GOOD.replace("recipe.py", "recipe.ipynb")).pipeline("line-fit")
-    with pytest.raises(InputError, match=r"recipe.ipynb is a notebook: write the recipe's class to a \.py file$"):
+    with pytest.raises(InputError, match=r"recipe.ipynb is a notebook: move the recipe's class to a \.py file$"):
         check_recipe(tmp_path, "line-fit", pipeline)
 
 
 def test_params_of_a_recipe_that_has_none(tmp_path):
     (tmp_path / "recipe.py").write_text("class Line(Supervised):\n    pass\n")
     pipeline = load(tmp_path, GOOD.replace("{learning_rate: 0.01}", "{rate: 1, units: 2}")).pipeline("line-fit")
-    with pytest.raises(InputError, match=r"params.rate: no such setting; there are: none \(and 1 more mistake\)$"):
+    with pytest.raises(InputError, match=r"params.rate: no such setting; there are none \(and 1 more mistake\)$"):
         check_recipe(tmp_path, "line-fit", pipeline)
 
 
@@ -162,7 +162,7 @@ def test_unknown_names_offer_the_known(tmp_path):
     params = load(tmp_path, GOOD)
     with pytest.raises(InputError, match="no pipeline 'line-fat' in params.yaml; did you mean 'line-fit'"):
         params.pipeline("line-fat")
-    with pytest.raises(InputError, match="no dataset 'zebra' in params.yaml; there are: line"):
+    with pytest.raises(InputError, match="no dataset 'zebra' in params.yaml; choose from line"):
         params.dataset("zebra")
 
 

@@ -21,7 +21,7 @@ def test_what_is_needed_in_the_own_output(tmp_path, needs):
 @pytest.mark.parametrize("needs", [".", "data", ".."])
 def test_an_output_in_what_is_needed(tmp_path, needs):
     said = overlap("a", needs, tmp_path, tmp_path / "data" / "a")
-    assert said.startswith(f"dataset 'a' needs {needs}, and its own output, data/a, is in there")
+    assert said.startswith(f"dataset 'a' needs {needs}, but its own output, data/a, is in there")
 
 
 def test_the_mistake_is_that_of_the_dataset_whose_output_it_is(tmp_path):
@@ -32,7 +32,7 @@ def test_the_mistake_is_that_of_the_dataset_whose_output_it_is(tmp_path):
         "pipelines: {}\n"
     )
     said = (
-        "params.yaml: dataset 'raw' is written to data/raw, which ingest would replace, and dataset 'line' needs "
+        "params.yaml: dataset 'raw' is written to data/raw, which ingest would replace, but dataset 'line' needs "
         "data/raw/line.csv: rename dataset 'raw', or move what is in data/raw to another place"
     )
     with pytest.raises(InputError) as caught:

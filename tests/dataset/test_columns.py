@@ -130,9 +130,9 @@ def longer_column(folder: Path) -> None:
         (index_without("splits", "train", "columns", "image", "sha256"), "so it was altered: "),
         (index_without("splits", "val", "columns"), "dataset.json is not an index of columns, so it was altered: "),
         (missing_column, "train/image.npy is missing: "),
-        (cut_column, "train/image.npy has 6527 bytes and dataset.json says 6528: "),
-        (empty_column, "test/label.npy has 0 bytes and dataset.json says 376: "),
-        (longer_column, "val/image.npy has 1601 bytes and dataset.json says 1600: "),
+        (cut_column, "train/image.npy has 6527 bytes, but dataset.json says 6528: "),
+        (empty_column, "test/label.npy has 0 bytes, but dataset.json says 376: "),
+        (longer_column, "val/image.npy has 1601 bytes, but dataset.json says 1600: "),
     ],
 )
 def test_what_cannot_be_opened_is_named_with_the_remedy(
@@ -147,8 +147,8 @@ def test_what_cannot_be_opened_is_named_with_the_remedy(
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.zeros((10, 640), np.uint8), "holds uint8(10, 640) and dataset.json says uint8(100, 8, 8, 1): "),
-        (np.zeros((100, 8, 8, 1), np.int8), "holds int8(100, 8, 8, 1) and dataset.json says uint8(100, 8, 8, 1): "),
+        (np.zeros((10, 640), np.uint8), "holds uint8(10, 640), but dataset.json says uint8(100, 8, 8, 1): "),
+        (np.zeros((100, 8, 8, 1), np.int8), "holds int8(100, 8, 8, 1), but dataset.json says uint8(100, 8, 8, 1): "),
     ],
 )
 def test_a_column_of_another_kind_is_refused(folder: Path, values: np.ndarray[Any, Any], message: str) -> None:
@@ -173,7 +173,7 @@ def test_one_altered_byte_is_found(folder: Path) -> None:
     content[-1] ^= 1
     path.write_bytes(content)
     dataset = Dataset.open(folder)
-    with pytest.raises(InputError, match=r"val/image.npy was altered: its SHA-256 is not the one in") as found:
+    with pytest.raises(InputError, match=r"val/image.npy was altered: its SHA-256 does not match") as found:
         dataset.verify()
     assert one_line_with_remedy(found.value)
 

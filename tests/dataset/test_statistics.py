@@ -65,7 +65,7 @@ def test_a_column_is_read_once_and_nobody_changes_what_others_see(tmp_path):
 def test_what_is_not_there_is_said(tmp_path):
     found = statistics(tmp_path, np.zeros(5, np.float32), LABELS)
     for name in ("mean", "std", "min", "max"):
-        with pytest.raises(InputError, match=r"^statistics\['label'\]: label is a label, which has counts alone$"):
+        with pytest.raises(InputError, match=r"^statistics\['label'\]: label is a label, which has only counts$"):
             getattr(found["label"], name)
     with pytest.raises(
         InputError, match=r"^statistics\['x'\].counts: x is not a label; it has mean, std, min and max$"

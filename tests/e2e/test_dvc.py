@@ -138,6 +138,6 @@ def test_an_upgrade_of_tensorflow_is_a_change_that_both_sides_see(built):
         stale = call(built, DVC, "repro", "--dry", "ingest@line").stdout
         assert "Running stage 'ingest@line'" in stale
         refused = call(built, DVC, "repro", f"export@{PIPELINE}", status=255)
-        assert f"engine.lock has tensorflow 2.0.0, and {installed} is installed" in refused.stderr + refused.stdout
+        assert f"engine.lock has tensorflow 2.0.0, but {installed} is installed" in refused.stderr + refused.stdout
     finally:
         (built / "engine.lock").write_text(lock)

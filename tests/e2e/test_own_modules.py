@@ -44,7 +44,7 @@ def project(tmp_path, root):
 def test_its_changes_make_a_run_stale_and_an_isolated_run_has_its_committed_content(project):
     said = project("tapeline", "run", "--pipeline", "iris", status=2)
     assert "iris.py imports src/mypkg/__init__.py, whose changes DVC would not see" in said
-    assert "let the pipeline's entry say `needs: src/mypkg`" in said
+    assert "set `needs: src/mypkg` for the pipeline" in said
     project.params.write_text(
         project.params.read_text().replace("needs: data/iris  # no further input", "needs: src/mypkg")
     )

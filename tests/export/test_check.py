@@ -52,13 +52,19 @@ CASES = {
     "below it": ({"sum": at(SUMS, 0, SUMS[0] - 2e-5), "class": CLASSES}, "sum differs by 2.0"),
     "the last example": (
         {"sum": at(SUMS, -1, 0), "class": CLASSES},
-        "sum differs by 1197 where validate recorded 0, and by `tolerance: 1e-05` under `export` in params.yaml it may by",
+        "sum differs by 1197 where validate recorded 0, but `tolerance: 1e-05` under `export` in params.yaml allows",
     ),
     "not a number": ({"sum": at(SUMS, 5, np.nan), "class": CLASSES}, "sum differs by nan where validate recorded"),
     "one class": ({"sum": SUMS, "class": at(CLASSES, 299, 0)}, "class differs from what validate recorded in 1 of 300"),
-    "fewer examples": ({"sum": SUMS[:-1], "class": CLASSES}, "sum is float32(300,), validate recorded float32(299,)"),
-    "another type": ({"sum": SUMS, "class": CLASSES.astype(np.int32)}, "class is int64(300,), validate recorded int32"),
-    "an output less": ({"sum": SUMS}, "outputs are ['class', 'sum'], validate recorded ['sum']"),
+    "fewer examples": (
+        {"sum": SUMS[:-1], "class": CLASSES},
+        "sum is float32(300,), but validate recorded float32(299,)",
+    ),
+    "another type": (
+        {"sum": SUMS, "class": CLASSES.astype(np.int32)},
+        "class is int64(300,), but validate recorded int32",
+    ),
+    "an output less": ({"sum": SUMS}, "outputs are ['class', 'sum'], but validate recorded ['sum']"),
     "an output more": ({"sum": SUMS, "class": CLASSES, "y": SUMS}, "validate recorded ['class', 'sum', 'y']"),
 }
 

@@ -64,9 +64,9 @@ def fifo(path):
     [
         (DATE, "params.yaml, line 1: not YAML: '2001-13-45': month must be in 1..12"),
         (b"a: 1\nb: K\xf6ln\n", "params.yaml, line 2: not YAML: not UTF-8: invalid start byte"),
-        (b"a: &a [*a]\n", "params.yaml, line 1: not YAML: the alias *a is inside of what it stands for"),
+        (b"a: &a [*a]\n", "params.yaml, line 1: not YAML: the alias *a is inside what it stands for"),
         (BOMB, "params.yaml, line 7: not YAML: more than 1,000,000 values"),
-        (b"- " * 5000, "params.yaml, line 1: not YAML: nested more than 100 deep"),
+        (b"- " * 5000, "params.yaml, line 1: not YAML: nested more than 100 levels deep"),
         (b"datasets: [1]\n", "params.yaml: datasets is [1]: must be a mapping"),
         (b'"\\e[2J": 1\n', "params.yaml: \\x1b[2J: no such setting"),
     ],
@@ -80,7 +80,7 @@ def test_params(project, root, command, content, said):
     ("name", "command", "said"),
     [
         ("points.csv", ("ingest", "points"), "points.csv is not a table"),
-        ("recipe.py", ("train", "long"), "recipe.py is a FIFO, a socket or a device, and no file: give a file"),
+        ("recipe.py", ("train", "long"), "recipe.py is a FIFO, a socket or a device, not a file: give a file"),
         ("params.yaml", ("list",), "no params.yaml in"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_lock_file_of_dvc_that_no_process_has(repository, root, content):
     path.write_bytes(content)
     answer = call(repository, "tapeline", "repair", root=root)
     assert answer.returncode == 0 and not answer.stderr
-    assert answer.stdout == f"{path.resolve()}: was truncated; it has no entries now\n" and path.read_text() == "{}"
+    assert answer.stdout == f"{path.resolve()}: was truncated; emptied it\n" and path.read_text() == "{}"
 
 
 @pytest.mark.parametrize("name", ["dvc.yaml", "dvc.lock"])
@@ -134,9 +134,9 @@ def test_what_dvc_reads(repository, root, name, content):
     [
         (
             "train.epochs=2001-13-45",
-            "'2001-13-45' is not a value as params.yaml could have it: '2001-13-45': month must be",
+            "'2001-13-45' is not a valid value in params.yaml: '2001-13-45': month must be",
         ),
-        ("train.epochs=&a [*a]", "the alias *a is inside of what it stands for"),
+        ("train.epochs=&a [*a]", "the alias *a is inside what it stands for"),
         ("params.a=0x" + "f" * 5000, "a whole number has more than 300 digits"),
     ],
 )
@@ -188,7 +188,7 @@ def test_needs_that_is_a_fifo(project, root):
     said = call(project, "tapeline", "train", "long", root=root, timeout=120)
     assert said.returncode == 2 and "Traceback" not in said.stderr
     assert said.stderr.splitlines()[-1].endswith(
-        "more is a FIFO, a socket or a device, and no file: give a file, or remove it"
+        "more is a FIFO, a socket or a device, not a file: give a file, or remove it"
     )
 
 
@@ -202,4 +202,4 @@ def test_a_dependency_of_dvc_that_is_a_fifo(repository, root):
     (repository / "raw").mkdir()
     fifo(repository / "raw" / "a")
     answer = call(repository, "tapeline", "list", root=root)
-    refused(answer, "raw/a is a FIFO, a socket or a device, and no file: give a file, or remove it")
+    refused(answer, "raw/a is a FIFO, a socket or a device, not a file: give a file, or remove it")

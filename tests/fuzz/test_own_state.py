@@ -8,7 +8,7 @@ import pytest
 
 from tests.fuzz.test_command_line import call, project, refused, repository  # noqa: F401  # fixtures
 
-NO_FILE = "is no regular file, but a link, a folder, a FIFO or the like"
+NO_FILE = "is a link, a folder, a FIFO or the like"
 OLD = time.time() - 100 * 86_400
 
 
@@ -65,7 +65,7 @@ def test_a_folder_where_the_outcome_goes(project, root):  # noqa: F811
 @pytest.mark.parametrize("kind", ["fifo", "link", "tree"])
 def test_what_ingest_did_not_write_is_not_replaced(project, root, victim, kind):  # noqa: F811
     lay(kind, project / "data/points", victim)
-    refused(call(project, "tapeline", "ingest", "points", root=root), "ingest did not write it; move it to another")
+    refused(call(project, "tapeline", "ingest", "points", root=root), "ingest did not write it; move it elsewhere")
     assert untouched(victim) and (project / "data/points").exists()
 
 
@@ -158,7 +158,7 @@ def test_a_link_that_came_with_a_repository(repository, root, victim, name):  # 
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(victim)
     committed(repository)
-    said = f"{name} is a link that came with this repository, and Tapeline would write where it leads"
+    said = f"{name} is a link that came with this repository, through which Tapeline would write"
     for command in (("ingest", "points"), ("prune", "--apply", "--days", "0"), ("list",), ("registry", "sync")):
         refused(call(repository, "tapeline", *command, root=root), said)
     assert untouched(victim)

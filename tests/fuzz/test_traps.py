@@ -48,7 +48,7 @@ def test_a_name_for_a_shell_is_no_name(project, kind, name):  # noqa: F811
     from tapeline.runtime.errors import InputError
 
     named(project, name, kind)
-    with pytest.raises(InputError, match="is not a name: lower-case letters, digits and inner hyphens") as raised:
+    with pytest.raises(InputError, match="is not a name: use lower-case letters, digits and inner hyphens") as raised:
         Params.load(project)
     assert str(raised.value).isprintable()
     assert not Params.sound(project)[0].pipelines, "no command may hand it to DVC"
@@ -102,11 +102,11 @@ def test_make_stops_where_a_name_is_none(root):
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("fifo", "rows.csv is a FIFO, a socket or a device, and no file: give a file, or remove it"),
+        ("fifo", "rows.csv is a FIFO, a socket or a device, not a file: give a file, or remove it"),
         ("loop", "rows.csv "),  # "is not a file's name" until Python 3.12, "does not exist" from 3.13 on
-        ("device", "/dev/zero is a FIFO, a socket or a device, and no file"),
+        ("device", "/dev/zero is a FIFO, a socket or a device, not a file"),
         ("folder", "rows.csv has no train/<class>/<image>"),
-        ("pictures", "x.png is a FIFO, a socket or a device, and no file"),
+        ("pictures", "x.png is a FIFO, a socket or a device, not a file"),
     ],
 )
 def test_data_to_begin_with_that_is_no_file(tmp_path, root, kind, said):
@@ -178,7 +178,7 @@ def test_a_terminal_is_told_nothing_by_a_file(project, root, command):  # noqa: 
 def test_no_command_waits_for_a_fifo(repository, root, name, command):  # noqa: F811
     (repository / "dvc.yaml").write_text(DVC_YAML + "\n")
     fifo(repository / name)
-    refused(call(repository, "tapeline", *command, root=root), "is a FIFO, a socket or a device, and no file")
+    refused(call(repository, "tapeline", *command, root=root), "is a FIFO, a socket or a device, not a file")
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_prune_waits_for_no_fifo_in_the_cache(repository, root):  # noqa: F811
     ("content", "said"),
     [
         (b"- 1\n" * 25_000_000, "params.yaml, line 1000000: not YAML: more than 1,000,000 values"),
-        (b"a: " + b"x" * 100_000_000, "params.yaml: a: no such setting; there are: datasets, pipelines"),
+        (b"a: " + b"x" * 100_000_000, "params.yaml: a: no such setting; choose from datasets, pipelines"),
     ],
     ids=["values", "text"],
 )

@@ -151,7 +151,7 @@ def test_a_download_without_a_network_says_how_to_bring_files(project: Path, ref
     refused(
         SETTINGS,
         "own is not on this machine and 127.0.0.1 cannot be reached (ConnectionError): "
-        f"copy {tmp_path / 'work' / 'tfds' / 'downloads'} from a machine that has downloaded them, or bring the files "
+        f"copy {tmp_path / 'work' / 'tfds' / 'downloads'} from a machine that has them, or add the files "
         "with `dvc add` and have the builder read them from there",
     )
 
@@ -173,8 +173,8 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         ("def f(:\n", {}, "own.py, line 1: invalid syntax"),
         ("x = 1\nimport nowhere_to_be_found\n", {}, "own.py, line 2: ModuleNotFoundError: No module named 'nowhere_to"),
         ("import sys\nsys.exit(0)\n", {}, "own.py, line 2: SystemExit: 0"),
-        ("x = 1\n", {}, "own.py must define exactly one tfds.core.GeneratorBasedBuilder and defines none"),
-        (BUILDER + BUILDER.replace("Own", "Other"), {}, "GeneratorBasedBuilder and defines Own, Other"),
+        ("x = 1\n", {}, "own.py must define exactly one tfds.core.GeneratorBasedBuilder, but defines none"),
+        (BUILDER + BUILDER.replace("Own", "Other"), {}, "GeneratorBasedBuilder, but defines Own, Other"),
         (BUILDER, {"EXAMPLE": 'key, {"x": 1 // (2 - value)}'}, "own.py, line 18: ZeroDivisionError: integer"),
         (BUILDER, {"EXAMPLE": '1, {"x": value}'}, "Two examples share the same hashed key!"),
         (BUILDER, {"EXAMPLE": 'key, {"x": "one"}'}, "own.py"),
@@ -183,7 +183,7 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         (
             BUILDER,
             {"SPLITS": 'return {"big": self._generate_examples([1])}'},
-            "builder own has a split 'big': splits are called train, val (or validation) and test",
+            "builder own has a split 'big': name splits train, val (or validation) and test",
         ),
         (
             BUILDER,
@@ -198,7 +198,7 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         (
             BUILDER,
             {"FEATURES": '{"x": tfds.features.Text()}', "EXAMPLE": 'key, {"x": "a"}'},
-            "feature 'x' is text; a column needs numbers of one fixed shape: keep others with `columns`, or write",
+            "feature 'x' is text; a column needs numbers of one fixed shape: keep only others with `columns`, or write",
         ),
         (
             BUILDER,
@@ -221,9 +221,32 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
             "train example 2 in TFDS's order cannot be read: Invalid PNG",
         ),
         (
+            BUILDER,
+            {
+                "FEATURES": '{"x": tfds.features.Scalar(np.int32), "y": tfds.features.Scalar(np.float32)}',
+            },
+            "KeyError: Failed to encode example: {'x': 0} 'y'",
+        ),
+        (
+            BUILDER,
+            {
+                "FEATURES": '{"x": tfds.features.Sequence(tfds.features.Sequence(np.int32, length=3), length=2)}',
+                "EXAMPLE": 'key, {"x": np.zeros((2, 3), np.int32)}',
+            },
+            "feature 'x' is a sequence of sequences, which TFDS cannot read back where their lengths are fixed: declare",
+        ),
+        (
+            BUILDER,
+            {
+                "FEATURES": '{"x": tfds.features.Image(shape=(2, 2, 2))}',
+                "EXAMPLE": 'key, {"x": np.zeros((2, 2, 2), np.uint8)}',
+            },
+            "train cannot be read: `channels` must be 0, 1, 3 or 4 but got 2",
+        ),
+        (
             PICTURES,
             {"FEATURES": IMAGE, "EXAMPLE": 'key, {"x": "no/such.png"}'},
-            "own: an example names a file that is not there: [Errno 2] No such file or directory: 'no/such.png'",
+            "own: an example names a file that does not exist: [Errno 2] No such file or directory: 'no/such.png'",
         ),
         (
             BUILDER,
@@ -334,6 +357,24 @@ def test_an_image_that_tfds_would_cut_to_8_bits_is_refused(
     refused(SETTINGS, message)
 
 
+@pytest.mark.parametrize(
+    "feature", ["Sequence(tfds.features.Image(shape=(2, 2, 3)), length=2)", "Video(shape=(2, 2, 2, 3))"]
+)
+@pytest.mark.parametrize("images", ["[np.zeros((2, 2, 3), np.uint8), path(2)]", "np.array([str(path(2))] * 2)"])
+def test_an_image_of_a_sequence_that_tfds_would_cut_is_refused(
+    project: Path, refused: Refused, feature: str, images: str
+) -> None:
+    write(project, DEEP, FEATURES=f'{{"x": tfds.features.{feature}}}', EXAMPLE=f'key, {{"x": {images}}}')
+    number = 0 if "np.array" in images else 1
+    refused(SETTINGS, f"train example 0: feature 'x', image {number}: deep.png has more than 8 bits a channel")
+
+
+def test_images_of_a_sequence_are_taken(project: Path, ingested: Ingested) -> None:
+    feature = '{"x": tfds.features.Sequence(tfds.features.Image(shape=(2, 2, 3)), length=2)}'
+    write(project, PICTURES, FEATURES=feature, EXAMPLE='key, {"x": [png(2), np.full((2, 2, 3), key, np.uint8)]}')
+    assert Dataset.open(ingested(SETTINGS)).column("train", "x")[3, :, 0, 0, 0].tolist() == [0, 3]
+
+
 MASKS = f"""{DEEP}
 def picture(mode, palette=None):
     from PIL import Image
@@ -342,10 +383,10 @@ def picture(mode, palette=None):
     if palette is not None:
         image.putpalette(palette)
     return image
-def saved(*given):
+def saved(*given, kind="PNG"):
     import io
     file = io.BytesIO()
-    picture(*given).save(file, "PNG")
+    picture(*given).save(file, kind)
     return io.BytesIO(file.getvalue())
 """
 COLOURS, SHADES, THE_SAME = "[0, 0, 0, 128, 0, 0]", "[0, 0, 0, 90, 90, 90]", "[0, 0, 0, 1, 1, 1]"
@@ -371,6 +412,26 @@ MASK = "tfds.features.LabeledImage(labels=2, shape=(2, 2, 1))"
 def test_numbers_that_tfds_would_replace_by_greys_are_refused(
     project: Path, refused: Refused, feature: str, given: str, message: str
 ) -> None:
+    write(project, MASKS, FEATURES=f'{{"x": {feature}}}', EXAMPLE=f'key, {{"x": {given}}}')
+    refused(SETTINGS, message)
+
+
+@pytest.mark.parametrize(
+    ("channels", "given", "message"),
+    [
+        (
+            3,
+            f'saved("P", {COLOURS}, kind="BMP")',
+            "its file is a BMP with a palette, whose numbers TensorFlow takes for",
+        ),
+        (4, f'saved("P", {COLOURS})', "its file has less than 8 bits a channel, of which TensorFlow makes a nearly"),
+        (4, 'saved("1")', "its file has less than 8 bits a channel, of which TensorFlow makes a nearly transparent"),
+    ],
+)
+def test_a_file_that_tensorflow_takes_for_another_picture_is_refused(
+    project: Path, refused: Refused, channels: int, given: str, message: str
+) -> None:
+    feature = f"tfds.features.Image(shape=(2, 2, {channels}))"
     write(project, MASKS, FEATURES=f'{{"x": {feature}}}', EXAMPLE=f'key, {{"x": {given}}}')
     refused(SETTINGS, message)
 
@@ -405,31 +466,38 @@ def test_images_of_16_bits_are_kept_in_a_feature_of_16_bits(project: Path, inges
         (
             "Scalar(np.uint8)",
             "np.int64(297 + value)",
-            "train example 0: feature 'x' has 297, which uint8 does not hold",
+            "train example 0: feature 'x' has 297, which uint8 cannot hold",
         ),
         (
             "Scalar(np.uint8)",
             "np.int64(253 + value)",
-            "train example 3: feature 'x' has 256, which uint8 does not hold",
+            "train example 3: feature 'x' has 256, which uint8 cannot hold",
         ),
-        ("Scalar(np.int8)", "3.7 if value == 2 else 3.0", "train example 2: feature 'x' has 3.7, which int8 does not"),
+        ("Scalar(np.int8)", "3.7 if value == 2 else 3.0", "train example 2: feature 'x' has 3.7, which int8 cannot"),
         (
             "Scalar(np.int64)",
             "np.nan",
-            "train example 0: feature 'x' has nan, which int64 does not hold: declare a type",
+            "train example 0: feature 'x' has nan, which int64 cannot hold: declare a type",
         ),
-        ("Scalar(np.bool_)", "value", "train example 2: feature 'x' has 2, which bool does not hold"),
+        ("Scalar(np.bool_)", "value", "train example 2: feature 'x' has 2, which bool cannot hold"),
         ("Tensor(shape=(2,), dtype=np.uint8)", "[1, np.int32(-value)]", "train example 1: feature 'x' has -1, which"),
         ("Sequence(np.int8, length=2)", "[1, np.int32(126 + value)]", "train example 2: feature 'x' has 128, which"),
         (
             'Sequence(tfds.features.ClassLabel(names=["a", "b"]), length=2)',
             "[0.5, 1]",
-            "train example 0: feature 'x' has 0.5, which int64 does not hold",
+            "train example 0: feature 'x' has 0.5, which int64 cannot hold",
+        ),
+        ("Audio(shape=(2,))", "[0.5, 1.0]", "train example 0: feature 'x' has 0.5, which int64 cannot hold"),
+        (
+            "Audio(shape=(2,), dtype=np.int16)",
+            "np.array([1, 2**15 - 2 + value])",
+            "train example 2: feature 'x' has 32768, which int16 cannot hold",
         ),
         (
             "Scalar(np.float32)",
             "2**24 + value",
-            "train example 1: feature 'x' has 16777217, which would become 16777216 as float32: declare an integer type",
+            "train example 1: feature 'x' has 16777217, which would become 16777216 as float32: declare an integer "
+            "type",
         ),
         (
             "Tensor(shape=(2,), dtype=np.float16)",
@@ -449,7 +517,7 @@ def test_the_older_form_of_split_generators_is_checked_too(project: Path, ingest
     splits = 'return [tfds.core.SplitGenerator(name="train", gen_kwargs={"values": range(5)})]'
     kind = '{"x": tfds.features.Scalar(np.uint8)}'
     write(project, FEATURES=kind, SPLITS=splits, EXAMPLE='key, {"x": np.int64(253 + value)}')
-    refused(SETTINGS, "train example 3: feature 'x' has 256, which uint8 does not hold")
+    refused(SETTINGS, "train example 3: feature 'x' has 256, which uint8 cannot hold")
     write(project, FEATURES=kind, SPLITS=splits)
     assert Dataset.open(ingested(SETTINGS)).column("train", "x").tolist() == [0, 1, 2, 3, 4]
 
@@ -500,7 +568,7 @@ def test_a_float64_whose_square_is_too_large_is_refused(project: Path, refused: 
 
 def test_an_unknown_column_is_refused(project: Path, refused: Refused) -> None:
     write(project)
-    refused({**SETTINGS, "columns": ["y"]}, "TFDS dataset own has no feature 'y' to keep as `columns` says: it has x")
+    refused({**SETTINGS, "columns": ["y"]}, "TFDS dataset own has no feature 'y', which `columns` lists: it has x")
 
 
 READING = {
@@ -538,7 +606,7 @@ def test_a_folder_without_its_builder(project: Path, refused: Refused, names: li
 
 def test_a_file_that_is_no_python_is_refused(project: Path, refused: Refused) -> None:
     write(project).rename(project / "own.txt")
-    refused({**SETTINGS, "needs": "own.txt"}, "own.txt is not a builder: a Python file with one tfds.core.")
+    refused({**SETTINGS, "needs": "own.txt"}, "own.txt is not a builder: give a Python file with one tfds.core.")
 
 
 def test_a_builder_is_not_left_in_the_catalogue(project: Path, ingested: Ingested) -> None:

@@ -33,8 +33,8 @@ def test_good_examples_pass() -> None:
             {"x": np.float32([[0, 1], [2, 0], [-np.inf, 0]])},
             "feature 'x' is -inf in test example k2: a feature must",
         ),
-        ({"x": np.zeros((3, 1), np.float32)}, r"float32\(1,\) in test example k0 and is float32\(2,\) in the dataset"),
-        ({"n": np.zeros(3, np.int64)}, r"'n' has int64\(\) in test example k0 and is int8\(\) in the dataset"),
+        ({"x": np.zeros((3, 1), np.float32)}, r"float32\(1,\) in test example k0 but float32\(2,\) in the dataset"),
+        ({"n": np.zeros(3, np.int64)}, r"'n' has int64\(\) in test example k0 but int8\(\) in the dataset"),
     ],
 )
 def test_a_bad_value_is_named(columns: dict[str, Any], message: str) -> None:

@@ -102,14 +102,17 @@ def test_the_type_of_every_column_that_cuts_is_checked_before_a_row_is_read(proj
 
 def test_bad_cells_of_features_and_strata_are_told_together(project: Path, refused: Refused) -> None:
     (project / "t.csv").write_text("x,y\n1,a\nb,\n")
-    said = "row 2 below the header: 'b' is not a number; fix the row or drop it (2 bad cells, also column 'y' row 2"
+    said = "row 2 below the header: 'b' is not a number; fix the row or drop it (2 bad cells; also column 'y' row 2"
     refused({**SETTINGS, "test": 0.5, "stratify": "y"}, said)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"test": 0.2, "stratify": "y", "key": "k"}, "key keeps rows together, and stratify parts them: give one"),
+        (
+            {"test": 0.2, "stratify": "y", "key": "k"},
+            "key keeps rows together, but stratify separates them: give only one",
+        ),
         ({"test": 0.2, "split": "s"}, "split says which rows are test"),
         ({"stratify": "y"}, "stratify needs a fraction to cut"),
         ({"stratify": "y", "split": "s", "validation": 0.1}, "stratify needs a fraction to cut"),

@@ -53,4 +53,4 @@ def test_episodes_start_where_gymnasium_starts_them(dataset):
 
 def test_a_validation_cut_needs_a_train_split(refused, builders):
     settings = {"source": "builder", "needs": str(builders / "sinusoids.py"), "validation": 0.1}
-    refused(settings, "dataset 'set' has no train split to cut `validation: 0.1` from: drop one")
+    refused(settings, "dataset 'set' has no train split from which to cut `validation: 0.1`: remove `validation`")

@@ -304,7 +304,7 @@ def no_folder(project: Path) -> None:
         (truncated, "pictures/train/a/1.png is not an image that can be decoded ("),
         (text, "pictures/train/a/1.png is not an image that can be decoded (cannot identify image file): replace or"),
         (sixteen_bit, "pictures/train/a/1.png has pixels of type I;16: save it with 8 bits a channel"),
-        (program, "pictures/train/a/1.png is EPS, a program that Ghostscript would have to run: save it as PNG"),
+        (program, "pictures/train/a/1.png is EPS, a program that Ghostscript would have to execute: save it as PNG"),
         (lab, "pictures/train/a/1.tif has pixels of type LAB: save it as RGB or grey"),
         (sixteen_bit_colour, "pictures/train/a/1.png has more than 8 bits a channel: save it with 8 bits a channel"),
         (sixteen_bit_pixmap, "pictures/train/a/1.ppm has more than 8 bits a channel: save it with 8 bits a channel"),
@@ -313,13 +313,13 @@ def no_folder(project: Path) -> None:
         (ten_bit_avif, "pictures/train/a/1.avif has more than 8 bits a channel: save it with 8 bits a channel"),
         (sixteen_bit_jpeg_2000, "pictures/train/a/1.jp2 has more than 8 bits a channel: save it with 8 bits a channel"),
         *(
-            (frames(name), f"pictures/train/a/{name} has 3 frames or pages, and an example is one image: save each")
+            (frames(name), f"pictures/train/a/{name} has 3 frames or pages, but an example is one image: save each")
             for name in ("1.gif", "1.png", "1.webp", "1.tif")
         ),
-        (dangling, "pictures/train/a/2.png is a link to nowhere.png, where nothing is: fix or remove it"),
-        (circular, "pictures/train/a/2.png is a link to 2.png, where nothing is: fix or remove it"),
-        (fifo, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),
-        (device, "pictures/train/a/2.png is a FIFO, a socket or a device, and no file: remove it"),
+        (dangling, "pictures/train/a/2.png is a link to nowhere.png, which does not exist: fix or remove it"),
+        (circular, "pictures/train/a/2.png is a link to 2.png, which does not exist: fix or remove it"),
+        (fifo, "pictures/train/a/2.png is a FIFO, a socket or a device, not a file: remove it"),
+        (device, "pictures/train/a/2.png is a FIFO, a socket or a device, not a file: remove it"),
         (
             file_for_split,
             "pictures/README.md is a file where folders are expected: an image folder is <split>/",
@@ -328,10 +328,10 @@ def no_folder(project: Path) -> None:
         (too_deep, "pictures/train/a/b is a folder where images are expected"),
         (empty_class, "pictures/train/b is an empty class folder: put its images there or remove it"),
         (empty_split, "pictures/test is an empty split folder: put its classes there or remove it"),
-        (other_split, "has a split 'training': splits are called train, val (or validation) and test"),
-        (no_train, "dataset 'set' has no train split (there: test)"),
+        (other_split, "has a split 'training': name splits train, val (or validation) and test"),
+        (no_train, "dataset 'set' has no train split, on which a model is trained (it has test)"),
         (two_lines, r"'a\nb' in train is not a printable name in UTF-8: rename it"),
-        (empty, "dataset 'set' has no train split (there: none)"),
+        (empty, "dataset 'set' has no train split, on which a model is trained (it has none)"),
         (no_folder, "pictures is not a folder: an image folder is <split>/<class>/<image>"),
     ],
 )

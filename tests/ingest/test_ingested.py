@@ -60,12 +60,12 @@ def test_rows_of_one_key_are_not_parted(tmp_path):
     assert take(tmp_path).splits == ("test", "train")
     for copied in ("first/blobs", "second/data/blobs"):
         with pytest.raises(
-            InputError, match=r"rows of one 'g' stay together, .* `validation: 0.3` by: cut it where th"
+            InputError, match=r"rows with the same 'g' stay together, .* `validation: 0.3`: cut it where th"
         ):
             take(tmp_path, of=copied, to="third", validation=0.3)
     cut = asked.model_copy(update={"validation": 0.3})
     ingest("blobs", cut, project=tmp_path, out=tmp_path / "first" / "blobs", work=tmp_path / "work")
-    with pytest.raises(InputError, match=r"has a val split, and `validation: 0.3` would cut another: drop one"):
+    with pytest.raises(InputError, match=r"has a val split, but `validation: 0.3` would cut another one: remove one"):
         take(tmp_path, validation=0.3)
 
 

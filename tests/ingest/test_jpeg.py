@@ -45,12 +45,18 @@ def test_pixels_as_tensorflow_decodes_them(tf, how, quality):
             for channels in (1, 3):
                 wanted = tf.io.decode_image(content, channels=channels).numpy()
                 assert np.array_equal(jpeg.as_tensorflow(content, channels), wanted), (image.size, mode, channels)
+        content = encoded(image.convert("CMYK"), quality=quality, **how)
+        at = content.index(b"\xff\xee\0\x0eAdobe")
+        converted = content[: at + 15] + b"\x02" + content[at + 16 :]  # YCCK
+        for inks in (content, converted, content[:at] + content[at + 16 :]):
+            wanted = tf.io.decode_image(inks, channels=3).numpy()
+            assert np.array_equal(jpeg.as_tensorflow(inks, 3), wanted), image.size
 
 
 def test_what_tensorflow_does_not_decode_as_a_jpeg_of_grey_or_colours():
     assert jpeg.as_tensorflow(b"\x89PNG", 3) is None
     assert jpeg.as_tensorflow(encoded(photo(8, 8)), 4) is None
-    assert jpeg.as_tensorflow(encoded(photo(8, 8).convert("CMYK")), 3) is None
+    assert jpeg.as_tensorflow(encoded(photo(8, 8).convert("CMYK")), 1) is None
 
 
 def test_what_is_around_the_picture_does_not_matter():

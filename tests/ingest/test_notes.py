@@ -30,21 +30,31 @@ def test_the_same_row_in_train_and_test(project: Path, said: Said) -> None:
     (project / "t.csv").write_text("x,y,s\n" + "\n".join([*rows, "3,0,test", "4,1,test", "5,1,val"]) + "\n")
     settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "split": "s"}
     assert said(settings) == [
-        "1 of 1 examples of val are in train too: 11",
-        "2 of 5 examples of test are in train too: 9, 10",
+        "1 of 1 examples of val are also in train: 11",
+        "2 of 5 examples of test are also in train: 9, 10",
+    ]
+
+
+def test_a_key_that_the_split_column_parts(project: Path, said: Said) -> None:
+    rows = ["1,train,a", "2,train,b", "3,val,a", "4,test,b", "5,test,a", "6,test,c"]
+    (project / "t.csv").write_text("x,s,who\n" + "\n".join(rows) + "\n")
+    assert not said({**SETTINGS, "split": "s"})
+    assert said({**SETTINGS, "split": "s", "key": "who"}) == [
+        "1 values of the key 'who' are in val and in train: a",
+        "2 values of the key 'who' are in test and in train: a, b",
     ]
 
 
 def test_a_row_with_a_zero_of_the_other_sign(project: Path, said: Said) -> None:
     (project / "t.csv").write_text("x,s\n-0.0,train\n1.5,train\n2.5,val\n0.0,test\n")
-    assert said({**SETTINGS, "split": "s"}) == ["1 of 1 examples of test are in train too: 3"]
+    assert said({**SETTINGS, "split": "s"}) == ["1 of 1 examples of test are also in train: 3"]
 
 
 def test_the_same_row_on_both_sides_of_the_validation_cut(project: Path, said: Said) -> None:
     (project / "t.csv").write_text("x,who\n" + "".join(f"{n % 50 / 4},{n}\n" for n in range(100)))
     assert not said({**SETTINGS, "validation": 0.5}), "the content decides, so copies are on one side"
     (note,) = said({**SETTINGS, "validation": 0.5, "key": "who"})
-    assert "examples of val are in train too: " in note
+    assert "examples of val are also in train: " in note
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ def test_bad_cells_of_a_large_part_are_named_row_by_row(project: Path, ingested:
     a, b = np.ones((2, 200_000))
     a[150_000] = b[100_000] = np.nan
     parquet.write_table(pa.table({"a": a, "b": b}), project / "t.parquet")
-    with pytest.raises(InputError, match=r"'b', row 100001 below .*\(2 bad cells, also column 'a' row 150001 nan\)"):
+    with pytest.raises(InputError, match=r"'b', row 100001 below .*\(2 bad cells; also column 'a' row 150001 nan\)"):
         ingested({"source": "table", "needs": "t.parquet", "features": {"x": ["a", "b"]}})
 
 

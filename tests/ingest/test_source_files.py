@@ -31,7 +31,11 @@ def test_newlines_in_quotes_are_read_wherever_a_block_ends(project: Path, ingest
 
 def test_a_quote_that_is_not_closed_is_told_as_such(project: Path, refused: Refused) -> None:
     (project / "t.csv").write_text('x\n1\n"2\n' + "3\n" * 2_000_000)
-    refused(SETTINGS, "t.csv cannot be read as CSV: a row is longer than 1,048,576 bytes, or a quote is not closed")
+    refused(
+        SETTINGS,
+        "t.csv cannot be read as CSV: a row is longer than 1,048,576 bytes, or a quote is unclosed; fix it, or save a "
+        "table of so many columns as Parquet",
+    )
 
 
 def test_a_header_with_blanks_is_shown_with_them(project: Path, refused: Refused, ingested: Ingested) -> None:
@@ -68,6 +72,26 @@ def test_a_page_whose_checksum_is_wrong_is_refused(project: Path, refused: Refus
     content[40_000:41_000] = bytes(1000)
     path.write_bytes(content)
     refused({**SETTINGS, "needs": "t.parquet"}, "t.parquet cannot be read as Parquet: ")
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 12345\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("t.csv", SETTINGS),
+        ("t.parquet", {**SETTINGS, "needs": "t.parquet"}),
+        ("p/train/a/1.png", {"source": "images", "needs": "p", "size": (2, 2)}),
+        ("made.py", {"source": "builder", "needs": "made.py"}),
+    ],
+)
+def test_a_pointer_of_git_lfs_is_told_as_such(
+    project: Path, refused: Refused, name: str, settings: dict[str, Any]
+) -> None:
+    (project / name).parent.mkdir(parents=True, exist_ok=True)
+    (project / name).write_text(POINTER)
+    refused(settings, f"{name} is a pointer of Git LFS, not the file itself: run `git lfs pull`")
 
 
 UNREADABLE = """

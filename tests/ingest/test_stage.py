@@ -127,7 +127,7 @@ def test_a_second_ingest_replaces_the_whole_folder(project: Path, ingested: Inge
             "needs data/set/t.csv, a part of data/set, its own output, which ingest would replace: move it",
         ),
         ("link.csv", "needs link.csv, a part of data/set, its own output, which ingest would replace: move it"),
-        ("data", "needs data, and its own output, data/set, is in there, which ingest would read: let"),
+        ("data", "needs data, but its own output, data/set, is in there, and ingest would read it: set"),
     ],
 )
 def test_raw_data_in_the_place_of_the_output_stay(
@@ -151,7 +151,9 @@ def test_what_ingest_did_not_write_is_not_replaced(project: Path, ingested: Inge
     with pytest.raises(InputError, match=r"written to data/set, which has files, but no dataset.json: ingest did not"):
         ingested(SETTINGS)
     (project / "data" / "file").touch()
-    with pytest.raises(InputError, match=r"written to data/file, which is a file: ingest did not write it; move it to"):
+    with pytest.raises(
+        InputError, match=r"written to data/file, which is a file: ingest did not write it; move it elsewhere"
+    ):
         ingested(SETTINGS, out="data/file")
     (project / "data" / "file").unlink()
     assert hashes(project) == before
@@ -182,7 +184,7 @@ def test_a_read_only_place_is_an_os_error(project: Path, ingested: Ingested) -> 
 
 
 @pytest.mark.parametrize(
-    ("tracked", "remedy"), [(False, "bring it, or correct `needs`"), (True, "run `dvc pull data/raw/t.csv.dvc`")]
+    ("tracked", "remedy"), [(False, "add it, or correct `needs`"), (True, "run `dvc pull data/raw/t.csv.dvc`")]
 )
 def test_a_missing_input_says_how_to_bring_it(project: Path, ingested: Ingested, tracked: bool, remedy: str) -> None:
     (project / "data" / "raw").mkdir(parents=True)

@@ -1,3 +1,4 @@
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -209,8 +210,8 @@ def test_a_mistake_far_down_is_named_by_its_row(project: Path, refused: Refused)
 @pytest.mark.parametrize(
     ("content", "settings", "message"),
     [
-        ("", {}, "t.csv cannot be read as CSV: Empty CSV file; fix it or get it again"),
-        ("x\n", {}, "split train is empty; every split needs at least one example"),
+        ("", {}, "t.csv cannot be read as CSV: Empty CSV file; fix it or get a new copy"),
+        ("x\n", {}, "its source has no examples"),
         ("x\n1\nnan\n", {}, "row 2 below the header: 'nan' is not finite as float32; fix the row or drop it"),
         ("x\n-inf\n", {}, "row 1 below the header: '-inf' is not finite"),
         ("x\n1e39\n", {}, "'1e39' is not finite as float32"),
@@ -220,9 +221,9 @@ def test_a_mistake_far_down_is_named_by_its_row(project: Path, refused: Refused)
         ("x\n1,2\n", {}, "CSV parse error: Row #2: Expected 1 columns, got 2: 1,2"),
         (b"x\n\xff\n", {}, "invalid UTF8 data; save it as UTF-8"),
         (b"x,\xff\n1,2\n", {}, "invalid start byte; save it as UTF-8"),
-        ("x,y\n1,2\n".encode("utf-16"), {}, "t.csv is not UTF-8: it begins as UTF-16 does; save it as UTF-8"),
-        ("\ufeffx,y\n1,2\n".encode("utf-16-be"), {}, "t.csv is not UTF-8: it begins as UTF-16 does; save it as UTF-8"),
-        ("\ufeffx\n1\n".encode("utf-16-le"), {}, "t.csv is not UTF-8: it begins as UTF-16 does; save it as UTF-8"),
+        ("x,y\n1,2\n".encode("utf-16"), {}, "t.csv is not UTF-8: it begins like UTF-16; save it as UTF-8"),
+        ("\ufeffx,y\n1,2\n".encode("utf-16-be"), {}, "t.csv is not UTF-8: it begins like UTF-16; save it as UTF-8"),
+        ("\ufeffx\n1\n".encode("utf-16-le"), {}, "t.csv is not UTF-8: it begins like UTF-16; save it as UTF-8"),
         ("x;y\n1;2\n", {}, "t.csv has no column 'x': it has x;y"),
         ('"x\ny",z\n1,2\n', {}, "t.csv has no column 'x': it has x y, z"),
         ("x\n5\n\n6\n", {}, "column 'x', row 2 below the header: the value is missing; fix the row or drop it"),
@@ -230,24 +231,34 @@ def test_a_mistake_far_down_is_named_by_its_row(project: Path, refused: Refused)
         ('x\n"5"\r\n\r\n6', {}, "column 'x', row 2 below the header: the value is missing; fix the row or drop it"),
         ('x\n5\n""\n', {}, "column 'x', row 2 below the header: the value is missing; fix the row or drop it"),
         ("x\n\n5\n", {"integers": ["x"]}, "column 'x', row 1 below the header: the value is missing; fix the row"),
-        ("x\n\n", {}, "split train is empty; every split needs at least one example"),
-        ('x,y\n1,a\n2,"b\n3,c\n', {}, "t.csv cannot be read as CSV: in line 3 a cell begins with a quote that is not"),
-        ('x,y\r1,a\r2,"b\r3,c', {}, "in line 3 a cell begins with a quote that is not closed, and would take in"),
-        ('x,y\n1,a\n2,"b\n3,"c"\n4,d\n', {}, "in line 3 a cell begins with a quote that is not closed, and would"),
-        ('x,y\n1,"a\n\na"\n2,"\n', {}, "in line 5 a cell begins with a quote that is not closed, and would take in"),
-        ('x,"y\n1,a\n2,b\n', {}, "in line 1 a cell begins with a quote that is not closed, and would take in"),
-        ('\ufeff"x,y\n1,a\n', {"features": {"x": "x,y\n1,a\n"}}, "in line 1 a cell begins with a quote that is not"),
-        ('w,x"y,"z\n1,2,3\n', {"features": {"x": "w"}}, "in line 1 a cell begins with a quote that is not closed"),
+        ("x\n\n", {}, "its source has no examples"),
+        ('x,y\n1,a\n2,"b\n3,c\n', {}, "t.csv cannot be read as CSV: in line 3 a cell begins with an unclosed quote"),
+        ('x,y\r1,a\r2,"b\r3,c', {}, "in line 3 a cell begins with an unclosed quote, and would swallow"),
+        ('x,y\n1,a\n2,"b\n3,"c"\n4,d\n', {}, "in line 3 a cell begins with an unclosed quote, and would"),
+        ('x,y\n1,"a\n\na"\n2,"\n', {}, "in line 5 a cell begins with an unclosed quote, and would swallow"),
+        ('x,"y\n1,a\n2,b\n', {}, "in line 1 a cell begins with an unclosed quote, and would swallow"),
+        ('\ufeff"x,y\n1,a\n', {"features": {"x": "x,y\n1,a\n"}}, "in line 1 a cell begins with an unclosed quote"),
+        ('w,x"y,"z\n1,2,3\n', {"features": {"x": "w"}}, "in line 1 a cell begins with an unclosed quote"),
         ("x,x\n1,2\n", {}, "t.csv has more than one column 'x'"),
-        ("x,s\n1,trian\n", {"split": "s"}, "column 's' has a split 'trian': splits are called train, val (or"),
+        ("x,s\n1,trian\n", {"split": "s"}, "column 's' has a split 'trian': name splits train, val (or"),
         ("x,s\n1,train\n1,\n", {"split": "s"}, "column 's', row 2 below the header: the value is missing"),
-        ("x,s\n1,test\n", {"split": "s"}, "dataset 'set' has no train split (there: test)"),
+        (
+            "x,s\n1,test\n",
+            {"split": "s"},
+            "dataset 'set' has no train split, on which a model is trained (it has test)",
+        ),
         ("x,s\n1,train\n", {"split": "part"}, "t.csv has no column 'part'"),
-        ("x,s\n1,val\n1,train\n", {"split": "s", "validation": 0.5}, "dataset 'set' has a val split, and `validation:"),
+        ("x,s\n1,val\n1,train\n", {"split": "s", "validation": 0.5}, "dataset 'set' has a val split, but `validation:"),
         ("x\n1\n", {"validation": 0.001}, "split val is empty (`validation: 0.001` of 1 examples)"),
         ("x\n1\n", {"validation": 0.999}, "split train is empty (`validation: 0.999` of 1 examples)"),
-        ("x\n1\n", {"columns": ["z"]}, "table t.csv has no feature 'z' to keep as `columns` says: it has x"),
+        ("x\n1\n", {"columns": ["z"]}, "table t.csv has no feature 'z', which `columns` lists: it has x"),
         ("x\n1\n", {"features": {"../x": "x"}}, "feature '../x' becomes a file of that name"),
+        (
+            "x,y\n1,2\n",
+            {"features": {"a": "x", "a.npy/b": "y"}},
+            "feature 'a' becomes the file a.npy, and 'a.npy/b' needs a folder of that name: rename one",
+        ),
+        ("x\n1\n", {"features": {"a" * 252: "x"}}, "a...' is too long for the name of its file: shorten it"),
     ],
 )
 def test_a_bad_csv_is_refused(
@@ -270,17 +281,20 @@ def test_class_names_that_python_alone_reads_as_numbers(project: Path, ingested:
     [
         (
             ["0", "2"],
-            "column 'y' has class ids 0, 2: they must be 0, 1, 2, ... without a gap: renumber, or",
+            "column 'y' has class ids 0, 2: they must be 0, 1, 2, ... without gaps: renumber them, or",
         ),
         (["1", "2"], "has class ids 1, 2"),
-        (["0", "1", "01"], "column 'y' has the class ids '01' and '1', which are one number: write one form of it"),
+        (
+            ["0", "1", "01"],
+            "column 'y' has the class ids '01' and '1', which are the same number: write it in one form",
+        ),
         (["-1", "0", "1"], "has class ids -1, 0, 1"),
         ([str(10 * n) for n in range(9)], "has class ids 0, 10, 20, ... 80"),
-        (["0", "1", "nan"], "has the value nan: a label is a class name or id; drop `label` to learn a number"),
-        (["0.5", "1"], "has the value 0.5: a label is a class name or id; drop `label` to learn a number"),
+        (["0", "1", "nan"], "has the value nan: a label is a class name or id; remove `label` to predict a number"),
+        (["0.5", "1"], "has the value 0.5: a label is a class name or id; remove `label` to predict a number"),
         (
             ["0", "1" * 5000],
-            "has a class id of 5,000 digits, 111111111111111111...: ids must be 0, 1, 2, ... without a",
+            "has a class id of 5,000 digits, 111111111111111111...: ids must be 0, 1, 2, ... without gaps",
         ),
         (["a", ""], "row 2 below the header: the value is missing"),
         (["a", "  "], "row 2 below the header: '  ' is blank"),
@@ -299,6 +313,17 @@ def test_bad_labels_are_refused(project: Path, refused: Refused, labels: list[st
         ({"x": pa.array([[1.0], [2.0]])}, {}, "column 'x' is list<element: double>: a feature needs numbers"),
         ({"x": pa.array([0], pa.timestamp("ms"))}, {}, "column 'x' is timestamp[ms]: a feature needs numbers"),
         ({"y": pa.array([1])}, {}, "t.parquet has no column 'x': it has y"),
+        (
+            {f"y{number}": pa.array([1]) for number in range(5000)},
+            {},
+            ", y48, y49, ... (5,000 in all)",
+        ),
+        ({"x": pa.array([], pa.float64())}, {}, "dataset 'set': its source has no examples"),
+        (
+            {"x": pa.array([], pa.float64()), "y": pa.array([], pa.string())},
+            {"features": {"x": "x", "y": "y"}, "label": "y", "test": 0.2},
+            "dataset 'set': its source has no examples",
+        ),
         (
             {"x": pa.array([1.0]), "y": pa.array([0.0])},
             {"features": {"x": "x", "y": "y"}, "label": "y"},
@@ -332,4 +357,21 @@ def test_a_parquet_that_is_damaged_inside_is_refused(project: Path, refused: Ref
 def test_a_file_of_another_kind_is_refused(project: Path, refused: Refused) -> None:
     (project / "t.json").write_text(json.dumps([{"x": 1}]))
     settings = {"source": "table", "needs": "t.json", "features": {"x": "x"}}
-    refused(settings, "t.json is not a table: a file that ends in .csv or .parquet is")
+    refused(settings, "t.json is not a table: give a .csv or .parquet file")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "t.csv.gz",
+            "t.csv.gz is not a table: unpack it, or save it as Parquet",
+        ),
+        ("t.parquet", "t.parquet is not a table, but a folder: write the parts in it into one Parquet file"),
+    ],
+)
+def test_what_is_a_table_once_it_is_unpacked_or_joined(
+    project: Path, refused: Refused, name: str, message: str
+) -> None:
+    (project / name).mkdir() if name == "t.parquet" else (project / name).write_bytes(gzip.compress(b"x\n1\n"))
+    refused({"source": "table", "needs": name, "features": {"x": "x"}}, message)

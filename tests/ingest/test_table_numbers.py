@@ -58,7 +58,7 @@ def test_a_whole_number_among_floats_is_refused_too(project: Path, refused: Refu
         write(project, name, values),
         f"{name}: column 'x', row 3 below the header: {said} would become 1700000000 as float32; a whole number that "
         "float32 rounds, in a column without fractions: keep the feature as int64 with `integers`, or store it in "
-        f"smaller units (8 bad cells, also column 'x' row 4 {said.replace('1.', '2.')},",
+        f"smaller units (8 bad cells; also column 'x' row 4 {said.replace('1.', '2.')},",
     )
 
 
@@ -121,7 +121,7 @@ def test_what_is_no_integer_is_refused(project: Path, refused: Refused, cell: st
 
 
 def test_an_unknown_name_among_integers_is_refused(ingested: Ingested) -> None:
-    with pytest.raises(ValueError, match="integers has 'z': it must be a feature that is not the label"):
+    with pytest.raises(ValueError, match="integers has 'z': it must be a feature other than the label"):
         ingested({**SETTINGS, "integers": ["z"]})
 
 
@@ -132,7 +132,7 @@ def test_all_bad_cells_are_counted_over_columns_and_blocks(project: Path, refuse
     refused(
         {**SETTINGS, "features": {"v": ["x", "y"]}},
         "t.csv: column 'x', row 5 below the header: 'nan' is not finite as float32; fix the row or drop it "
-        "(5 bad cells, also column 'y' row 8 the value, column 'x' row 250001 '?', column 'y' row 290001 '!', ...)",
+        "(5 bad cells; also column 'y' row 8 the value, column 'x' row 250001 '?', column 'y' row 290001 '!', ...)",
     )
 
 
@@ -146,8 +146,8 @@ def test_a_column_of_text_is_told_what_it_can_be(project: Path, refused: Refused
     (project / "t.csv").write_text("x\n" + "".join(f"name{number}\n" for number in range(2000)))
     refused(
         SETTINGS,
-        "row 1 below the header: 'name0' is not a number; most of the column is text: it can be the `label` or say the "
-        "`split`; for a feature write numbers, or leave the column out (1,000 or more bad cells, also",
+        "row 1 below the header: 'name0' is not a number; most of the column is text: it can be the `label` or the "
+        "`split` column; for a feature write numbers, or leave the column out (1,000 or more bad cells; also",
     )
 
 

@@ -92,7 +92,7 @@ def test_float64_is_said_to_be_rounded(
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
     ingested({**SETTINGS, "name": "fractions", "splits": {"train": "train"}})
     notes = [line for line in capfd.readouterr().out.splitlines() if "note:" in line]
-    assert notes == ["set: note: feature 'x' is float64, of which TFDS stores float32: its values are rounded"]
+    assert notes == ["set: note: feature 'x' is float64, which TFDS stores as float32: its values are rounded"]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_float64_is_said_to_be_rounded(
     [
         ({"splits": {"train": "training"}}, "TFDS dataset dummy_mnist: split 'training' cannot be read ("),
         ({"splits": {"train": "train[:x]"}}, "TFDS dataset dummy_mnist: split 'train[:x]' cannot be read ("),
-        ({"columns": ["images"]}, "TFDS dataset dummy_mnist has no feature 'images' to keep as `columns` says: it has"),
+        ({"columns": ["images"]}, "TFDS dataset dummy_mnist has no feature 'images', which `columns` lists: it has"),
         ({"name": "dummy_mnist:9.9.9"}, "TFDS "),
     ],
 )
@@ -142,8 +142,8 @@ def test_a_real_dataset_is_read_by_its_name(ingested: Ingested, name: str, shape
         ("imagenet2012", "TFDS dataset 'imagenet2012': Manual directory "),
         (
             "cifar10",
-            "cifar10 is not on this machine and www.cs.toronto.edu cannot be reached (ProxyError): with a network run "
-            "`tfds build cifar10` and copy ~/tensorflow_datasets/cifar10/3.0.2 to the same place here or below "
+            "cifar10 is not on this machine and www.cs.toronto.edu cannot be reached (ProxyError): where there is a network, run "
+            "`tfds build cifar10`, and copy ~/tensorflow_datasets/cifar10/3.0.2 to the same place here or below "
             "TFDS_DATA_DIR, or put the raw files into ",
         ),
         ("imagenette/320px", "copy ~/tensorflow_datasets/imagenette/320px/1.0.0 to the same place"),
@@ -185,7 +185,7 @@ def test_reading_says_nothing_but_what_was_read(brought: Path, project: Path, bu
     assert [error for _, error in told] == ["", ""]
     assert told[0][0].splitlines() == [
         "mnist: reading dummy_mnist (source: tfds)",
-        "mnist: note: 20 of 20 examples of test are in train too: 0, 1, 2, ...",
+        "mnist: note: 20 of 20 examples of test are also in train: 0, 1, 2, ...",
         "mnist: train 20, test 20 examples of image (uint8 28x28x1), label (int64)",
         "mnist: written to data/mnist",
     ]
@@ -207,6 +207,9 @@ def test_without_a_network_a_person_gets_one_line_soon(project: Path) -> None:
     assert answer.returncode == 2
     (line,) = answer.stderr.splitlines()
     assert line.startswith("tapeline: mnist is not on this machine and storage.googleapis.com cannot be reached (Proxy")
-    assert "with a network run `tfds build mnist` and copy ~/tensorflow_datasets/mnist/3.0.1 to the same place" in line
+    assert (
+        "where there is a network, run `tfds build mnist`, and copy ~/tensorflow_datasets/mnist/3.0.1 to the same place"
+        in line
+    )
     assert answer.stdout == "mnist: reading mnist (source: tfds)\n"
     assert not (project / "data").exists()

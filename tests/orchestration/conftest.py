@@ -26,6 +26,8 @@ os.environ["DO_NOT_TRACK"] = "1"
 os.environ.pop("PREFECT_API_URL", None)
 
 from prefect.client.orchestration import get_client  # noqa: E402  (after the home is set)
+from prefect.events.worker import EventsWorker  # noqa: E402
+from prefect.logging.handlers import APILogWorker  # noqa: E402
 from prefect.settings import PREFECT_API_URL, temporary_settings  # noqa: E402
 
 from tapeline.orchestration.schedules.dead_runs import DeadRuns  # noqa: E402
@@ -37,6 +39,14 @@ from tapeline.orchestration.stages.child import Child  # noqa: E402
 def _home():
     yield
     shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _prefect_services():
+    """End Prefect's threads with its tests: their connection's pings draw from Python's global random generator."""
+    yield
+    for service in (EventsWorker, APILogWorker):
+        service.drain_all(timeout=30, at_exit=False)
 
 
 @pytest.fixture(scope="session")
@@ -130,7 +140,8 @@ def api(server, until):
                 found = client.request(method, path, json=content)
                 return None if found.status_code == httpx.codes.SERVICE_UNAVAILABLE else found
 
-            return until(answer).raise_for_status().json()
+            found = until(answer).raise_for_status()
+            return found.json() if found.content else None
 
         yield call
 
@@ -150,7 +161,7 @@ def is_marked_when_killed(server, api):
         child.kill()
         child.communicate(timeout=60)
         with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
-            told = list(DeadRuns(project).bury(client))
+            told = list(DeadRuns(project).mark(client))
         assert told == [f"run {run['name']}: its process is gone: marked crashed"]
         return api("GET", f"/flow_runs/{run['id']}")["state_type"] == "CRASHED" and list(locks(project)) == []
 

@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 import serving
+
+from tapeline.orchestration.connection.failures import fault
 
 MODULES = {"deploy": "flows.deploy", "data_changes": "tapeline.orchestration.data_changes"}
 
@@ -46,7 +49,7 @@ def test_help_imports_nothing_heavy(call):
     ("arguments", "message"),
     [
         (("--pipeline", "tinny"), "no pipeline 'tinny' in params.yaml; did you mean 'tiny'?"),
-        (("--pipeline", "other"), "no pipeline 'other' in params.yaml; there are: tiny"),
+        (("--pipeline", "other"), "no pipeline 'other' in params.yaml; choose from tiny"),
         ((), "--pipeline is missing: params.yaml has tiny"),
     ],
 )
@@ -60,11 +63,11 @@ def test_an_unknown_pipeline_is_one_line(call, arguments, message):
 @pytest.mark.parametrize(
     ("report", "message"),
     [
-        ("fifo", ", which is no file: give the name of a file"),
-        ("link", ", which is no file: give the name of a file"),
-        (".", ", which is no file: give the name of a file"),
-        ("/proc/x/y", ": no file can be written there: No such file or directory"),
-        ("params.yaml/y", ": no file can be written there: Not a directory"),
+        ("fifo", ", which is not a file: give the name of a file"),
+        ("link", ", which is not a file: give the name of a file"),
+        (".", ", which is not a file: give the name of a file"),
+        ("/proc/x/y", ": cannot write a file there: No such file or directory"),
+        ("params.yaml/y", ": cannot write a file there: Not a directory"),
     ],
 )
 def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(call, project, report, message):
@@ -85,7 +88,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_runs(call, p
         ("epochs: 1", "epochs: 0", "train.epochs is 0: must be greater than 0"),
         ("recipe.py", "missing.py", "missing.py does not exist"),
         ("params: {}", "params: {speed: 1}", "speed: no such setting"),
-        ("datasets:", "environment: {keras: 1}\ndatasets:", "environment is of an older Tapeline"),
+        ("datasets:", "environment: {keras: 1}\ndatasets:", "environment is from an older Tapeline"),
         ("pipelines:", "pipelines", "not YAML"),
     ],
 )
@@ -101,10 +104,78 @@ def test_a_mistake_in_params_is_one_line(call, project, was, becomes, message):
     assert "heavy: []" in done.stdout
 
 
+@pytest.mark.parametrize("number", [0, 2**64])
+def test_a_batch_size_that_is_none_is_refused_before_a_server_has_it(root, tmp_path, number):
+    """A server that has been given an integer of more than 64 bits lists no runs any more."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "tapeline",
+            "infer",
+            "--model=a",
+            "--out=b.csv",
+            f"--batch-size={number}",
+            "c.npy",
+        ],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(root / "src"), "PATH": "/usr/bin:/bin"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (2, f"inference: --batch-size is {number}: must be from 1 to 2147483647\n")
+
+
+def test_a_server_that_answers_with_an_error_is_not_called_away():
+    """Its disk may be full."""
+    response = httpx.Response(500, request=httpx.Request("POST", "http://127.0.0.1:9/api"))
+    with pytest.raises(httpx.HTTPStatusError) as caught:
+        response.raise_for_status()
+    assert fault(caught.value) == "answers with an error, 500 Internal Server Error: look at its disk and database"
+
+
 def test_outside_a_project_it_says_so(call, tmp_path):
     done = call("--pipeline", "tiny", folder=tmp_path)
     assert done.returncode == 2
     assert "no params.yaml in" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("profile", "variables", "said"),
+    [
+        ("", {"PREFECT_LOGGING_LEVEL": "loud"}, "Prefect's LoggingSettings: level is 'LOUD': Input should be 'DEBUG'"),
+        (
+            'PREFECT_API_URL = "http://127.0.0.1:9/api"\nPREFECT_API_REQUEST_TIMEOUT = "soon"',
+            {},
+            "is 'soon': Input should",
+        ),
+        ('PREFECT_API_URL = "http://127.0.0.1:9/api', {}, "profiles.toml, prefect.toml or pyproject.toml is not TOML"),
+    ],
+)
+@pytest.mark.parametrize("command", [["run", "--pipeline", "tiny"], ["serve"]])
+def test_a_mistake_in_prefect_s_settings_is_one_line(project, tmp_path, root, profile, variables, said, command):
+    """They were tracebacks: Prefect raises what is wrong with its settings where it is imported."""
+    folder = project()
+    serving.write(folder)
+    (tmp_path / "profiles.toml").write_text(f'active = "mine"\n[profiles.mine]\n{profile}\n')
+    environment = {"PYTHONPATH": str(root / "src"), "PATH": "/usr/bin:/bin", "PREFECT_HOME": str(tmp_path), **variables}
+    if not profile:
+        environment["PREFECT_API_URL"] = "http://127.0.0.1:9/api"
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tapeline", *command],
+        cwd=folder,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert said in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -141,7 +212,7 @@ def changed(project):
     serving.prepare(folder)
     serving.write(folder)
     assert told("data_changes", folder, "http://127.0.0.1:9/api").communicate(timeout=60) == (
-        "no data have changed\n",
+        "no data has changed\n",
         "",
     )
     params = (folder / "params.yaml").read_text()
@@ -179,4 +250,4 @@ def test_a_result_that_finds_no_room_is_one_line(project):
     folder = project()
     with Path("/dev/full").open("w") as full, told("data_changes", folder, "http://127.0.0.1:9/api", full) as process:
         _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (1, "data_changes: no space left on the disk: make room and run again\n")
+    assert (process.returncode, said) == (1, "data_changes: no space left on the disk: free some and run again\n")

@@ -71,19 +71,19 @@ def test_a_link_and_a_pipe_are_refused(tmp_path, file):
         credentials.auth(tmp_path)
     file.unlink()
     os.mkfifo(file, 0o600)
-    with pytest.raises(InputError, match="no regular file"):
+    with pytest.raises(InputError, match="not a regular file"):
         credentials.auth(tmp_path)
 
 
 def test_a_folder_that_is_a_link_or_a_file_is_refused(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "prefect").symlink_to("real")
-    with pytest.raises(InputError, match="a folder of your own, no link"):
+    with pytest.raises(InputError, match="your own folder, not a link"):
         credentials.auth(tmp_path)
     assert list((tmp_path / "real").iterdir()) == []
     (tmp_path / "prefect").unlink()
     (tmp_path / "prefect").touch()
-    with pytest.raises(InputError, match="a folder of your own, no link"):
+    with pytest.raises(InputError, match="your own folder, not a link"):
         credentials.auth(tmp_path)
 
 

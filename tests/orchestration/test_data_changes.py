@@ -68,7 +68,7 @@ def test_a_dataset_s_settings_are_its_data_too(repository):
 
 
 def test_a_commit_without_datasets_is_said(repository):
-    with pytest.raises(InputError, match=r"has no params\.yaml with datasets: name a ref that has"):
+    with pytest.raises(InputError, match=r"has no params\.yaml with datasets: give a ref that has them"):
         commit(repository, {}, {})
 
 

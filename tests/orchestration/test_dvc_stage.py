@@ -63,6 +63,7 @@ def test_a_folder_inside_the_repository_uses_stages_outside_it(project):
     dvc = DvcProject(folder)
     stages = dvc.upstream("export@other")
     assert names(stages) == ["ingest@points", "export@other"]
+    assert [stage.title for stage in stages] == ["../dvc.yaml:ingest@points", "export@other"]
     assert [update(dvc, stage)[0].word for stage in stages] == ["ran", "ran"]
     assert (folder / "other").read_text() == "a\n1\n2\n"
     assert (folder / "dvc.lock").exists()

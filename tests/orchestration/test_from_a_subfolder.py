@@ -54,7 +54,7 @@ def test_a_subfolder_of_the_tree(tree, installed, flow):
 
 def test_the_project_of_the_tree_is_meant(tree, installed):
     done = call(tree / "docs" / "deep", "-m", "flows.training", "--pipeline", "none", PYTHONPATH=installed)
-    assert (done.returncode, done.stderr) == (2, "training: no pipeline 'none' in params.yaml; there are: none\n")
+    assert (done.returncode, done.stderr) == (2, "training: no pipeline 'none' in params.yaml; there are none\n")
 
 
 def test_another_tree_has_its_own(tree, installed, tmp_path):
@@ -64,6 +64,6 @@ def test_another_tree_has_its_own(tree, installed, tmp_path):
     said = f"flows: {tree} is installed and {other} has flows of its own: `cd {other}` and run it there\n"
     assert (done.returncode, done.stderr) == (2, said)
     done = call(other, "-m", "flows.training", "--pipeline", "none", PYTHONPATH=installed)
-    assert done.stderr == "training: no pipeline 'none' in params.yaml; there are: none\n", "Python looks here first"
+    assert done.stderr == "training: no pipeline 'none' in params.yaml; there are none\n", "Python looks here first"
     done = call(other / "docs", "-c", "import flows", PYTHONPATH=installed)
     assert (done.returncode, done.stderr) == (0, ""), "whoever imports the flows knows which"

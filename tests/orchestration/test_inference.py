@@ -50,7 +50,7 @@ def python(folder, *arguments, server):
 @pytest.mark.slow
 def test_the_command(registry):
     said = registry("predict", "one#prod", "../x.npy", "--out", "../y.jsonl", "--batch-size", "7").stdout
-    assert said == "20 examples answered by one@v1.0.0: ../y.jsonl\n"
+    assert said == "20 predictions by one@v1.0.0: ../y.jsonl\n"
     rows = [json.loads(line) for line in (registry.folder.parent / "y.jsonl").read_text().splitlines()]
     assert [row["row"] for row in rows] == list(range(20))
     np.testing.assert_allclose([row["y"] for row in rows], X.sum(1), atol=1e-6)
@@ -89,8 +89,8 @@ def test_what_is_not_finite_is_noted(registry):
     np.save(registry.folder.parent / "nan.npy", np.float32([[1, 2], [np.nan, 1], [3, np.inf]]))
     said = registry("predict", "one#prod", "../nan.npy", "--out", "../z.jsonl").stderr
     assert said.splitlines()[-2:] == [
-        "note: 2 of 3 examples have values that are not finite; the first is number 1 of ../nan.npy",
-        "note: 2 of 3 answers have values that are not finite; the first is number 1 of ../nan.npy",
+        "note: 2 of 3 examples have values that are not finite; the first one is number 1 of ../nan.npy",
+        "note: 2 of 3 answers have values that are not finite; the first one is number 1 of ../nan.npy",
     ]
 
 
@@ -111,7 +111,7 @@ def test_other_kinds_of_files(registry, tmp_path):
     with np.load(tmp_path / "y.npz") as found:
         np.testing.assert_array_equal(found["y"], X.sum(1))
     answer = registry("predict", "one#prod", *many[:3], "--out", f"{tmp_path}/z.npz", "--outputs", "y,z", status=2)
-    assert answer.stderr == "tapeline: --outputs has 'z', and the model's outputs are y: name some of them\n"
+    assert answer.stderr == "tapeline: --outputs has 'z', but the model's outputs are y: choose from these\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["some", "y.npy", "y.npz", "y.parquet"]
 
 
@@ -157,8 +157,8 @@ def test_what_is_in_memory_does_not_grow_with_the_file(registry, tmp_path):
             ("one", "../x.npy", "--out", "../y.txt"),
             "--out is '../y.txt': its name must end in .csv, .jsonl, .parquet, .npy or .npz",
         ),
-        (("one", "../x.npy", "--out", "../none/y.csv"), "there is no such folder"),
-        (("one", "../x.npy", "--batch-size", "0"), "--batch-size is 0: must be at least 1"),
+        (("one", "../x.npy", "--out", "../none/y.csv"), "its folder does not exist"),
+        (("one", "../x.npy", "--batch-size", "0"), "--batch-size is 0: must be from 1 to 2147483647"),
     ],
 )
 def test_mistakes(registry, arguments, said):
@@ -187,8 +187,8 @@ def test_the_flow(registry, server):
     )
     answer = python(registry.folder, "-c", program, server=server)
     assert answer.stdout.splitlines() == [
-        "20 examples answered by one@v1.0.0: ../flow.csv",
-        "InputError two has no version: `tapeline registry register two` makes one",
+        "20 predictions by one@v1.0.0: ../flow.csv",
+        "InputError two has no version: `tapeline registry register two` creates one",
     ], answer.stderr
     assert len((registry.folder.parent / "flow.csv").read_text().splitlines()) == 21
 
@@ -264,14 +264,10 @@ def test_the_flow_s_command_outside_a_project(tmp_path):
 def test_the_flow_s_command(registry, server):
     command = ("-m", "flows.inference", "--model", "one#prod", "--out", "../command.csv")
     answer = python(registry.folder, *command, "../x.npy", server=server)
-    assert (answer.returncode, answer.stdout) == (0, "20 examples answered by one@v1.0.0: ../command.csv\n"), (
-        answer.stderr
-    )
+    assert (answer.returncode, answer.stdout) == (0, "20 predictions by one@v1.0.0: ../command.csv\n"), answer.stderr
     (registry.folder.parent / "command.csv").unlink()
     answer = python(registry.folder, *command, "../x.npy", server="")
-    assert (answer.returncode, answer.stdout) == (0, "20 examples answered by one@v1.0.0: ../command.csv\n"), (
-        answer.stderr
-    )
+    assert (answer.returncode, answer.stdout) == (0, "20 predictions by one@v1.0.0: ../command.csv\n"), answer.stderr
     assert not (registry.folder / ".tapeline/prefect").exists()
     answer = python(registry.folder, *command, "../x.npy", server=NOWHERE)
     assert answer.returncode == 1 and "Traceback" not in answer.stderr

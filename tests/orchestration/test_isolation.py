@@ -110,8 +110,8 @@ def test_a_run_ends_as_one_commit_and_touches_nothing_else(repository, isolated)
     name = branch.removeprefix("runs/")
     assert f"Beginning flow run '{name}'" in done.stderr
     assert (
-        f"trains main at {git(folder, 'rev-parse', 'main')[:10]}; you are on feature, which `--ref HEAD` trains; "
-        "2 uncommitted changes of yours left out" in done.stderr
+        f"trains main at {git(folder, 'rev-parse', 'main')[:10]}; you are on feature: `--ref HEAD` trains that; "
+        "2 uncommitted changes of yours not included" in done.stderr
     )
     assert done.stdout.splitlines()[-3:] == [f"branch {branch}", "verdict yes  accuracy 0.975", "model models/tiny"]
     assert git(folder, "rev-parse", f"{branch}~") == git(folder, "rev-parse", "main")
@@ -145,7 +145,7 @@ def test_nothing_is_trained_twice(repository, isolated, ask):
     again = isolated(folder, "--set", "train.epochs=3")
     assert again.returncode == 0, again.stderr
     assert again.stdout.splitlines() == [
-        f"nothing new: {branch} has these data, parameters, code and environment",
+        f"nothing new: {branch} has the same data, parameters, code and environment",
         "verdict yes  accuracy 0.975",
     ]
     assert branches(folder) == [branch]
@@ -265,8 +265,8 @@ def test_a_run_is_pushed_where_remotes_are(repository, isolated, tmp_path):
     done = isolated(folder, "--push")
     assert done.returncode == 0, done.stderr
     [branch] = branches(folder)
-    assert "the files are on DVC's remote storage" in done.stderr
-    assert f"{branch} is on Git's remote origin" in done.stderr
+    assert "pushed the files to DVC's remote storage" in done.stderr
+    assert f"pushed {branch} to Git's remote origin" in done.stderr
     assert git(tmp_path / "origin.git", "rev-parse", branch) == git(folder, "rev-parse", branch)
     git(tmp_path, "clone", "-q", "--branch", branch, str(tmp_path / "origin.git"), "elsewhere")
     dvc(tmp_path / "elsewhere", "pull", "--with-deps", "export@tiny")
@@ -285,7 +285,7 @@ def test_what_dvc_has_deleted_is_trained_again_and_pushed(repository, isolated, 
     dvc(folder, "gc", "-w", "-f")
     done = isolated(folder, "--push")
     assert done.returncode == 0, done.stderr
-    assert f"{first} has recorded this, and its files are gone, such as data/points: made again" in done.stderr
+    assert f"{first} has this result, but its files are gone, such as data/points: running it again" in done.stderr
     [branch] = set(branches(folder)) - {first}
     git(tmp_path, "clone", "-q", "--branch", branch, str(tmp_path / "origin.git"), "elsewhere")
     dvc(tmp_path / "elsewhere", "pull", "--with-deps", "export@tiny")
@@ -296,8 +296,8 @@ def test_what_dvc_has_deleted_is_trained_again_and_pushed(repository, isolated, 
 def test_without_remotes_it_says_so(repository, isolated):
     done = isolated(repository(), "--push")
     assert done.returncode == 0, done.stderr
-    assert "DVC has no remote here: nothing was pushed there" in done.stderr
-    assert "Git has no remote here: nothing was pushed there" in done.stderr
+    assert "DVC has no remote: nothing was pushed there" in done.stderr
+    assert "Git has no remote: nothing was pushed there" in done.stderr
 
 
 @pytest.mark.slow
@@ -359,7 +359,7 @@ def test_raw_data_that_somebody_else_altered_go_nowhere(repository, isolated, tm
     listed.chmod(0o444)  # such a file DVC does not read again
     done = isolated(folder)
     assert done.returncode == 2, done.stderr
-    assert "was altered: its MD5 is not its name; delete it, and fetch it again" in done.stderr.splitlines()[-1]
+    assert "was altered: its MD5 does not match its name; delete it and fetch it again" in done.stderr.splitlines()[-1]
     assert not list(tmp_path.rglob("outside"))
 
 
@@ -388,6 +388,18 @@ def test_a_mistake_is_one_line_before_anything_runs(repository, isolated, argume
     assert not (folder / "ran.log").exists()
 
 
+def test_a_recipe_in_a_submodule_is_said(repository, isolated, committed):
+    """A worktree does not have its files; it was said that a path in the worktree does not exist."""
+    folder = repository(dirty=False)
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(committed), "shared")
+    text = (folder / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(text.replace("recipe: recipe.py", "recipe: shared/recipe.py"))
+    commit(folder, "a shared recipe")
+    done = isolated(folder)
+    assert done.returncode == 2, done.stderr
+    assert "shared/recipe.py is in the Git submodule shared, whose files" in done.stderr.splitlines()[-1]
+
+
 def test_what_a_ref_lacks_is_not_taken_from_the_checkout(repository, isolated):
     folder = repository(dirty=False)
     git(folder, "checkout", "-q", "--orphan", "empty")
@@ -397,7 +409,7 @@ def test_what_a_ref_lacks_is_not_taken_from_the_checkout(repository, isolated):
     git(folder, "checkout", "-qf", "main")
     done = isolated(folder, "--ref", "empty")
     assert done.returncode == 2, done.stderr
-    assert "has no params.yaml: name a ref that has" in done.stderr.splitlines()[-1]
+    assert "has no params.yaml: give a ref that has it" in done.stderr.splitlines()[-1]
 
 
 def test_a_run_that_cannot_be_noted_is_committed_all_the_same(project, capsys):
@@ -408,7 +420,7 @@ def test_a_run_that_cannot_be_noted_is_committed_all_the_same(project, capsys):
         made = commit_run(tree, Request.of(pipeline="tiny"), NOTHING, ref="HEAD", flow_run=FLOW_RUN)
     assert git(folder, "rev-parse", "runs/a") == made
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"tapeline: the run is not noted as built here: {note} is no regular file")
+    assert line.startswith(f"tapeline: could not note that the run was built here: {note} is a link, a folder, ")
 
 
 @pytest.mark.parametrize("place", ["größe", "a\nb", ":x"])

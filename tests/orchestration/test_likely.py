@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tapeline.config.project import Project
-from tapeline.orchestration.stages.likely import is_likely_stale
+from tapeline.orchestration.stages.likely import is_likely_stale, note_unchanged
 
 
 @pytest.fixture
@@ -40,4 +40,17 @@ def test_a_file_that_was_written_since(recorded: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["models/tiny", "runs/tiny/train", "runs/tiny/validate", "dvc.lock"])
 def test_what_is_missing(recorded: Path, name: str) -> None:
     (recorded / name).rename(recorded / "gone")
+    assert guess(recorded)
+
+
+def test_what_git_has_just_written_is_guessed_stale_once(recorded: Path) -> None:
+    project = Project(recorded, recorded, recorded)
+    note_unchanged(project, "tiny")
+    assert not (recorded / "unchanged").exists(), "there was nothing to correct"
+    os.utime(recorded / "params.yaml", (3_000, 3_000))
+    note_unchanged(project, "tiny")
+    assert not guess(recorded)
+    os.utime(recorded / "recipes/own.py", (5_000_000_000, 5_000_000_000))
+    assert guess(recorded)
+    (recorded / "dvc.lock").unlink()
     assert guess(recorded)

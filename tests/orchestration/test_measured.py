@@ -21,7 +21,7 @@ def asked(folder, pipeline):
 def test_another_program_s_metrics_are_not_known(project):
     names, said = asked(project(), "tiny")
     assert names is None
-    assert said == ["what tiny measures in validation is known after a trial: another program trains it"]
+    assert said == ["the validation metrics of tiny are known only after a trial: another program trains it"]
 
 
 @pytest.mark.slow

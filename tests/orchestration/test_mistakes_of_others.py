@@ -20,7 +20,7 @@ ASTRAY = """
     validate: {}
     export: {}
 """
-SAID = "params.yaml: pipelines.astray.dataset is 'nowhere': no such dataset; there are: points"
+SAID = "params.yaml: pipelines.astray.dataset is 'nowhere': no such dataset; choose from points"
 TINY = ["ingest@points", "train@tiny", "validate@tiny", "export@tiny"]
 
 

@@ -64,7 +64,7 @@ def test_an_earlier_run_is_registered_and_stays_so(project):
     assert again(project, 2, registered=True)[0] == "one@v1.0.0"
     assert project.git("rev-parse", "one@v1.0.0^{commit}") == project.git("rev-parse", "runs/first")
     tag, said = again(project, 2, registered=True)
-    assert (tag, said[1:]) == ("one@v1.0.0", ["runs/first is one@v1.0.0 already"])
+    assert (tag, said[1:]) == ("one@v1.0.0", ["runs/first is already one@v1.0.0"])
     assert project.tags() == ["one@v1.0.0"]
     head = project.git("rev-parse", "main").strip()[:10]
     assert again(project, 2) == (None, [f"trains main at {head}"])
@@ -94,7 +94,7 @@ def test_an_earlier_run_is_pushed(project, tmp_path):
         again(project, 2, push=True)
     project.git("init", "--quiet", "--bare", str(tmp_path / "origin.git"))
     for _ in range(2):
-        assert "runs/first is on Git's remote origin" in again(project, 2, push=True)[1]
+        assert "pushed runs/first to Git's remote origin" in again(project, 2, push=True)[1]
     assert project.git("ls-remote", "origin").split() == [
         project.git("rev-parse", "runs/first").strip(),
         "refs/heads/runs/first",
@@ -108,7 +108,8 @@ def test_the_ref_s_own_record_is_registered_and_its_branch_not_pushed(project, t
     assert project.git("rev-parse", f"{tag}^{{commit}}") == project.git("rev-parse", "main")
     commit = project.git("rev-parse", "--short=7", "main").strip()
     assert (
-        said[1] == f"nothing is pushed: main at {commit} is not a run's branch here; `git push` and `dvc push` share it"
+        said[1]
+        == f"nothing was pushed: main at {commit} is not a branch of a run here; share it with `git push` and `dvc push`"
     )
     assert project.git("ls-remote", "--heads", "origin") == ""
 
@@ -119,18 +120,16 @@ def test_a_record_whose_files_are_gone_counts_no_more(project):
     project.dvc("gc", "--workspace", "--force", "--quiet")
     assert found(project, 2) == ("runs/first", [])
     shutil.rmtree(project.folder.parent / "remote")
-    said = "runs/first has recorded this, and its files are gone, such as runs/one/train/weights: made again"
+    said = "runs/first has this result, but its files are gone, such as runs/one/train/weights: running it again"
     assert found(project, 2) == (None, [said])
     shutil.rmtree(project.folder / ".dvc" / "cache")
     commit = project.git("rev-parse", "--short=7", "main").strip()
-    said = f"main at {commit} has recorded this, and its files are gone, such as data/points: made again"
+    said = f"main at {commit} has this result, but its files are gone, such as data/points: running it again"
     assert found(project, 1) == (None, [said])
     project.dvc("remote", "modify", "store", "url", "hdfs://127.0.0.1:1/")
     project.git("commit", "--quiet", "--all", "--message", "a remote that does not answer")
     name, [said] = found(project, 1)
-    assert (
-        name is None and "has recorded this, and DVC's cache has not all of its files: made again, since DVC's" in said
-    )
+    assert name is None and "has this result, but some of its files are not in DVC's cache (DVC's" in said
 
 
 def test_what_is_nowhere_is_not_pushed(project):
@@ -143,14 +142,14 @@ def test_what_is_nowhere_is_not_pushed(project):
     tree = Worktree("first", "", Project.find(project.folder))
     said = []
     push(tree, "one", say=said.append)
-    assert said[0] == "the files are on DVC's remote store"
+    assert said[0] == "pushed the files to DVC's remote store"
     project.dvc("gc", "--workspace", "--force", "--quiet")
     shutil.rmtree(project.folder.parent / "remote")
     shutil.rmtree(project.folder / ".dvc" / "cache")
     with pytest.raises(RunError) as refusal:
         push(tree, "one", say=said.append)
     assert str(refusal.value) == (
-        "nothing is pushed: runs/first records data/points, runs/one/train/weights, runs/one/validate/predictions.npz "
+        "nothing pushed: runs/first records data/points, runs/one/train/weights, runs/one/validate/predictions.npz "
         "and others, and neither DVC's cache nor its remote has the files"
     )
 
@@ -168,7 +167,7 @@ def test_a_record_that_git_cannot_read_is_left_out_and_said(project):
     lose(project.folder, "runs/first:dvc.lock")
     name, [said] = found(project, 2)
     assert name is None
-    assert said.startswith("runs/first is left out, for Git cannot read its dvc.lock: git cat-file: ")
+    assert said.startswith("ignoring runs/first: Git cannot read its dvc.lock: git cat-file: ")
 
 
 def test_a_fetched_branch_is_not_taken_for_ours(project, tmp_path):
@@ -176,8 +175,8 @@ def test_a_fetched_branch_is_not_taken_for_ours(project, tmp_path):
     project.git("branch", "--quiet", "--move", "runs/first", "runs/of-another")
     (project.folder / ".git" / "tapeline" / "runs").unlink()
     said = (
-        "runs/of-another has these parameters and not the trust to be taken: it was not built here, and there is no trust "
-        "policy that says whose signature counts"
+        "runs/of-another has these parameters, but cannot be trusted: it was not built here, and no trust policy says "
+        "whose signature counts"
     )
     assert found(project, 2) == (None, [said])
     with pytest.raises(AssertionError, match="runs/of-another is not registered: it was not built here"):
@@ -192,7 +191,7 @@ def test_a_list_that_others_may_write_is_none(project, capsys):
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o666)
     assert found(project, 2)[0] is None
-    assert "is not read, for others may write it" in capsys.readouterr().err
+    assert "others can write to it" in capsys.readouterr().err
     path.chmod(0o600)
     assert found(project, 2) == ("runs/first", [])
     target = path.with_name("elsewhere")

@@ -26,6 +26,7 @@ def failed(status=None, message="failed to reproduce 'train@tiny'"):
             {"outcome": "verdict", "status": 1, "message": "too low"},
             Outcome(word="verdict", message="too low", status=1),
         ),
+        (1, Reproduction(word="missing", message="pull"), [], None, Outcome(word="input", message="pull", status=2)),
         (1, failed(1), ["working", "Boom: it broke"], None, Outcome(word="failed", message="Boom: it broke", status=1)),
         (1, failed(4), [], None, Outcome(word="failed", message="exit status 4", status=1)),
         (1, failed(-9), ["step 10"], None, ("killed", 137)),

@@ -72,7 +72,7 @@ def test_own_data_from_dvc_add_to_a_fresh_clone(project, root, call, tmp_path):
 
     own.write_text(MORE)
     assert "own.csv" in call(folder, "dvc", "status")
-    assert "own.csv.dvc    recorded" in call(folder, *flow), "the flow records the change"
+    assert "data/raw/own.csv.dvc  recorded" in call(folder, *flow), "the flow records the change"
     assert (folder / "data/raw/own.csv.dvc").read_text() != recorded
     assert (folder / "data/points/x.txt").read_text() == MORE
     commit("more of it")

@@ -71,7 +71,7 @@ def test_one_of_the_repository_above_the_project_is_allowed(tree):
     ],
 )
 def test_another_recipe_is_refused(tree, recipe):
-    with pytest.raises(InputError, match=r"^overrides\.recipe is .*which is no file of commit") as refusal:
+    with pytest.raises(InputError, match=r"^overrides\.recipe is .*which is not in commit") as refusal:
         check(tree, {"recipe": recipe})
     assert "\n" not in str(refusal.value)
 
@@ -79,7 +79,7 @@ def test_another_recipe_is_refused(tree, recipe):
 @pytest.mark.parametrize("key", ["recipe", "needs", "train.init_from"])
 @pytest.mark.parametrize("value", [7, True, ["a"], {"a": 1}, "", "a\0b", "a\nb"])
 def test_what_is_no_path_is_refused(tree, key, value):
-    with pytest.raises(InputError, match="must be a path in the repository"):
+    with pytest.raises(InputError, match="must be a path inside the repository"):
         check(tree, {key: value})
 
 

@@ -146,10 +146,27 @@ def test_the_matrix_counts_and_says_which_side_is_actual(path):
     assert words[6:9] == ["2", "1", "1"]
 
 
+@pytest.mark.parametrize("long", [False, True])
+def test_no_title_is_cut_off(path, long):
+    """That of a matrix of two classes was, and that of a curve with a long name on the right."""
+    if long:
+        history(path, ["1,1,4.0,5.0", "2,2,2.0,3.0"], names=f"loss,{'balanced_accuracy_of_the_second_head_' * 2}")
+    found = learning_curves(path) if long else confused(path, [("no", "no"), ("yes", "no")])
+    [(_, address)] = found
+    picture = drawn(address)
+    width = float(picture.attrib["width"].removesuffix("pt"))
+    titles = [
+        text for text in picture.iter(f"{SVG}text") if "text-anchor: start; fill: current" in text.attrib["style"]
+    ]
+    for text in titles:
+        assert float(text.attrib["x"]) + 5.3 * len(text.text) <= width, f"{text.text}: 9 px, 0.59 em a letter"
+    assert any(text.text.startswith("balanced" if long else "confusion") for text in titles)
+
+
 def test_a_large_matrix_is_cut_to_the_classes_with_mistakes_and_says_so(path):
     pairs = [(n, n) for n in range(100)] + [(7, 93)] * 5
     [(title, address)] = confused(path, pairs)
-    assert title == f"confusion matrix: the {MOST_CLASSES} of 100 classes with the most mistakes"
+    assert title == f"confusion matrix: the {MOST_CLASSES} of 100 classes with the most errors"
     words = texts(drawn(address))
     assert title in words
     assert {"7", "93", "5"} <= set(words)
@@ -166,6 +183,19 @@ def test_a_name_cannot_break_the_picture(path):
     path.write_text('actual,predicted\n<b>,a&b\n"a&b",$x^{2$\n漢字,"\x07"\n')
     [(_, address)] = confusion_matrix(path)
     assert {"<b>", "a&b", "$x^{2$", "漢字"} <= set(texts(drawn(address)))
+
+
+def test_a_name_that_only_looks_like_a_number_is_no_number(path):
+    [(_, address)] = confused(path, [("--5", "--5"), (".-5", "-2"), ("-.5", "10"), ("9", "-2")])
+    words = texts(drawn(address))
+    assert words[: words.index("predicted")] == ["-2", "-.5", "9", "10", "--5", ".-5"]
+
+
+def test_a_target_of_yes_and_no_is_drawn(path):
+    path.write_text("actual,predicted\nTrue,0.9\nFalse,0.25\n")
+    [(_, address)] = scatter(path)
+    path.write_text("actual,predicted\n1,0.9\n0,0.25\n")
+    assert list(scatter(path)) == [("predicted over actual", address)]
 
 
 def test_what_was_predicted_over_what_was(path):

@@ -184,7 +184,7 @@ def test_a_command_that_is_refused_says_what_to_set(project, own, root, argument
         timeout=120,
         check=False,
     )
-    said = "the Prefect server refuses the password: set PREFECT_API_AUTH_STRING to the one that it was started with"
+    said = "the Prefect server rejects the password: set PREFECT_API_AUTH_STRING to the one it was started with"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, f"{program}: {said}")
     assert "Traceback" not in done.stderr
 
@@ -208,7 +208,9 @@ def test_no_command_line_has_the_password(own, auth):
 def test_a_port_that_another_has_taken_is_refused(state):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(RunError, match=f"port {port} cannot be had .*: give --port, or, .* PREFECT_API_URL"):
+        with pytest.raises(
+            RunError, match=f"port {port} cannot be used .*: give another --port, or, .* PREFECT_API_URL"
+        ):
             serve.listening(port)
 
 
@@ -233,7 +235,7 @@ def test_a_server_that_dies_is_started_again_while_this_process_waits_for_its_an
                 process.wait()
                 assert httpx.get(address, trust_env=False, timeout=120).status_code == httpx.codes.OK
                 server.check()
-        assert said == ["the server was killed: starting it again"] * 2
+        assert said == ["the server was killed; restarting it"] * 2
         assert not servers_of(tmp_path)
 
 
@@ -335,6 +337,6 @@ def test_a_program_with_a_thousand_open_files_can_start_one(tmp_path, with_datab
 )
 def test_a_setting_that_would_open_it_is_refused(tmp_path, monkeypatch, name):
     monkeypatch.setenv(name, "*")
-    with serve.listening(0) as listener, pytest.raises(InputError, match=f"^{name}: .*unset that"):
+    with serve.listening(0) as listener, pytest.raises(InputError, match=f"^{name}: .*unset it"):
         LocalServer(tmp_path, say=print, listener=listener).__enter__()
     assert os.environ[name] == "*"

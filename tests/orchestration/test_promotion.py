@@ -82,7 +82,7 @@ def test_a_version_that_is_live_is_not_judged_again_and_no_event(registry, modul
     monkeypatch.chdir(registry.folder)
     before = registry.state()
     state = module.promotion.fn("one", "prod")
-    assert (state.message, state.data) == ("one@v1.0.0 is live in prod already (one#prod#2)", "one#prod#2")
+    assert (state.message, state.data) == ("one@v1.0.0 is already live in prod (one#prod#2)", "one#prod#2")
     assert registry.state() == before
 
 
@@ -91,7 +91,7 @@ def test_a_commit_that_left_the_model_as_it_was_has_its_version(registry, module
     registry.git("commit", "--quiet", "--allow-empty", "--message", "more")
     monkeypatch.chdir(registry.folder)
     state = module.promotion.fn("one", "staging")
-    assert state.message == "one@v1.0.0 is live in staging already (one#staging#1)"
+    assert state.message == "one@v1.0.0 is already live in staging (one#staging#1)"
     assert registry.tags() == ["one#staging#1", "one@v1.0.0"]
 
 
@@ -121,7 +121,7 @@ def test_a_version_may_be_given_without_its_v(registry, module, monkeypatch, ver
     """It was unknown then, as `1.0.0` is no tag's."""
     monkeypatch.chdir(registry.folder)
     state = module.promotion.fn("one", "staging", version)
-    assert state.message == "one@v1.0.0 is live in staging already (one#staging#1)"
+    assert state.message == "one@v1.0.0 is already live in staging (one#staging#1)"
 
 
 @dvc_data
@@ -131,20 +131,21 @@ def test_a_version_that_skips_a_stage_is_refused_before_anyone_is_asked(registry
     monkeypatch.chdir(registry.folder)
     state = module.promotion.fn("one", "prod", "v1.0.0")
     assert state.is_failed()
-    assert state.message == "one@v1.0.0 was never in qa, which prod asks for: promote it there first"
+    assert state.message == "one@v1.0.0 was never in qa, which prod requires: promote it there first"
 
 
 @dvc_data
 def test_the_gate_s_no_is_an_event(registry, module, monkeypatch):
-    check = {"kind": "infra", "said": "loss is 1, asked at most 0", "holds": False}
+    check = {"kind": "infra", "said": "loss is 1, must be at most 0", "holds": False}
     monkeypatch.setattr(module, "judged", lambda *of: Verdict("one", "v1.0.0", "prod", None, {}, (check,), {}))
     told = []
     monkeypatch.setattr(events, "emit_event", lambda event, **more: told.append({"event": event, **more}))
     monkeypatch.chdir(registry.folder)
     state = module.promotion.fn("one", "prod")
-    assert state.message == "one@v1.0.0 is not promoted to prod: loss is 1, asked at most 0"
-    payload = {"version": "v1.0.0", "stage": "prod", "reason": "loss is 1, asked at most 0"}
+    assert state.message == "one@v1.0.0 is not promoted to prod: loss is 1, must be at most 0"
+    payload = {"version": "v1.0.0", "stage": "prod", "reason": "loss is 1, must be at most 0"}
     about = {"prefect.resource.id": "tapeline.model.one", "prefect.resource.name": "one"}
+    about["tapeline.project"] = registry.folder.name
     assert told == [{"event": "tapeline.gate-failed", "resource": about, "payload": payload}]
 
 
@@ -153,7 +154,7 @@ def test_the_gate_s_no_is_an_event(registry, module, monkeypatch):
     [
         (False, "Zoë", VerdictNo, "Zoë did not approve one@v1.0.0 for prod"),
         (False, " ", VerdictNo, "a person did not approve one@v1.0.0 for prod"),
-        (True, " ", InputError, "an approval needs the name of who gives it"),
+        (True, " ", InputError, "an approval needs the name of the person who gives it"),
     ],
 )
 def test_a_no_needs_no_name(module, monkeypatch, approve, name, error, said):
@@ -306,7 +307,7 @@ def test_the_form_shows_the_comparison(made, tmp_path, tf, server, api, ask, unt
     child.communicate(timeout=300)
     shown = json.loads(found["value"])
     assert shown.startswith("Promote one@v1.0.2 to prod?\n\n```text\none@v1.0.2 for prod against v1.0.1: yes\n"), shown
-    assert "loss is 3, asked at most 10\n" in shown and "(2 → 3), asked at most 5\n" in shown, shown
+    assert "loss is 3, must be at most 10\n" in shown and "(2 → 3), must be at most 5\n" in shown, shown
 
 
 @pytest.mark.slow
@@ -340,7 +341,7 @@ def test_what_is_new_is_registered_first(registry, server):
         ),
         (
             ("--pipeline", "one", "--stage", "prod", "--version", "x"),
-            "'x' is not a version: three numbers such as v1.0.0",
+            "'x' is not a version: write three numbers, such as v1.0.0",
         ),
     ],
 )

@@ -29,3 +29,10 @@ def test_a_push_that_is_not_answered_ends_with_the_flow(tmp_path):
             flow.kill()
         with connection:
             assert wait_for_none(repository.folder) < processes.GRACE
+
+
+def test_a_remote_of_dvc_that_is_not_the_default_is_named(tmp_path):
+    repository = Repository(tmp_path / "folder")
+    repository.dvc("remote", "add", "web", "/nowhere")
+    said = subprocess.check_output([sys.executable, "-c", CODE], cwd=repository.folder, text=True)
+    assert "DVC has no default remote: nothing was pushed there; `dvc remote default web` sets it" in said

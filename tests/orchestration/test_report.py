@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tapeline.config.project import Project
-from tapeline.orchestration.reports.page import markdown
+from tapeline.orchestration.reports.page import markdown, wrapped
 from tapeline.orchestration.reports.summary import PipelineFailed, Report, StageResult, summary
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome
@@ -101,6 +101,11 @@ def test_no_table_is_wider_than_the_page(report):
     assert LONG in page.replace("<br>", "").replace("\\", ""), "broken, not cut"
 
 
+def test_a_number_stays_in_one_line():
+    said = "no: accuracy is 0.9123456789, below its minimum 0.95"
+    assert wrapped(said) == "no: accuracy is<br>0.9123456789, below its<br>minimum 0.95"
+
+
 def test_no_bound_no_column(report):
     report.stages["train@tiny"] = RAN
     assert rows(markdown(report))[-3] == "| metric | train |"
@@ -157,7 +162,7 @@ AGAIN = "tapeline run --pipeline tiny --isolated --ref v1 --set 'dataset=\"a b\"
 
 
 def advice(report):
-    text = markdown(report).partition("## What next")[2]
+    text = markdown(report).partition("## Next steps")[2]
     return [line[2:] for line in text.splitlines() if line.startswith("$ ")]
 
 

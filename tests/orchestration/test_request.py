@@ -31,6 +31,14 @@ pipelines:
         ({"pipeline": "a", "isolated": True, "ref": "--all"}, r'parameters\.ref is "--all"'),
         ({"pipeline": "a", "isolated": True, "ref": "ma\0in"}, r'parameters\.ref is "ma\\u0000in"'),
         ({"pipeline": "a", "isolated": True, "overrides": {"environment.keras": "1"}}, r"overrides\.environment"),
+        (
+            {"pipeline": "a", "isolated": True, "overrides": {"train.seed": 2**64}},
+            "train.seed: an integer has more than 64",
+        ),
+        (
+            {"pipeline": "a", "isolated": True, "overrides": {"params.a": [{"b": -(2**64)}]}},
+            "an integer has more than 64",
+        ),
     ],
 )
 def test_what_is_refused(parameters, message):

@@ -9,8 +9,8 @@ import pytest
 def flow(run, server, ask):
     """Run the flow; what it left, and its task runs by name."""
 
-    def finish(folder, *arguments):
-        done = run(folder, "--pipeline", "tiny", *arguments, PREFECT_API_URL=server)
+    def finish(folder, *arguments, **variables):
+        done = run(folder, "--pipeline", "tiny", *arguments, PREFECT_API_URL=server, **variables)
         name = re.search(r"Beginning flow run '([^']+)'", done.stderr)[1]
         only = {"flow_runs": {"name": {"any_": [name]}}}
         tasks = {task["name"]: task for task in ask("task_runs", only)}
@@ -46,8 +46,12 @@ def test_it_is_tried_so_often_and_no_more(project, flow):
 
 
 @pytest.mark.slow
-def test_a_mistake_is_not_tried_again(project, flow):
-    done, tasks, _ = flow(project("refuses"))
+@pytest.mark.parametrize(
+    "variables", [{}, {"PREFECT_FLOWS_DEFAULT_RETRIES": "2", "PREFECT_TASKS_DEFAULT_RETRIES": "2"}]
+)
+def test_a_mistake_is_not_tried_again(project, flow, variables):
+    """Whatever the user has set for flows: the run waited for ever, and the command said that it was cancelled."""
+    done, tasks, _ = flow(project("refuses"), **variables)
     assert done.returncode == 2
     assert tasks["train@tiny"]["run_count"] == 1
     assert "attempt" not in done.stderr
@@ -59,6 +63,6 @@ def test_a_stage_that_takes_too_long_is_stopped_with_its_checkpoint(project, flo
     done, tasks, _ = flow(folder, "--timeout", "train=45.5")  # long enough for DVC to begin the stage
     assert done.returncode == 1
     assert tasks["train@tiny"]["run_count"] == 1
-    assert "train@tiny took longer than timeouts.train, which is 45.5 s: give it more" in done.stderr.splitlines()[-1]
+    assert "train@tiny took longer than timeouts.train, 45.5 s: raise the timeout" in done.stderr.splitlines()[-1]
     assert (folder / ".tapeline/checkpoints/tiny/step").read_text() == "17"
     assert flow(folder)[0].returncode == 0

@@ -56,6 +56,7 @@ def test_a_run_is_compared_with_the_last_one_and_with_production(repository, flo
     [event] = until(events)
     assert event["event"] == "tapeline.trained"
     assert event["resource"]["prefect.resource.id"] == "tapeline.pipeline.tiny"
+    assert event["resource"]["tapeline.project"] == folder.name, "no worktree's"
     assert event["payload"]["metrics"]["accuracy"] == {"test": 0.975}
     assert event["payload"]["branch"] == first
     git(folder, "tag", "-am", "version", "tiny@v1.0.0", first)
@@ -97,13 +98,16 @@ def test_what_changes_nothing_tells_nothing(repository, flow, until):
 
 
 @pytest.mark.slow
-def test_a_promotion_is_an_event(root, server, ask, until):
+def test_a_promotion_is_an_event(root, server, ask, until, project):
+    folder = project("well")
     told = (
-        "from tapeline.orchestration.reports.events import tell_promoted; "
-        "tell_promoted('tiny', version='v1.0.1', stage='prod', replaced='v1.0.0', metrics={'accuracy': 0.9})"
+        "from tapeline.config.project import Project; from tapeline.orchestration.reports.events import tell_promoted; "
+        "given = {'version': 'v1.0.1', 'stage': 'prod', 'replaced': 'v1.0.0', 'metrics': {'accuracy': 0.9}}; "
+        "tell_promoted(Project.find(), 'tiny', **given)"
     )
     environment = {**os.environ, "PYTHONPATH": str(root), "PREFECT_API_URL": server}
-    subprocess.run([sys.executable, "-c", told], env=environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", told], cwd=folder, env=environment, check=True, timeout=60)
     wanted = {"event": {"name": ["tapeline.promoted"]}, "any_resource": {"id": ["tapeline.model.tiny"]}}
     [event] = until(lambda: ask("events", {"filter": wanted})["events"])
     assert event["payload"] | {"version": "v1.0.1", "stage": "prod", "replaced": "v1.0.0"} == event["payload"]
+    assert event["resource"]["tapeline.project"] == folder.name

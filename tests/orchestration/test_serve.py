@@ -1,5 +1,6 @@
 """`prefect.yaml` on a real server: what is deployed, served, removed; and that dead runs block nothing."""
 
+import math
 import os
 import re
 import shutil
@@ -88,14 +89,23 @@ def runs(ask):
         ({"concurrency_limit": {"limit": 0}}, "concurrency_limit"),
         ({"schedules": [{"cron": "0 3 * * *", "interval": 20}]}, "a schedule has either cron or interval"),
         ({"schedules": [{"crn": "0 3 * * *"}]}, "crn: no such setting; did you mean 'cron'?"),
-        ({"schedules": [{"cron": "61 3 * * *"}]}, "'61 3 * * *' is no cron expression, such as 0 3 * * *"),
-        ({"schedules": [{"interval": 60, "anchor_date": "tomorrow"}]}, "'tomorrow' is no date"),
-        ({"schedules": [{"interval": 60, "timezone": "Mars/Phobos"}]}, "'Mars/Phobos' is no time zone"),
+        ({"schedules": [{"cron": "61 3 * * *"}]}, "'61 3 * * *' is not a cron expression, such as 0 3 * * *"),
+        ({"schedules": [{"interval": 60, "anchor_date": "tomorrow"}]}, "'tomorrow' is not a date"),
+        ({"schedules": [{"interval": 60, "timezone": "Mars/Phobos"}]}, "'Mars/Phobos' is not a time zone"),
         ({"name": "a/b"}, "deployments.0.name"),
         ({"entrypoint": "flows.training"}, "entrypoint"),
         ({"concurency_limit": 1}, "concurency_limit: no such setting; did you mean 'concurrency_limit'?"),
-        ({"schedule": {"cron": "0 3 * * *"}}, "schedule would have no effect: write schedules, a list"),
+        ({"schedule": {"cron": "0 3 * * *"}}, "schedule has no effect: write schedules, a list"),
         ({"paused": "maybe"}, "paused"),
+        ({"concurrency_limit": -1}, "concurrency_limit is -1: must be a mapping or greater than 0"),
+        ({"schedules": [{"slug": "a", "interval": 60}] * 2}, "two schedules have the slug 'a': give one another"),
+        ({"schedules": [{"interval": 0.001}]}, "interval is 0.001: must be greater than or equal to 1"),
+        ({"schedules": [{"interval": 1e20}]}, "must be less than or equal to 316224000"),
+        (
+            {"parameters": {"overrides": {"train.seed": 2**64}}},
+            "parameters.overrides: an integer has more than 64 bits",
+        ),
+        ({"parameters": {"overrides": {"params.a": math.inf}}}, "parameters.overrides: a number is not finite"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_line(tmp_path, change, message):
@@ -230,13 +240,77 @@ def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask)
         line.replace("new", "no"),
         "removed every 7200 s UTC (often) of training/nightly",
     ]
+    queued = own("nightly", retries=0)
+    queued["work_pool"] |= {"work_queue_name": "urgent"}
+    write(folder, queued | {"enforce_parameter_schema": False})
+    assert deploy(folder)[1] == ["changed training/nightly: work_queue_name, enforce_parameter_schema"]
     found = {d["name"]: d for d in ask("deployments") if d["name"] in ("nightly", "gone")}
+    assert found["nightly"]["work_queue_name"] == "urgent"
     assert list(found) == ["nightly"]
     assert found["nightly"]["schedules"] == []
     assert found["nightly"]["global_concurrency_limit"]["limit"] == 1
     form = found["nightly"]["parameter_openapi_schema"]["properties"]
     assert form["retries"] | {"minimum": 0, "maximum": 10, "type": "integer"} == form["retries"]
     assert all(form[name].get("description") for name in form)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["deploy", "serve"])
+def test_what_somebody_has_paused_on_the_server_stays_so(checkout, deploy, serve, ask, api, until, by):
+    """`serve` began it again, also where its runner was started again by itself, and `deploy` some of it."""
+    folder, name = checkout(), f"paused by hand, {by}"
+    trigger = {"name": f"data for {by}", "expect": ["tapeline.data-changed"]}
+    write(folder, entry(name, every=3600) | {"triggers": [trigger]})
+
+    def found():
+        [deployment] = ask("deployments", {"deployments": {"name": {"any_": [name]}}})
+        [schedule] = deployment["schedules"]
+        [automation] = ask("automations", {"automations": {"name": {"any_": [trigger["name"]]}}})
+        return deployment, schedule, automation
+
+    def brought():
+        if by == "deploy":
+            return deploy(folder)[1]
+        process = serve(folder)
+        log = folder / "serve.log"
+        until(lambda: log.exists() and re.search("created training|stays off|changed training", log.read_text()))
+        process.terminate()
+        process.wait(timeout=60)
+        lines = log.read_text().splitlines()
+        log.unlink()
+        return lines
+
+    brought()
+    deployment, schedule, automation = found()
+    api("POST", f"/deployments/{deployment['id']}/pause_deployment")
+    api("PATCH", f"/deployments/{deployment['id']}/schedules/{schedule['id']}", {"active": False})
+    api("PATCH", f"/automations/{automation['id']}", {"enabled": False})
+    lines = brought()
+    deployment, schedule, automation = found()
+    assert (deployment["paused"], schedule["active"], automation["enabled"]) == (True, False, False)
+    stays = "stays off, as it is on the server"
+    assert [line for line in lines if "stays" in line] == [
+        f"training/{name} stays paused, as it is on the server",
+        f"every 3600 s UTC (often) of training/{name} {stays}",
+        f"trigger {trigger['name']} of training/{name} {stays}",
+    ]
+    write(folder, entry(name, every=3600) | {"paused": False, "triggers": [trigger | {"enabled": True}]})
+    brought()
+    deployment, _, automation = found()
+    assert (deployment["paused"], automation["enabled"]) == (False, True), "the file says so"
+
+
+@pytest.mark.slow
+def test_a_work_pool_that_projects_share_is_told(checkout, deploy, tmp_path):
+    """A worker takes all that is in its pool: runs of a project that its machine lacked crashed."""
+    first, second = checkout(), tmp_path / "second"
+    shutil.copytree(first, second, symlinks=True)
+    write(first, entry("shares one", pool="shared"))
+    write(second, entry("shares another", pool="shared"))
+    assert deploy(first)[1] == ["created work pool shared", "created training/shares one"]
+    created, note = deploy(second)[1]
+    assert created == "created training/shares another"
+    assert note.startswith(f"note: the work pool shared has deployments of {first}, too: a worker that lacks one of")
 
 
 @pytest.mark.slow
@@ -247,9 +321,7 @@ def test_the_deploy_command_takes_over_no_deployment_of_another_project(checkout
     shutil.copytree(folder, other, symlinks=True)
     assert deploy(folder)[0] == 0
     before = {deployment["id"]: deployment["pull_steps"] for deployment in ask("deployments")}
-    refused = (
-        f"is on this server for {folder}: give this one another name in prefect.yaml, or remove that one on the server"
-    )
+    refused = f"is on this server for {folder}: rename this one in prefect.yaml, or delete that one on the server"
     assert deploy(other) == (2, [], f"deploy: training/here {refused}\n")
     write(other, entry("own") | {"entrypoint": "own.py:train", "parameters": {}})
     assert deploy(other) == (2, [], f"deploy: mine/own {refused}\n")
@@ -300,8 +372,8 @@ def test_a_copy_of_a_project_does_not_take_its_deployment(checkout, serve, ask, 
     assert serve(copy).wait(timeout=200) == 2
     lines = (copy / "serve.log").read_text().splitlines()
     assert lines[-2] == (
-        f"runner: training/copied is on this server for {first}: give this one another name in prefect.yaml, "
-        "or remove that one on the server"
+        f"runner: training/copied is on this server for {first}: rename this one in prefect.yaml, or delete "
+        "that one on the server"
     )
     [deployment] = ask("deployments")
     assert deployment["path"] == str(first)
@@ -368,6 +440,29 @@ def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, se
     assert set(states) <= {"CANCELLED", "COMPLETED"}
 
 
+@pytest.mark.slow
+def test_late_runs_of_another_flow_become_one_too(checkout, serve, runs, until, monkeypatch):
+    """Each of them ran, several at once, and most failed since another one was writing the same file."""
+    monkeypatch.setenv("PREFECT_RUNNER_PROCESS_LIMIT", "1")
+    folder = checkout()
+    late = entry("late-answers", every=5) | {"entrypoint": "flows/inference.py:inference", "concurrency_limit": None}
+    write(folder, late | {"parameters": {"model": "none", "files": ["x.csv"], "out": "y.csv"}})
+    process = serve(folder)
+    until(lambda: runs("late-answers"), limit=200)
+    process.terminate()
+    process.wait(timeout=120)
+
+    def missed():
+        return {run["id"] for run in runs("late-answers", "SCHEDULED") if run["expected_start_time"] < now()}
+
+    until(lambda: len(missed()) >= 4, limit=200)
+    late_ones = missed()
+    serve(folder)
+    until(lambda: not late_ones & missed(), limit=200)
+    states = [run["state_type"] for run in runs("late-answers") if run["id"] in late_ones]
+    assert states.count("CANCELLED") >= len(states) - 1, states
+
+
 def now():
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
 
@@ -419,6 +514,20 @@ def test_a_run_that_is_deleted_on_the_server_is_one_line(checkout, serve, server
 
 
 @pytest.mark.slow
+def test_a_run_that_fails_is_no_unexpected_exception(checkout, serve, ask, run_of, until):
+    """Prefect's engine put a traceback of fifty lines behind the reason, in the UI too."""
+    folder = checkout("refuses")
+    write(folder, entry("refused"))
+    serve(folder)
+    until(lambda: ask("deployments"), limit=200)
+    assert run_of("refused")["state_type"] == "FAILED"
+    until(lambda: not [*(folder / ".tapeline/flow-runs").iterdir()])  # its process ends
+    said = (folder / "serve.log").read_text()
+    assert "Failed('the batch is larger than the data: make it smaller')" in said
+    assert "Traceback" not in said and "unexpected" not in said
+
+
+@pytest.mark.slow
 def test_serving_that_ends_lets_its_runs_say_how_they_ended(checkout, serve, runs, until):
     """Prefect's runner kills them at once: they stayed Running, and left their worktrees."""
     folder = checkout("waits")
@@ -445,13 +554,13 @@ def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, se
         run = client.create_flow_run_from_deployment(deployment.id)
         client.set_flow_run_state(run.id, Pending(timestamp=datetime.now(UTC) - timedelta(hours=1)), force=True)
         dead = dead_runs.DeadRuns(Project.find(folder))
-        assert list(dead.bury(client)) == []
+        assert list(dead.mark(client)) == []
         time.sleep(0.6)
         importing = [sys.executable, "-c", "input()"]
         with subprocess.Popen(importing, stdin=subprocess.PIPE, env={liveness.STARTED_FOR: str(run.id)}) as process:
-            assert list(dead.bury(client)) == [], "it was called crashed while it started, and trained all the same"
+            assert list(dead.mark(client)) == [], "it was called crashed while it started, and trained all the same"
             process.communicate(b"\n")
-        assert list(dead.bury(client)) == [f"run {run.name}: it was never started: marked crashed"]
+        assert list(dead.mark(client)) == [f"run {run.name}: it never started: marked crashed"]
         assert client.read_flow_run(run.id).state_type == StateType.CRASHED
 
 
@@ -490,10 +599,17 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
 @pytest.mark.slow
 def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, until):
     folder = checkout()
-    trigger = {"expect": ["tapeline.data-changed"], "match": {"prefect.resource.id": "tapeline.dataset.points"}}
-    write(folder, entry("new-data", isolated=True) | {"triggers": [trigger]})
+    resource = {"prefect.resource.id": "tapeline.dataset.points", "tapeline.project": folder.name}
+    trigger = {"expect": ["tapeline.data-changed"], "match": resource}
+    other = {**trigger, "match": {**resource, "tapeline.project": "another"}}
+    write(
+        folder,
+        entry("new-data", isolated=True) | {"triggers": [trigger]},
+        entry("another's data", isolated=True) | {"triggers": [other]},
+    )
     serve(folder)
     until((folder / ".tapeline/data-seen/points").exists, limit=200)
+    until(lambda: "created training/new-data" in (folder / "serve.log").read_text(), limit=200)  # with its trigger
     (folder / "note.txt").write_text("no data")
     commit(folder, "no data")
     (folder / "points.csv").write_text("a\n1\n2\n3\n4\n")
@@ -501,7 +617,8 @@ def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, unti
     [run] = until(lambda: runs("new-data", "COMPLETED"), limit=200)
     assert run["created_by"]["type"] == "AUTOMATION"
     log = (folder / "serve.log").read_text()
-    assert log.count("the data of points have changed on main") == 1
+    assert log.count("the data of points has changed on main") == 1
+    assert runs("another's data") == []
 
 
 @pytest.mark.slow
@@ -510,7 +627,7 @@ def test_a_trigger_that_prefect_does_not_know_ends_serving_with_one_line(checkou
     write(folder, entry("wrong") | {"triggers": [{"posture": "Sometimes"}]})
     assert serve(folder).wait(timeout=200) == 2
     lines = (folder / "serve.log").read_text().splitlines()
-    assert lines[-1] == "serve: prefect.yaml cannot be served: the reason is above"
+    assert lines[-1] == "serve: cannot serve prefect.yaml: the reason is above"
     assert lines[-2].startswith("runner: prefect.yaml: triggers of wrong: posture: ")
 
 
@@ -523,7 +640,7 @@ def test_parameters_that_the_flow_does_not_take_end_serving_and_deploying_with_o
     assert (status, said) == (2, f"deploy: {line}\n")
     assert serve(folder).wait(timeout=200) == 2
     lines = (folder / "serve.log").read_text().splitlines()
-    assert lines[-2:] == [f"runner: {line}", "serve: prefect.yaml cannot be served: the reason is above"]
+    assert lines[-2:] == [f"runner: {line}", "serve: cannot serve prefect.yaml: the reason is above"]
 
 
 @pytest.mark.slow
@@ -537,4 +654,4 @@ def test_a_worker_runs_what_is_due_and_is_started_again(checkout, serve, runs, u
         child.kill()
     until(lambda: len(runs("by-worker", "COMPLETED")) > done, limit=200)
     assert runs("by-worker", "FAILED") == []
-    assert "the runner ended with status -9: starting it again" in (folder / "serve.log").read_text()
+    assert "the runner ended with status -9; restarting it" in (folder / "serve.log").read_text()

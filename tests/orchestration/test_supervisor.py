@@ -109,7 +109,7 @@ def test_a_runner_that_does_not_stay_is_given_up_and_not_while_the_server_is_awa
     monkeypatch.setattr(serve, "unanswered", lambda: next(away, ""))
     supervisor.start_runner()
     until(lambda: supervisor.look() or starts() == 6)
-    with pytest.raises(RunError, match="the runner ended 4 times at once"):
+    with pytest.raises(RunError, match="the runner ended 4 times right after its start"):
         until(supervisor.look)
     assert "Traceback" not in capfd.readouterr().err
 

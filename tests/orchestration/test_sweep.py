@@ -14,10 +14,13 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import validate
 from surroundings import below
 
 from tapeline.config.project import Project
 from tapeline.orchestration.flows.monitor import Cancelled, as_interrupted
+from tapeline.orchestration.flows.sweep import sweep as sweep_flow
 from tapeline.orchestration.runs.sweep import repeatable
 from tapeline.orchestration.sweeps.page import command, page, summary, winner
 from tapeline.orchestration.sweeps.request import SweepRequest
@@ -40,17 +43,29 @@ def request(**more):
         ({"over": {"train.epochs": {"low": 0, "high": 3, "log": True}}}, "with log it must be above 0"),
         ({"over": {"train.epochs": [1]}}, "over"),
         ({"over": {"environment.keras": [1, 2]}}, "over"),
-        ({"overrides": {"train.epochs": 3}}, "train.epochs: searched over and set to one value"),
+        ({"overrides": {"train.epochs": 3}}, "train.epochs: both searched over and set"),
         ({"goal": "more"}, r"parameters\.goal is \"more\""),
         ({"trials": 0}, r"parameters\.trials is 0"),
         ({"parallel": 0}, r"parameters\.parallel is 0"),
         ({"seed": -1}, r"parameters\.seed is -1"),
+        ({"seed": 2**63}, r"parameters\.seed is 9223372036854775808: must be less"),
+        ({"over": {"params.rate": {"low": 1, "high": 2**64}}}, "an integer has more than 64 bits"),
+        ({"over": {"params.rate": [1, 2**64]}}, "an integer has more than 64 bits"),
     ],
 )
 def test_what_is_refused(parameters, message):
     with pytest.raises(InputError, match=message) as refusal:
         request(**parameters)
     assert "\n" not in str(refusal.value)
+
+
+def test_the_server_refuses_a_seed_that_it_could_not_show():
+    """It took one of more than 64 bits, and then answered no question about runs any more."""
+    schema = parameter_schema(sweep_flow).model_dump(exclude_unset=True)
+    given = {"pipeline": "tiny", "over": OVER, "metric": "distance", "goal": "min"}
+    assert not validate(given | {"seed": 2**63 - 1}, schema)
+    for seed in (-1, 2**63):
+        assert [wrong.path[0] for wrong in validate(given | {"seed": seed}, schema)] == ["seed"]
 
 
 def test_the_winner_is_the_best_that_passed_the_gate():
@@ -76,6 +91,25 @@ def test_the_winner_is_the_best_that_passed_the_gate():
         assert f">{axis}</text>" in picture and ">distance</text>" in picture, "the axes are named"
     assert "No trial passed" not in text
     assert "No trial passed the gate." in page(asked, ranked[:1])
+
+
+@pytest.mark.parametrize(
+    ("over", "values", "numbers"),
+    [
+        ({"low": 0.0005, "high": 0.1, "log": True}, [0.0006, 0.002, 0.09], ["0.001", "0.01"]),
+        ({"low": 0.002, "high": 0.003, "log": True}, [0.0021, 0.0024, 0.0029], ["0.0022", "0.0025", "0.0028"]),
+        ({"low": 1, "high": 2}, [1, 2, 2], ["1", "2"]),
+    ],
+)
+def test_an_axis_has_plain_numbers(over, values, numbers):
+    """Those of a logarithmic one were formulas, `$\\mathdefault{10^{-3}}$`; between integers there were fractions."""
+    ranked = [Tried(n, {"params.it": value}, 0.5, "", "yes") for n, value in enumerate(values)]
+    pictures = re.findall(r"base64,([^)]+)\)", page(request(over={"params.it": over}), ranked))
+    said = base64.b64decode(pictures[1]).decode().partition('id="matplotlib.axis_2"')[0]
+    labels = re.findall(r">([^<>]+)</text>", said)
+    assert [label for label in labels if label in numbers] == numbers
+    assert all(re.fullmatch(r"[0-9.]+", label) for label in labels if label != "params.it"), labels
+    assert isinstance(over["low"], float) or all(label in numbers for label in labels if label != "params.it")
 
 
 def test_the_winner_s_command_trains_what_the_trials_did(tmp_path):
@@ -110,7 +144,7 @@ def test_the_winner_s_command_trains_what_the_trials_did(tmp_path):
 def test_only_a_branch_is_offered_to_be_merged(branch, merged):
     text = page(request(), [Tried(0, {"train.epochs": 7}, 0.0, branch, "yes")])
     assert (f"$ git merge {branch} && dvc checkout" in text) == merged
-    assert ("its branch as it is" in text) == merged
+    assert ("or to merge its branch" in text) == merged
 
 
 def test_a_sweep_that_goes_on_tries_other_values(tmp_path):
@@ -152,7 +186,7 @@ def test_a_journal_that_was_cut_at_any_byte_goes_on(tmp_path):
             with study(project, asked, "0123abc", say=said.append) as found:
                 found.tell(found.ask(), value=3.0, branch="", gate="")
         assert found.ranked()[0].value == 1.0 and len(found.ranked()) >= 3
-    assert set(said) == {f"{journal}: its last line was cut, and is removed"}
+    assert set(said) == {f"{journal}: removed its last line, which was truncated"}
 
 
 @pytest.fixture
@@ -244,13 +278,13 @@ def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository,
     )
     more = sweep(folder, *SEARCH, "--trials", "4")
     assert len(more.stdout.splitlines()) == 7, more.stderr
-    said = f"trains {first[:10]}, with which this sweep began; main is at {now[:10]} by now"
+    said = f"trains {first[:10]}, with which this sweep began; main is now at {now[:10]}"
     assert said in more.stderr and f"trains main at {now[:10]}" not in more.stderr
     assert f"--isolated --ref {first} --set train.epochs=" in more.stdout.splitlines()[-1]
     assert f"$ tapeline run --pipeline tiny --isolated --ref {first} --set" in ask("artifacts", LATEST)[0]["data"]
     other = sweep(folder, "--max", "distance", *SEARCH[2:])
     assert other.returncode == 2
-    assert "sweep 'tiny' was begun with another goal: give this one another name" in other.stderr.splitlines()[-1]
+    assert "sweep 'tiny' was started with another goal: give this one another name" in other.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow
@@ -311,7 +345,7 @@ def test_a_sweep_that_is_cancelled_in_its_last_moment_is_cancelled(project, serv
         wanted = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
         api("POST", f"/flow_runs/{runs[0]}/set_state", wanted)
         if fails:
-            raise RunError("3 trials have failed")
+            raise RunError("3 trials failed")
         return []
 
     monkeypatch.setattr(module, "search", search)
@@ -325,7 +359,7 @@ def test_a_sweep_that_is_cancelled_in_its_last_moment_is_cancelled(project, serv
 def test_trials_that_all_fail_end_the_sweep(repository, sweep):
     done = sweep(repository("refuses"), *SEARCH)
     assert done.returncode == 1
-    assert "3 trials have failed; the last: training: train@tiny: the batch is larger" in done.stderr.splitlines()[-1]
+    assert "3 trials failed; the last one: training: train@tiny: the batch is larger" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.make_run import pieces
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
 
@@ -51,6 +53,8 @@ def test_a_first_run_and_one_with_nothing_to_do(project, call):
     assert "prefect" not in lines[-1]
     assert re.search(r"^\d\d:\d\d:\d\d  train@tiny  first line$", first.stderr, re.MULTILINE)
     assert "git add" not in first.stderr
+    timed = pieces(1.0, [(0.5, line) for line in first.stderr.splitlines()])
+    assert list(timed) == ["start", "ingest", "train", "validate", "export", "end"], "what the benchmarks read"
     page = folder / ".tapeline/reports/training-tiny.md"
     assert str(page) in first.stderr
     assert "Verdict: **yes**" in page.read_text()
@@ -63,6 +67,27 @@ def test_a_first_run_and_one_with_nothing_to_do(project, call):
     assert second.stderr == ""
     assert (folder / "ran.log").read_text().split() == STAGES
     assert page.read_text() == "the last run's"
+    assert not (folder / ".tapeline/unchanged").exists()
+    (folder / "params.yaml").touch()  # as by `git checkout`
+    assert call(folder, "run", "--pipeline", "tiny").returncode == 0
+    assert (folder / ".tapeline/unchanged/tiny").exists(), "so that the next run does not import TensorFlow in vain"
+
+
+@pytest.mark.slow
+def test_stages_of_two_projects_with_the_same_names_are_told_apart(project, call):
+    """A project in a subfolder uses the dataset of the one around it, as the gallery does."""
+    folder = project() / "learning"
+    folder.mkdir()
+    for name in ("behaviour", "dvc.yaml", "params.yaml", "points.csv", "recipe.py", "stage.py"):
+        shutil.copy(folder.parent / name, folder)
+    params = folder / "params.yaml"
+    params.write_text(params.read_text().replace("needs: points.csv", "needs: ../data/points"))
+    stages = ["../dvc.yaml:ingest@points", *STAGES]
+    for word in ("ran", "unchanged"):
+        done = call(folder, "run", "--pipeline", "tiny")
+        assert done.returncode == 0, done.stderr
+        assert [line.split()[:2] for line in done.stdout.splitlines()[:5]] == [[name, word] for name in stages]
+        assert "attempt" not in done.stderr
 
 
 @pytest.mark.slow
@@ -96,7 +121,7 @@ def test_an_isolated_run_ends_as_a_commit_on_a_branch(project, call):
     show = ["git", "show", "--format=%s", f"{branch}:params.yaml"]
     assert "epochs: 2" in subprocess.run(show, cwd=folder, capture_output=True, text=True, check=True).stdout
     again = call(folder, "run", "--pipeline", "tiny", "--isolated", "--set", "train.epochs=2")
-    assert f"nothing new: {branch} has these" in again.stdout
+    assert f"nothing new: {branch} has the same" in again.stdout
 
 
 @pytest.mark.slow
@@ -156,7 +181,8 @@ def test_a_server_in_prefect_s_own_files(project, tmp_path, root, file, text, fo
 def test_of_two_that_serve_the_first_counts_and_nobody_s_address_stays(project):
     here = Project.find(project())
     assert discovery.server(here) == ""
-    with discovery.serving(here, "http://one/api"), discovery.serving(here, "http://two/api"):
+    with discovery.serving(here, "http://one/api") as first, discovery.serving(here, "http://two/api") as second:
+        assert (first, second) == (True, False)
         assert discovery.server(here) == "http://one/api"
     assert discovery.server(here) == ""
     assert Path(here.shared / discovery.SERVED).exists()
@@ -191,7 +217,7 @@ def test_trials_whose_metric_is_not_finite_fail_and_the_sweep_goes_on(project, c
     done = call(folder, "sweep", "--pipeline", "tiny", *searched)
     assert done.returncode == 1, done.stderr
     assert [f"trial {number} failed: distance is not finite" in done.stderr for number in range(3)] == [True] * 3
-    assert done.stderr.splitlines()[-1] == "sweep: 3 trials have failed; the last: distance is not finite"
+    assert done.stderr.splitlines()[-1] == "sweep: 3 trials failed; the last one: distance is not finite"
 
 
 @pytest.mark.parametrize(
@@ -208,5 +234,5 @@ def test_a_configured_server_that_does_not_answer_is_one_line(project, call, arg
     done = call(folder, *arguments, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert done.returncode == 1
     line = f"{program}: Failed to reach API at http://127.0.0.1:9/api/: start that server, or unset PREFECT_API_URL"
-    assert done.stderr.splitlines()[-1] == f"{line} to do without one"
+    assert done.stderr.splitlines()[-1] == f"{line} to run without one"
     assert "Traceback" not in done.stderr

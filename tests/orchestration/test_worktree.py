@@ -102,7 +102,7 @@ def test_in_a_submodule_it_is_refused(committed, tmp_path):
 def test_where_a_branch_is_called_runs_it_is_refused_before_anything_is_made(project):
     folder = project()
     subprocess.run(["git", "branch", "runs"], cwd=folder, check=True)
-    said = "^a branch is called runs, so none can be runs/NAME: rename it$"
+    said = "^a branch is called runs, so that none can be called runs/NAME: rename it$"
     with pytest.raises(InputError, match=said), worktree(Project.find(folder), "HEAD", name="a", say=print):
         pass
     assert not [*(folder / ".tapeline/worktrees").glob("*")]

@@ -338,13 +338,24 @@ def on_the_host() -> Iterator[tuple[str, Case]]:
 def hashes(only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """Yield each operation's name with its mode, and its hash, or the type of the error where a mode has it not."""
     for mode in MODES:
-        for group in (elementwise, reductions, linear, drawn, layers):
-            for name, case in group():
-                if not only or any(each in f"{mode} {name}" for each in only):
-                    yield f"{mode} {name}", _hash(tf.function(case, jit_compile=mode == "xla", autograph=False))
+        for name, case in cases():
+            if not only or any(each in f"{mode} {name}" for each in only):
+                yield f"{mode} {name}", _hash(tf.function(case, jit_compile=mode == "xla", autograph=False))
     for name, case in on_the_host():
         if not only or any(each in name for each in only):
             yield name, digest(case())
+
+
+def by_themselves() -> Iterator[tuple[str, str]]:
+    """Yield each operation's name and its hash outside of any function."""
+    for name, case in cases():
+        yield name, _hash(case)
+
+
+def cases() -> Iterator[tuple[str, Case]]:
+    """Yield all that TensorFlow computes."""
+    for group in (elementwise, reductions, linear, drawn, layers):
+        yield from group()
 
 
 def _hash(case: Case) -> str:

@@ -80,7 +80,11 @@ def test_the_header_of_an_npy_has_room_for_any_number(tmp_path):
 @pytest.mark.parametrize(
     ("answers", "sizes", "said"),
     [
-        ({"y": np.array(["a", b"b"], object)}, (2,), "the output y is text of any length, which no array holds"),
+        (
+            {"y": np.array(["a", b"b"], object)},
+            (2,),
+            "the output y is text of varying length, which an array cannot hold",
+        ),
         ({"y": np.zeros(2)}, (1, 1), "the output y has shape (1) for some examples and () for others"),
     ],
 )
@@ -96,8 +100,8 @@ def test_what_an_array_does_not_hold(tmp_path, answers, sizes, said):
 def test_what_parquet_does_not_hold():
     piece = Piece(Path("a"), 0, {"x": np.zeros(1)})
     table = Table(io.BytesIO())
-    with pytest.raises(InputError, match="the output y is complex, which Parquet does not have"):
+    with pytest.raises(InputError, match="the output y is complex, which Parquet does not support"):
         table.render([piece], {"y": np.array([1j])})
     table.write(table.render([piece], {"y": np.ones(1)}))
-    with pytest.raises(InputError, match="differ in type or number of axes"):
+    with pytest.raises(InputError, match="vary in type or number of axes"):
         table.write(table.render([piece], {"y": np.ones((1, 1))}))

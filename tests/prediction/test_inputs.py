@@ -55,7 +55,7 @@ def test_npy_that_becomes_shorter_while_it_is_read(tmp_path, order):
     found = inputs.pieces([tmp_path / "a.npy"], POINT, 2**10)
     assert len(next(found)) == 2**10
     os.truncate(tmp_path / "a.npy", 2**14)
-    with pytest.raises(InputError, match="a.npy cannot be read: it has become shorter while it was read"):
+    with pytest.raises(InputError, match="a.npy cannot be read: it became shorter while it was read"):
         list(found)
 
 
@@ -70,6 +70,17 @@ def test_npz_csv_and_json_lines_say_the_same(tmp_path):
         found = read(tmp_path / name, TWO)
         assert np.array_equal(found["x"], x) and found["x"].dtype == np.float32, name
         assert np.array_equal(found["n"], n) and found["n"].dtype == np.int64, name
+
+
+def test_booleans_of_csv(tmp_path):
+    taken = signature(b=("bool", ()), x=("float32", ()))
+    (tmp_path / "a.csv").write_text("b,x\nTrue,1\nFalse,2\ntrue,3\nFALSE ,4\n1,5\n0,6\n")
+    found = read(tmp_path / "a.csv", taken)["b"]
+    assert found.dtype == bool and found.tolist() == [True, False, True, False, True, False]
+    for other in ("yes", "2", "1.0", "", "nan"):
+        (tmp_path / "a.csv").write_text(f"b,x\n{other},1\n")
+        with pytest.raises(InputError, match=f"line 2: b is '{other}', which is not a bool"):
+            read(tmp_path / "a.csv", taken)
 
 
 def test_a_table_has_the_columns_that_its_dataset_had(tmp_path):
@@ -128,25 +139,62 @@ def test_an_image_to_be_turned_is_refused_where_ingest_turned_none(tmp_path, ori
     Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(file, exif=exif)
     taken = signature(image=("uint8", (8, 8, 3)))
     if orientation in (2, 6):
-        with pytest.raises(InputError, match=rf"a\.{kind} is to be turned, as its EXIF data say, and .*: give \.npy"):
+        with pytest.raises(InputError, match=rf"a\.{kind} is rotated by its EXIF data, but .*: use \.npy"):
             read(file, taken)
     else:
         assert read(file, taken)["image"].shape == (1, 8, 8, 3)
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("kind", ["png", "jpg"])
+COLOURS = (
+    "a.%s is in colours, and the model takes greys, into which programs turn colours differently: save it as a grey"
+)
+FEW = "a.png has less than 8 bits a channel, of which TensorFlow makes a nearly transparent image: save it as RGBA"
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "channels", "refusal"),
+    [
+        *((mode, kind, channels, "") for mode in ("L", "RGB") for kind in ("png", "jpg") for channels in (1, 3)
+          if (mode, kind, channels) != ("RGB", "png", 1)),
+        ("CMYK", "jpg", 3, ""),
+        ("RGBA", "png", 4, ""),
+        ("RGB", "png", 4, ""),
+        ("RGB", "bmp", 3, ""),
+        ("RGB", "bmp", 4, ""),
+        ("P", "png", 3, ""),
+        ("1", "png", 1, ""),
+        ("RGB", "png", 1, COLOURS % "png"),
+        ("P", "png", 1, COLOURS % "png"),
+        ("RGBA", "webp", 1, COLOURS % "webp"),
+        ("P", "png", 4, FEW),
+        ("1", "png", 4, FEW),
+        ("P", "bmp", 3, "a.bmp is a BMP with a palette, whose numbers TensorFlow takes for greys: save it as PNG"),
+        ("RGBA", "bmp", 4, "a.bmp is a BMP of 32 bits, and programs do not agree on its transparency: save it as PNG"),
+    ],
+)  # fmt: skip
 @pytest.mark.usefixtures("tf")
-def test_an_image_has_the_pixels_that_tfds_gives_a_builder(tmp_path, kind, channels):
-    """Its JPEGs are decoded by TensorFlow, whose pixels are not Pillow's."""
+def test_an_image_has_the_pixels_that_tfds_gives_a_builder_or_is_refused(tmp_path, mode, kind, channels, refusal):
+    """TFDS has TensorFlow decode them, whose pixels are not always Pillow's."""
     import tensorflow_datasets as tfds
 
-    noise = np.random.default_rng(0).integers(0, 256, (24, 17, channels), np.uint8)
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (24, 17, 4), np.uint8))
     file = tmp_path / f"a.{kind}"
-    Image.fromarray(noise.squeeze()).save(file)
+    (noise.convert("RGB").quantize(16) if mode == "P" else noise.convert(mode)).save(file)
+    taken = signature(image=("uint8", (24, 17, channels)))
+    if refusal:
+        with pytest.raises(InputError, match=refusal):
+            read(file, taken)
+        return
     feature = tfds.features.Image(shape=(24, 17, channels))
     wanted = feature.decode_example(feature.encode_example(str(file)))
-    assert np.array_equal(read(file, signature(image=("uint8", (24, 17, channels))))["image"][0], wanted)
+    assert np.array_equal(read(file, taken)["image"][0], wanted)
+
+
+def test_a_grey_image_may_be_stored_in_colours(tmp_path):
+    grey = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8))
+    for mode in ("L", "RGB", "RGBA"):
+        grey.convert(mode).save(tmp_path / "a.png")
+        assert np.array_equal(read(tmp_path / "a.png", IMAGE)["image"][0, ..., 0], np.asarray(grey)), mode
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -196,7 +244,7 @@ def test_an_image_of_any_name_that_ingest_takes(tmp_path, name, kind):
 )
 def test_what_is_no_image_is_no_input(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=rf"{name} is not of a kind that can be read: give one of \.npy, .*\.tiff, or"):
+    with pytest.raises(InputError, match=rf"{name} is not a supported kind of file: use one of \.npy, .*\.tiff, or"):
         inputs.check([tmp_path / name])
 
 
@@ -253,8 +301,8 @@ def unequal(folder):
     ("write", "taken", "said"),
     [
         (lambda folder: folder / "none.npy", IMAGE, "none.npy: no such file"),
-        (lambda folder: folder, IMAGE, " is a folder: give its files, such as "),
-        (written("a.txt", "x"), IMAGE, "not of a kind that can be read: give one of .npy, .npz, .csv"),
+        (lambda folder: folder, IMAGE, " is a folder: name its files, such as "),
+        (written("a.txt", "x"), IMAGE, "not a supported kind of file: use one of .npy, .npz, .csv"),
         (written("a.npy", b"\x93NUMPY\x01"), IMAGE, "a.npy is not a NumPy file without pickles"),
         (written("a.npy", pickle.dumps([1])), IMAGE, "a.npy is not a NumPy file without pickles"),
         (
@@ -262,11 +310,11 @@ def unequal(folder):
             IMAGE,
             "a.npy is not a NumPy file without pickles: Python objects",
         ),
-        (saved(np.ones((3, 7, 8, 1))), IMAGE, "a.npy: image has shape (7, 8, 1), the model takes (8, 8, 1)"),
-        (saved(np.float32(1)), IMAGE, "a.npy: image has shape (), the model takes (8, 8, 1)"),
+        (saved(np.ones((3, 7, 8, 1))), IMAGE, "a.npy: image has shape (7, 8, 1), but the model takes (8, 8, 1)"),
+        (saved(np.float32(1)), IMAGE, "a.npy: image has shape (), but the model takes (8, 8, 1)"),
         (saved(np.full((1, 8, 8, 1), 256)), IMAGE, "a.npy: image has values that are not whole numbers from 0 to 255"),
         (saved(np.full((1, 8, 8, 1), 0.5)), IMAGE, "a.npy: image has values that are not whole numbers from 0 to 255"),
-        (saved(np.ones((3, 2))), TWO, "holds one input and the model takes x, n"),
+        (saved(np.ones((3, 2))), TWO, "holds one input, but the model takes x, n"),
         (archived(lambda all: all[:-30]), POINT, "a.npz is not a NumPy file without pickles: File is not a zip file"),
         (
             archived(lambda all: all[:400] + b"?" + all[401:]),
@@ -290,11 +338,11 @@ def unequal(folder):
         (
             written("a.jsonl", "[1]\n[1, 2]\n"),
             signature(x=("float32", (None,))),
-            "a.jsonl: x of example 1 has shape (2), and that of example 0, in the same batch, (1): give --batch-size 1",
+            "a.jsonl: x of example 1 has shape (2), and that of example 0, in the same batch, (1): use --batch-size 1",
         ),
         (unequal, TWO, "a.npz has inputs of different lengths: "),
-        (picture, IMAGE, "a.png is 9×8, the model takes 8×8: scale it first"),
-        (picture, POINT, "a.png is an image, and the model takes x of shape (2)"),
+        (picture, IMAGE, "a.png is 9×8, but the model takes 8×8: scale it first"),
+        (picture, POINT, "a.png is an image, but the model takes x of shape (2)"),
         (written("a.png", b"\x89PNG"), IMAGE, "a.png is not an image that can be decoded ("),
         (
             deep,
@@ -313,17 +361,17 @@ def unequal(folder):
         (
             written("a.csv", "x.0,x.1\n1\n"),
             POINT,
-            "a.csv, line 2 has 1 values under 2 columns: put a text with a comma",
+            "a.csv, line 2 has 1 values for 2 columns: put text that has a comma",
         ),
         (written("a.jsonl", '[1, 2]\n{"x"'), POINT, "a.jsonl, line 2 is not JSON"),
         (written("a.jsonl", '{"y": 1}'), POINT, "a.jsonl, line 1 has no x: its keys are y"),
-        (written("a.jsonl", '{"x": [1, 2, 3]}'), POINT, "a.jsonl, line 1: x has shape (3), the model takes (2)"),
+        (written("a.jsonl", '{"x": [1, 2, 3]}'), POINT, "a.jsonl, line 1: x has shape (3), but the model takes (2)"),
         (
             written("a.jsonl", '{"x": [1, "b"]}'),
             POINT,
             "a.jsonl, line 1: x is <U21 of shape (2); the model takes float32 values of shape (2)",
         ),
-        (written("a.jsonl", "[" * 100_000), POINT, "a.jsonl, line 1 is not JSON: nested more than 100 deep"),
+        (written("a.jsonl", "[" * 100_000), POINT, "a.jsonl, line 1 is not JSON: nested more than 100 levels deep"),
         (
             written("a.jsonl", '{"x": [1, ' + "9" * 400 + "]}"),
             POINT,
@@ -356,12 +404,12 @@ def unequal(folder):
             "a.jsonl, line 1: x is null; the model takes float32 values",
         ),
         (written("a.jsonl", '{"word": null, "n": 1}'), WORDS, "a.jsonl, line 1: word is null; the model takes text"),
-        (written("a.csv", "x.0,x.1,x.0\n1,2,3\n"), POINT, "a.csv has more than one column x.0: leave one out"),
-        (written("a.csv", "word,n\na\n"), WORDS, "a.csv, line 2 has 1 values under 2 columns"),
+        (written("a.csv", "x.0,x.1,x.0\n1,2,3\n"), POINT, "a.csv has more than one column x.0: remove one"),
+        (written("a.csv", "word,n\na\n"), WORDS, "a.csv, line 2 has 1 values for 2 columns"),
         (
             written("a.csv", "word,n\na, b,1\n"),
             WORDS,
-            "a.csv, line 2 has 3 values under 2 columns: put a text with a comma",
+            "a.csv, line 2 has 3 values for 2 columns: put text that has a comma",
         ),
         (
             written("a.csv", 'word,n\n"a,1\nb,2\n'),
@@ -369,7 +417,7 @@ def unequal(folder):
             "a.csv cannot be read as CSV: unexpected end of data; fix it",
         ),
         (written("a.csv", 'word,n\n"a" b,1\n'), WORDS, "a.csv cannot be read as CSV: "),
-        (written("a.npz", b"PK\x05\x06" + bytes(18)), POINT, "a.npz has nothing and lacks x, which the model takes"),
+        (written("a.npz", b"PK\x05\x06" + bytes(18)), POINT, "a.npz has nothing and lacks x, which the model needs"),
         (
             saved(np.array([1 + 2j, 3])[None]),
             POINT,
@@ -387,7 +435,7 @@ def unequal(folder):
             signature(x=("bool", (2,))),
             "a.npy: x is int64 of shape (2); the model takes bool values of shape (2)",
         ),
-        (written("a.jsonl", '{"x": [[1], [2, 3]]}'), POINT, "a.jsonl, line 1: a list has parts of different lengths"),
+        (written("a.jsonl", '{"x": [[1], [2, 3]]}'), POINT, "a.jsonl, line 1: the parts of a list differ in length"),
     ],
 )
 def test_what_does_not_fit(tmp_path, write, taken, said):
@@ -398,7 +446,7 @@ def test_what_does_not_fit(tmp_path, write, taken, said):
 
 
 def test_a_model_of_one_fixed_shape():
-    with pytest.raises(InputError, match="one fixed number of examples"):
+    with pytest.raises(InputError, match="a fixed number of examples"):
         Signature.of({"x": {"dtype": "float32", "shape": [7, 2]}}, {})
 
 
@@ -406,7 +454,7 @@ def test_a_model_of_one_fixed_shape():
 @pytest.mark.parametrize("kind", [".npy", ".npz", ".csv", ".jsonl", ".png"])
 def test_a_fifo_is_refused_and_not_waited_for(tmp_path, kind):
     os.mkfifo(tmp_path / f"a{kind}")
-    with pytest.raises(InputError, match="is a FIFO, a socket or a device, and no file"):
+    with pytest.raises(InputError, match="is a FIFO, a socket or a device, not a file"):
         inputs.check([tmp_path / f"a{kind}"])
 
 
@@ -415,7 +463,7 @@ def test_a_table_fills_inputs_of_any_length(tmp_path):
     for shape, taken in (((None,), (4,)), ((None, 2), (2, 2)), ((2, None), (2, 2)), ((None, None), (4, 1))):
         found = read(tmp_path / "a.csv", signature({"x": ["a", "b", "c", "d"]}, x=("int32", shape)))["x"]
         assert found.shape == (1, *taken) and found.ravel().tolist() == [1, 2, 3, 4]
-    with pytest.raises(InputError, match=r"line 2: x has shape \(4\), the model takes \(any, 3\)"):
+    with pytest.raises(InputError, match=r"line 2: x has shape \(4\), but the model takes \(any, 3\)"):
         read(tmp_path / "a.csv", signature({"x": ["a", "b", "c", "d"]}, x=("int32", (None, 3))))
 
 
@@ -425,7 +473,7 @@ def test_a_line_that_would_fill_the_memory(tmp_path, monkeypatch, name):
     (tmp_path / name).write_text("x.0,x.1\n" if name == "a.csv" else "[1, 2]\n")
     with (tmp_path / name).open("a") as file:
         file.write("1," * 600)
-    with pytest.raises(InputError, match=r"line 2 has more than 1,000 characters: give an .npy file"):
+    with pytest.raises(InputError, match=r"line 2 has more than 1,000 characters: use an .npy file"):
         read(tmp_path / name, POINT)
 
 
@@ -435,7 +483,9 @@ def test_a_jpeg_of_which_pixels_would_be_made_up(tmp_path):
     assert len(read(tmp_path / "a.jpg", signature(image=("uint8", (8, 8, 3))))["image"]) == 1
     content = (tmp_path / "a.jpg").read_bytes()
     (tmp_path / "a.jpg").write_bytes(content[:-60] + bytes(58) + content[-2:])
-    with pytest.raises(InputError, match=r"a.jpg seems damaged, so that some of its pixels would be made up: its comp"):
+    with pytest.raises(
+        InputError, match=r"a.jpg seems damaged, so that some of its pixels would be invented: its comp"
+    ):
         read(tmp_path / "a.jpg", signature(image=("uint8", (8, 8, 3))))
 
 
@@ -469,12 +519,12 @@ def test_whole_numbers_that_float64_would_round_are_exact_in_whatever_reads_them
 
 def test_an_image_for_a_model_that_takes_another_scale(tmp_path):
     Image.fromarray(np.full((8, 8), 26, np.uint8)).save(tmp_path / "a.png")
-    with pytest.raises(InputError, match=r"pixels are 0 to 255, and the model takes image as float32, .*: give .npy"):
+    with pytest.raises(InputError, match=r"pixels from 0 to 255, but the model takes image as float32, .*: use .npy"):
         read(tmp_path / "a.png", signature(image=("float32", (8, 8, 1))))
 
 
 @pytest.mark.parametrize("row", ['{"x": [true, 0.5]}', '{"x": [true, false]}'])
 def test_true_is_no_number(tmp_path, row):
     (tmp_path / "a.jsonl").write_text(f'{{"x": [1, 0.5]}}\n{row}\n')
-    with pytest.raises(InputError, match=r"a.jsonl, line 2: true and false are no float32"):
+    with pytest.raises(InputError, match=r"a.jsonl, line 2: true and false are not float32 values"):
         read(tmp_path / "a.jsonl", POINT)

@@ -137,8 +137,8 @@ def test_what_lines_do_not_hold():
     piece = Piece(Path("a"), 0, {"x": np.zeros(1)})
     lines = Lines(io.BytesIO(), "csv")
     lines.write(lines.render([piece], {"y": np.zeros((1, 2))}))
-    with pytest.raises(InputError, match="differ in length, which a table cannot hold: give --out a .jsonl"):
+    with pytest.raises(InputError, match="vary in length, which a table cannot hold: use --out with a .jsonl"):
         lines.write(lines.render([piece], {"y": np.zeros((1, 3))}))
     assert rows("csv", {"y": np.array([1 + 2j])})[0]["y"] == "(1+2j)"
-    with pytest.raises(InputError, match="complex numbers, which JSON does not have"):
+    with pytest.raises(InputError, match="complex numbers, which JSON does not support"):
         rows("jsonl", {"y": np.array([1 + 2j])})

@@ -73,7 +73,7 @@ def test_what_is_written():
 def test_an_output_that_the_model_has_not(word):
     with pytest.raises(InputError) as raised:
         chosen(available(DIGITS, []), ["class", word])
-    said = f"--outputs has {word!r}, and the model's outputs are class, features, logits, probabilities"
+    said = f"--outputs has {word!r}, but the model's outputs are class, features, logits, probabilities"
     assert said in str(raised.value)
 
 

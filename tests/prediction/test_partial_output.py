@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from pathlib import Path
 
 import pytest
 from disks import files_of_at_most
@@ -64,7 +65,7 @@ def test_the_same_call_continues_after_any_end(out, error):
             partial.file("answers").write(b"half")
             partial.save({"examples": 1234})
             raise error
-    assert said == ["1,234 answers are kept: the same command continues, --fresh starts over"]
+    assert said == ["1,234 predictions are kept: the same command resumes, --fresh starts over"]
     with opened(out, note=said.append) as partial:
         assert partial.saved == {"examples": 1234} and partial.file("answers").read() == b"half"
         partial.finish()
@@ -143,7 +144,7 @@ def test_two_processes_do_not_write_the_same_output(out):
 def test_only_a_file_is_replaced(out, make):
     make(out)
     before = out.lstat()
-    with pytest.raises(InputError, match="y.csv', a (FIFO|folder|link)"):
+    with pytest.raises(InputError, match="y.csv', (which is a FIFO|a folder|a link)"):
         with opened(out) as partial:
             partial.file("answers")
             partial.finish()
@@ -154,7 +155,7 @@ def test_what_somebody_else_has_put_there(out, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     (out.parent / ".y.csv.partial").symlink_to(victim)
-    with pytest.raises(InputError, match="y.csv.partial is no folder of yours"):
+    with pytest.raises(InputError, match="y.csv.partial, where partial results go, is not a folder of yours"):
         with opened(out):
             pass
     (out.parent / ".y.csv.partial").unlink()
@@ -165,7 +166,13 @@ def test_what_somebody_else_has_put_there(out, tmp_path):
     if os.getuid() == 0:
         (out.parent / ".y.csv.partial").mkdir()
         os.chown(out.parent / ".y.csv.partial", 65534, 65534)
-        with pytest.raises(InputError, match="y.csv.partial is no folder of yours"):
+        with pytest.raises(InputError, match="y.csv.partial, where partial results go, is not a folder of yours"):
             with opened(out):
                 pass
     assert names(victim) == []
+
+
+def test_where_no_folder_can_be_made():
+    with pytest.raises(InputError, match=r"/proc/\.y\.csv\.partial cannot be made, and partial results go there: give"):
+        with opened(Path("/proc/y.csv")):
+            pass

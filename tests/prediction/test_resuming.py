@@ -109,8 +109,8 @@ def test_killed_again_and_again_at_random_it_finishes_with_the_same_bytes(folder
     assert stops >= 1 and not (folder / out).exists()
     said = ran(folder, *given, "--out", out)
     total = ROWS + sum(number % 5 + 1 for number in range(300))
-    assert said[0] == f"{total} examples answered by model: {out}\n"
-    assert f"note: {out}: continuing after {at:,} examples" in said[1]
+    assert said[0] == f"{total} predictions by model: {out}\n"
+    assert f"note: {out}: resuming after {at:,} examples" in said[1]
     assert (folder / out).read_bytes() == (folder / f"whole.{form}").read_bytes()
     assert not (folder / f".{out}.partial").exists()
 
@@ -121,14 +121,14 @@ def test_a_signal_ends_both_and_keeps_what_is_saved(folder, how):
     status, said = killed(folder, out, *given, "--out", out, after=0, how=how)
     assert status == 128 + how
     lines = said.splitlines()
-    assert lines[-1] == f"tapeline: stopped by {how.name}" and "answers are kept: the same command" in lines[-2]
+    assert lines[-1] == f"tapeline: stopped by {how.name}" and "predictions are kept: the same command" in lines[-2]
     left = [path for path in (folder / "tmp").rglob("*") if path.name != f"tapeline-{os.geteuid()}"]
     assert left == []
     state = json.loads((folder / f".{out}.partial/state.json").read_text())
     assert state.keys() == {"call", "saved"}, "other versions read it"
     assert state["saved"].keys() == {"examples", "pieces", "odd", "writer"}
     at = saved(folder, out)
-    assert f"{out}: continuing after {at:,} examples" in ran(folder, *given, "--out", out)[1]
+    assert f"{out}: resuming after {at:,} examples" in ran(folder, *given, "--out", out)[1]
 
 
 CHANGES = {
@@ -197,8 +197,8 @@ def test_the_model_s_process_is_killed(folder):
     child.kill()
     said = process.communicate(timeout=60)[1].splitlines()
     assert process.returncode == 1 and said[-1].startswith("tapeline: the model's process was killed (SIGKILL)")
-    assert "answers are kept" in said[-2]
-    assert "gone.csv: continuing after" in ran(folder, "./model", "x.npy", "--batch-size", 16, "--out", "gone.csv")[1]
+    assert "predictions are kept" in said[-2]
+    assert "gone.csv: resuming after" in ran(folder, "./model", "x.npy", "--batch-size", 16, "--out", "gone.csv")[1]
 
 
 def test_an_output_for_each_file_and_a_bad_one_costs_no_other_its_answers(folder):
@@ -207,21 +207,27 @@ def test_an_output_for_each_file_and_a_bad_one_costs_no_other_its_answers(folder
     (folder / "s0.txt").write_text("")
     given = ["s0.npy", "bad.csv", "s1.npy", "none.npy", "s0.txt", "s2.npy"]
     out, err = ran(folder, "./model", *given[:-2], "s2.npy", "--out", "answers/{name}.csv", status=2)
-    assert out == "6 examples of 3 of 5 files answered by model: answers/{name}.csv\n"
+    assert out == "6 predictions for 3 of 5 files by model: answers/{name}.csv\n"
     assert err.splitlines() == [
         "tapeline: bad.csv, line 3: x.1 is 'a', which is not a float32",
         "tapeline: none.npy: no such file",
-        "tapeline: 2 of 5 files were not answered: bad.csv, line 3: x.1 is 'a', which is not a float32",
+        "tapeline: 2 of 5 files failed: bad.csv, line 3: x.1 is 'a', which is not a float32",
     ]
     assert names(folder / "answers") == ["s0.csv", "s1.csv", "s2.csv"]
     ran(folder, "./model", "s1.npy", "--out", "alone.csv")
     assert (folder / "answers/s1.csv").read_bytes() == (folder / "alone.csv").read_bytes()
     for files, said in (
-        (["s0.npy", "./s0.npy"], "--out is 'answers/s0.csv' for s0.npy and for s0.npy: give each another name"),
-        (["x.npy", "x.csv"], "--out is 'answers/x.csv' for x.npy and for x.csv: give each another name"),
+        (
+            ["s0.npy", "./s0.npy"],
+            "--out is 'answers/s0.csv' for both s0.npy and s0.npy: predict one with another --out",
+        ),
+        (
+            ["x.npy", "x.csv"],
+            "--out is 'answers/x.csv' for both x.npy and x.csv: predict one with another --out",
+        ),
     ):
         assert said in ran(folder, "./model", *files, "--out", "answers/{name}.csv", status=2)[1]
-    said = "tapeline: --out is 's1.npy', which is read: give it another name\n"
+    said = "tapeline: --out is 's1.npy', which is also an input: give another name\n"
     assert ran(folder, "./model", "s0.npy", "s1.npy", "--out", "{name}.npy", status=2)[1] != ""
     assert ran(folder, "./model", "s1.npy", "--outputs", "y", "--out", "s1.npy", status=2)[1] == said
 
@@ -234,7 +240,7 @@ def test_a_model_that_may_not_run_is_one_line_for_all_files(tf, folder, tmp_path
 
 
 def test_a_folder_that_is_no_model(folder, tmp_path):
-    assert "has no model.json and saved_model" in ran(folder, f"{tmp_path}/", "s0.npy", status=2)[1]
+    assert "lacks model.json or saved_model" in ran(folder, f"{tmp_path}/", "s0.npy", status=2)[1]
     for name, content in (("model.json", b"{}"), ("saved_model/saved_model.pb", b"other")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
@@ -242,4 +248,4 @@ def test_a_folder_that_is_no_model(folder, tmp_path):
     described = json.loads((folder / "model/model.json").read_text())
     described["files"] = {"saved_model/saved_model.pb": "0" * 64}
     (tmp_path / "model.json").write_text(json.dumps(described))
-    assert "lacks files of its model.json, or has others" in ran(folder, f"{tmp_path}/", "s0.npy", status=2)[1]
+    assert "are not those that its model.json lists" in ran(folder, f"{tmp_path}/", "s0.npy", status=2)[1]

@@ -40,7 +40,7 @@ def test_a_value_that_is_not_finite_is_found_in_its_file():
 
 def test_an_output_that_is_not_one_answer_for_each_example():
     predictor = _Predictor(lambda given, wanted: {"y": np.float32(1)}, Lines(io.BytesIO(), "csv"), [], ["y"])
-    with pytest.raises(InputError, match=r"the output y has shape \(\) for 5 examples, so it is not one answer for"):
+    with pytest.raises(InputError, match=r"the output y has shape \(\) for 5 examples, which is not one per example"):
         predictor(batch(2, 3))
 
 
@@ -52,9 +52,11 @@ def test_what_a_kind_of_file_does_not_hold():
     two = model({"y": "float32", "z": "float32"})
     for form in FORMATS:
         assert two.selected(("z",), form) == ["z"]
-    with pytest.raises(InputError, match=r"an .npy file holds one output, and these are y, z: choose by --outputs"):
+    with pytest.raises(
+        InputError, match=r"an .npy file holds one output, but these are y, z: choose one with --outputs"
+    ):
         two.selected((), "npy")
     other = model({"row": "int64", "y": "float32"})
-    with pytest.raises(InputError, match="the output row has the name of the column that says which example"):
+    with pytest.raises(InputError, match="the output row has the name of the column that numbers the examples"):
         other.selected((), "csv")
     assert other.selected((), "npz") == ["row", "y"]

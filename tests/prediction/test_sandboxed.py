@@ -129,7 +129,7 @@ def test_a_process_that_is_killed_is_one_line(tf, model):
     with Sandboxed(model(lambda x: {"y": 2 * x})) as answer:
         assert answer({"x": ONE}, {"y"})["y"].tolist() == [[2, 2]]
         os.kill(answer._process.pid, signal.SIGKILL)
-        with pytest.raises(RunError, match=r"^the model's process was killed \(SIGKILL\), by somebody or for want of"):
+        with pytest.raises(RunError, match=r"^the model's process was killed \(SIGKILL\), perhaps for lack of"):
             answer({"x": ONE}, {"y"})
         assert not answer.is_alive
 
@@ -160,9 +160,9 @@ def test_a_batch_in_hand_ends_when_the_process_is_killed(tf, model):
 
 
 PROGRAMS = {
-    "says no message": ("os.write(w, b'\\xff' * 99); time.sleep(60)", "^the model's process answers nonsense$"),
+    "says no message": ("os.write(w, b'\\xff' * 99); time.sleep(60)", "^the model's process sent an invalid reply$"),
     "says nothing and ends": ("sys.exit('out of luck')", "^the model does not load or answer: out of luck$"),
-    "is ended": ("os.kill(os.getpid(), 6)", "^the model's process was ended by SIGABRT$"),
+    "is ended": ("os.kill(os.getpid(), 6)", "^the model's process was killed by SIGABRT$"),
 }
 
 
@@ -202,7 +202,7 @@ def test_an_answer_that_lies_ends_the_process(tmp_path, monkeypatch, answer):
         "time.sleep(60)\n"
     )
     with Sandboxed(tmp_path) as asked:
-        with pytest.raises(RunError, match="^the model's process answers nonsense: "):
+        with pytest.raises(RunError, match="^the model's process sent an invalid reply: "):
             asked({"x": ONE}, {"y"})
         until(lambda: not asked.is_alive, limit=60)
 
@@ -218,7 +218,7 @@ def test_memory_that_the_other_end_cannot_take_away():
 def test_what_the_kernel_lacks_is_one_line():
     assert sandboxed._missing_protection("network namespace, Landlock, seccomp") == ""
     assert sandboxed._missing_protection("seccomp") == (
-        "the model ran in a sandbox without network namespace, Landlock: this kernel has none"
+        "the model ran in a sandbox without network namespace, Landlock, which this kernel does not support"
     )
 
 

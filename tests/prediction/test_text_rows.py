@@ -162,7 +162,7 @@ def test_arrow_reads_plain_files_alone(tmp_path, monkeypatch, columns):
         np.testing.assert_array_equal(np.concatenate([piece.inputs["x"] for piece in found]), values)
 
 
-BLANK = r"a.csv, line 3 is blank, and {} is missing: give its value, \"\" for an empty text, or remove the line"
+BLANK = r"a.csv, line 3 is blank, so {} is missing: write its value, \"\" for an empty text, or remove the line"
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])

@@ -64,7 +64,7 @@ def test_what_evaluate_and_pictures_draw_repeats_and_moves_no_generator(tmp_path
 
     source = recipes.LINE + (
         "\n    def evaluate(self, data):\n        return {'drawn': np.random.rand() + random.random()}\n"
-        "\n    def pictures(self, data):\n        return {'drawn': np.random.randint(0, 255, (2, 2), np.uint8)}\n"
+        "\n    def pictures(self, data):\n        return {'drawn': np.random.randint(0, 255, (2, 2, 1), np.uint8)}\n"
     )
     data = datasets.points(tmp_path / "points", examples=40)
     path = recipes.write(tmp_path, source, ("import keras,", "import random\nimport keras, numpy as np,"))
@@ -76,3 +76,37 @@ def test_what_evaluate_and_pictures_draw_repeats_and_moves_no_generator(tmp_path
     once, again = ((evaluation()["drawn"], evaluation.pictures()["drawn"].tolist()) for _ in range(2))
     assert once == again
     assert (random.getstate(), repr(np.random.get_state())) == before
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("None", "^pictures returns nothing: return a dict of images"),
+        ("{'../up': np.ones((2, 2, 1), np.uint8)}", "^pictures names '../up': a picture's name becomes a file's"),
+        ("{'/top': np.ones((2, 2, 1), np.uint8)}", "^pictures names '/top'"),
+        ("{7: np.ones((2, 2, 1), np.uint8)}", "^pictures names 7"),
+        ("{'a': [[[1]]]}", "^pictures returns a list for 'a': make it a NumPy array$"),
+        (
+            "{'a': np.ones((2, 2, 1))}",
+            r"^pictures returns float64 of shape \(2, 2, 1\) for 'a': it must be uint8 of shape",
+        ),
+        ("{'a': np.ones((2, 2), np.uint8)}", r"^pictures returns uint8 of shape \(2, 2\) for 'a'"),
+        ("{'a': np.ones((0, 2, 1), np.uint8)}", r"^pictures returns uint8 of shape \(0, 2, 1\) for 'a'"),
+        ("{'of/a step': np.ones((2, 2, 4), np.uint8)}", ""),
+    ],
+)
+def test_pictures_are_files(tmp_path, tf, returned, said):
+    from tapeline.recipe import loading
+    from tapeline.recipe.evaluation import Evaluation
+
+    source = recipes.LINE + f"\n    def pictures(self, data):\n        return {returned}\n"
+    data = datasets.points(tmp_path / "points", examples=40)
+    recipe = loading.build(
+        recipes.write(tmp_path, source, ("import keras,", "import keras, numpy as np,")), {}, data.features
+    )
+    evaluation = Evaluation(recipe, data, "val", batch_size=4, key=tf.constant([3, 0]))
+    if not said:
+        assert list(evaluation.pictures()) == ["of/a step"]
+        return
+    with pytest.raises(InputError, match=said):
+        evaluation.pictures()

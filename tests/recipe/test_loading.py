@@ -58,3 +58,18 @@ def test_a_full_disk_is_no_lack_of_memory(tf, where):
     with pytest.raises(OSError, match="No space left") as raised, loading.blaming(Path(__file__), InputError, "fails"):
         call()
     assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, "/dev/full")
+
+
+def test_a_pointer_of_git_lfs_is_no_recipe_and_no_weights(tmp_path, tf):
+    from tapeline.recipe import loading, variables
+
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 12345\n"
+    recipe, index = tmp_path / "recipe.py", tmp_path / "weights.index"
+    for file, read in (
+        (recipe, lambda: loading.load(recipe)),
+        (index, lambda: variables.open_bundle(tmp_path / "weights")),
+    ):
+        file.write_text(pointer)
+        with pytest.raises(InputError) as refused:
+            read()
+        assert str(refused.value) == f"{file} is a pointer of Git LFS, not the file itself: run `git lfs pull`"

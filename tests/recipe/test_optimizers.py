@@ -31,7 +31,7 @@ def test_options_and_schedules(optimizer):
     ("name", "options", "said"),
     [
         ("adm", {}, "no optimizer 'adm' in Keras .*; did you mean 'adam'?"),
-        ("zzz", {}, "there are adadelta, adafactor, adagrad, adam"),
+        ("zzz", {}, "choose from adadelta, adafactor, adagrad, adam"),
         ("sgd", {"momentums": 1}, "optimizer 'sgd': Argument"),
         ("sgd", {"momentum": 2.0}, "optimizer 'sgd': `momentum` must be"),
     ],

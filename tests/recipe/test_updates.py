@@ -64,6 +64,14 @@ def test_what_an_optimizer_would_not_do_as_asked_is_refused(line, optimizer, set
         line((OPTIMIZER, f"keras.optimizers.{optimizer}"), **settings)
 
 
+@pytest.mark.parametrize("name", ["opt", "optimizer"])
+def test_an_optimizer_in_two_attributes_has_both_names(line, name):
+    limit = {"clip_value": 0.001}
+    both = line((OPTIMIZER, f"self.opt = {OPTIMIZER}"), gradients={name: limit})
+    for value, expected in zip(both, line(gradients={"optimizer": limit}), strict=True):
+        assert np.array_equal(value, expected)
+
+
 TABLE = """
 import keras, tensorflow as tf
 from tapeline.recipe import Recipe

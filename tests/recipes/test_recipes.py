@@ -83,7 +83,7 @@ def test_a_judge_that_does_more_than_compute_is_refused(built, tf, tmp_path):
     tf.saved_model.load(str(tmp_path / "judge")).signatures["serving_default"](image=tf.zeros((1, 8, 8, 1), tf.uint8))
     assert written.exists(), "it would have"
     recipe, _ = built("digits-gan", judge=str(tmp_path / "none"))
-    with pytest.raises(InputError, match="none is no folder with a SavedModel"):
+    with pytest.raises(InputError, match="none is not a folder with a SavedModel"):
         recipe.evaluate(data.columns("test"))
 
 

@@ -15,9 +15,9 @@ def test_each_figure_is_held_against_its_bound_and_memory_by_its_peak():
     figures = {"latency_ms": {"p50": 1.0, "p99": 9.0}, "memory_mb": 700.5, "size_mb": 2.0}
     asked = CheckSettings(memory_mb=700, latency_p99_ms=9.0, size_mb=1.5)
     assert [(check["said"], check["holds"]) for check in within(asked, figures)] == [
-        ("latency_p99_ms is 9, asked at most 9", True),
-        ("memory_mb is 700.5, asked at most 700", False),
-        ("size_mb is 2, asked at most 1.5", False),
+        ("latency_p99_ms is 9, must be at most 9", True),
+        ("memory_mb is 700.5, must be at most 700", False),
+        ("size_mb is 2, must be at most 1.5", False),
     ]
 
 
@@ -62,7 +62,7 @@ def test_a_champion_that_answers_and_one_that_does_not(fresh, tf):
         ("change", False),
         ("paired", True),
     ]
-    assert good.reason == "change of loss is +1 (2 → 3), asked at most 0.5"
+    assert good.reason == "change of loss is +1 (2 → 3), must be at most 0.5"
 
     mute = assess(opened, versions["v1.0.2"], "prod")
     assert mute.reason == "the champion one@v1.0.0 cannot be compared: it does not predict y"
@@ -126,7 +126,7 @@ def test_a_champion_gets_its_columns_in_its_own_order(fresh, tf):
     ][1:]
     assert worse.reason.startswith("not worse by more than 0: mean absolute error +0.5")
     assert equal.holds, equal.reason
-    missing = "the champion one@v1.0.0 cannot be compared: its x has the column b, which the challenger's has not"
+    missing = "the champion one@v1.0.0 cannot be compared: its x has the column b, which the challenger's lacks"
     assert other.reason == missing
     assert easier.reason == "was validated on train, and params.yaml asks for test"
 
@@ -167,7 +167,7 @@ def test_the_gate_counts_in_the_bins_that_validate_is_told(fresh, tf):
         verdict = assess(opened, opened.state("one").versions["v1.0.0"], "prod")
         reasons[bins] = (verdict.holds, verdict.reason)
     assert reasons[1][0], reasons
-    assert reasons[10] == (False, "calibration_error is 0.1, asked at most 0.05")
+    assert reasons[10] == (False, "calibration_error is 0.1, must be at most 0.05")
 
 
 def test_a_tolerance_is_absolute_for_small_values_and_relative_for_large_ones():

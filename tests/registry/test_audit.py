@@ -60,10 +60,10 @@ def test_an_object_of_the_cache(registry):
     path.chmod(0o644)
     path.write_text("grapf")
     (said,), _, _ = audited(registry)
-    assert said.startswith("one@v1.0.0: ") and "was altered: its MD5 is not its name" in said
+    assert said.startswith("one@v1.0.0: ") and "was altered: its MD5 does not match its name" in said
     path.unlink()
     wrong, (said,), _ = audited(registry, 0)
-    assert wrong == [] and said.startswith("one@v1.0.0: ") and "DVC's remote may have (`--fetch` checks it)" in said
+    assert wrong == [] and said.startswith("one@v1.0.0: ") and "may be on DVC's remote (`--fetch` checks it)" in said
     assert audited(registry, 0, "--fetch")[1] == []
 
 
@@ -71,7 +71,7 @@ def test_an_object_of_the_cache(registry):
 def test_what_is_served(registry):
     (registry.folder / "serving" / "one" / "1" / "saved_model.pb").write_text("grapf")
     (said,), _, _ = audited(registry)
-    assert "has nothing whole, and by the tags v1.0.0 is in prod" in said
+    assert "has nothing complete, but by the tags v1.0.0 is in prod" in said
     registry("registry", "sync")
     assert audited(registry, 0)[0] == []
 
@@ -81,8 +81,8 @@ def test_a_tag_and_its_verdict(registry):
     whole = content(registry, "one#prod#1")
     pushed_object(registry, "one#prod#1", whole.replace(b'"verdict": "yes"', b'"verdict": "no"'))
     (said, seen), _, _ = audited(registry)
-    assert said == "one#prod#1, which is about prod, does not count: its signature is not of its content"
-    assert seen.startswith("the tag one#prod#1, which counted here, is another tag now")
+    assert said == "one#prod#1, which is about prod, does not count: its signature does not match its content"
+    assert seen.startswith("the tag one#prod#1, which counted here, is a different tag now")
     made = json.loads(whole.decode().partition("\n\n")[2].partition("\n")[2].partition("-----BEGIN")[0])
     registry.git("tag", "--delete", "one#prod#1")
     commit = registry.commit_of()
@@ -93,7 +93,7 @@ def test_a_tag_and_its_verdict(registry):
     rules = made["rules"]["commit"][:10]
     assert wrong[:2] == [
         "one#prod#1, which is about prod, does not count: its record has the verdict 'no', not 'yes'",
-        f"one#prod#2 was decided by other rules than {rules} has",
+        f"one#prod#2 was decided by rules that differ from those of {rules}",
     ]
 
 
@@ -168,5 +168,5 @@ def test_without_a_policy(released, tmp_path):
     shutil.rmtree(registry.folder.parent / "remote")
     wrong, unchecked, _ = audited(registry)
     assert "one#prod#2 was made after one#prod#1, which is gone" in wrong
-    assert "one has no tag #1, and has #2: deleted?" in wrong
+    assert "one has no tag #1, but has #2: was it deleted?" in wrong
     assert sum("not in the cache" in line for line in unchecked) == 3

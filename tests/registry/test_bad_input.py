@@ -47,6 +47,18 @@ def new_commit(registry):
     registry.git("commit", "--quiet", "--allow-empty", "--message", "more")
 
 
+def in_lfs(registry, name):
+    """Commit a pointer for a file, and have Git check out the file itself, as Git LFS does."""
+    kept = registry.folder / ".git/kept"
+    kept.write_bytes((registry.folder / name).read_bytes())
+    registry.git("config", "filter.lfs.clean", "echo version https://git-lfs.github.com/spec/v1")
+    registry.git("config", "filter.lfs.smudge", "cat .git/kept")
+    (registry.folder / ".gitattributes").write_text(f"{name} filter=lfs\n")
+    registry.git("add", "--renormalize", ".")
+    registry.git("add", ".gitattributes")
+    registry.git("commit", "--quiet", "--message", "Git LFS")
+
+
 def new_model(registry):
     registry.build(9)
 
@@ -125,24 +137,24 @@ def anonymous(registry):
 NOTHING = None
 CASES = {
     "no such pipeline": (NOTHING, ("register", "two"), "no pipeline 'two'"),
-    "upper case": (NOTHING, ("register", "One"), "'One' is not a model's name: lower-case"),
-    "a path for a name": (NOTHING, ("register", "../one"), "'../one' is not a model's name"),
-    "a shell's command for a name": (NOTHING, ("register", "one;id"), "'one;id' is not a model's name"),
-    "an option for a name": (NOTHING, ("show", "-"), "'-' is not a model's name"),
-    "a name with a newline": (NOTHING, ("history", "one\n"), r"'one\n' is not a model's name"),
-    "no name": (NOTHING, ("register", ""), "'' is not a model's name"),
-    "a version for a name": (NOTHING, ("register", "one@v1.0.0"), "'one@v1.0.0' is not a model's name"),
-    "two numbers": (new_model, (*REGISTER, "--version", "1.0"), "'1.0' is not a version: three numbers"),
+    "upper case": (NOTHING, ("register", "One"), "'One' is not a model name: use lower-case"),
+    "a path for a name": (NOTHING, ("register", "../one"), "'../one' is not a model name"),
+    "a shell's command for a name": (NOTHING, ("register", "one;id"), "'one;id' is not a model name"),
+    "an option for a name": (NOTHING, ("show", "-"), "'-' is not a model name"),
+    "a name with a newline": (NOTHING, ("history", "one\n"), r"'one\n' is not a model name"),
+    "no name": (NOTHING, ("register", ""), "'' is not a model name"),
+    "a version for a name": (NOTHING, ("register", "one@v1.0.0"), "'one@v1.0.0' is not a model name"),
+    "two numbers": (new_model, (*REGISTER, "--version", "1.0"), "'1.0' is not a version: write three numbers"),
     "four numbers": (new_model, (*REGISTER, "--version", "1.0.0.0"), "'1.0.0.0' is not a version"),
     "a pre-release": (new_model, (*REGISTER, "--version", "2.0.0-rc1"), "'2.0.0-rc1' is not a version"),
     "a leading zero": (new_model, (*REGISTER, "--version", "2.00.0"), "'2.00.0' is not a version"),
     "a version that exists": (
         new_model,
         (*REGISTER, "--version", "1.0.0"),
-        "one@v1.0.0 exists: a version is never changed",
+        "one@v1.0.0 exists already: a version never changes",
     ),
     "a version below": (new_model, (*REGISTER, "--version", "0.1.0"), "v0.1.0 is below v1.0.0, which exists"),
-    "the same commit again": (NOTHING, REGISTER, "is one@v1.0.2 already"),
+    "the same commit again": (NOTHING, REGISTER, "is already one@v1.0.2"),
     "the same bytes again": (new_commit, REGISTER, "one@v1.0.2 has exactly these bytes: promote that one"),
     "a lightweight tag of that name": (
         lambda r: (new_model(r), r.git("tag", "one@v1.0.3")),
@@ -203,6 +215,16 @@ CASES = {
         lambda r: (new_model(r), committed(edit("make.py", "graph", "grape"))(r)),
         (*REGISTER, "--rev", "HEAD"),
         "is not what made the model: its stage is stale",
+    ),
+    "code in Git LFS": (
+        lambda r: (new_model(r), in_lfs(r, "make.py")),
+        REGISTER,
+        "make.py is in Git LFS, so ",
+    ),
+    "a machine's description in Git LFS": (
+        lambda r: (new_model(r), in_lfs(r, "runs/one/environment.json")),
+        REGISTER,
+        "runs/one/environment.json is in Git LFS, so ",
     ),
     "no lock": (
         lambda r: (r.git("rm", "--quiet", "dvc.lock"), r.git("commit", "--quiet", "--message", "x")),
@@ -273,7 +295,7 @@ CASES = {
     "no Git repository": (
         lambda r: shutil.rmtree(r.folder / ".git"),
         ("show",),
-        "is in no Git repository: `git init` makes one",
+        "is not in a Git repository: `git init` makes one",
     ),
     "no DVC repository": (lambda r: shutil.rmtree(r.folder / ".dvc"), PROMOTE, "DVC: "),
     "no params.yaml": (lambda r: (r.folder / "params.yaml").unlink(), ("show",), "no params.yaml in"),
@@ -295,11 +317,11 @@ CASES = {
         ("promote", "one", "production"),
         "no stage 'production': params.yaml has dev, staging, prod",
     ),
-    "a path for a stage": (NOTHING, ("promote", "one", "prod/../x"), "'prod/../x' is not a stage's name"),
+    "a path for a stage": (NOTHING, ("promote", "one", "prod/../x"), "'prod/../x' is not a stage name"),
     "an unknown version": (
         NOTHING,
         ("promote", "one@v7.0.0", "prod"),
-        "no version one@v7.0.0: there are v1.0.0, v1.0.1, v1.0.2",
+        "no version one@v7.0.0: the versions are v1.0.0, v1.0.1, v1.0.2",
     ),
     "a version in words": (NOTHING, ("promote", "one@latest", "prod"), "'latest' is not a version"),
     "two versions": (
@@ -311,19 +333,19 @@ CASES = {
     "altered bytes": (
         rewrite("saved_model/saved_model.pb", lambda b: b[:-1] + b"X"),
         PROMOTE,
-        "was altered: its MD5 is not its name",
+        "was altered: its MD5 does not match its name",
     ),
     "an altered listing": (rewrite("", lambda b: b.replace(b"model.json", b"m.json")), PROMOTE, "was altered"),
     "lost bytes and no remote": (lost("saved_model/saved_model.pb"), PROMOTE, "is missing and no DVC remote is set"),
     "a path that leaves its folder": (
         escaping,
         ("promote", "one@v9.0.0", "prod"),
-        "would leave its folder: the record was altered",
+        "leads out of its folder: the record was altered",
     ),
     "a person's yes is missing": (
         edit("params.yaml", "prod: {gate", "prod: {approval: true, gate"),
         PROMOTE,
-        "prod asks for a person's approval",
+        "prod requires a person's approval",
     ),
     "a stage is skipped": (
         edit("params.yaml", "prod: {gate", "prod: {previous: true, gate"),
@@ -345,7 +367,7 @@ CASES = {
     "a model without versions": (
         lambda r: r.git("tag", "--delete", *r.tags()),
         ("history", "one"),
-        "one has no version: `tapeline registry register one` makes one",
+        "one has no version: `tapeline registry register one` creates one",
     ),
     "a revocation of what is not there": (NOTHING, ("revoke", "one@v9.0.0", "--because", "x"), "one@v9.0.0"),
     "an approval without a policy": (
@@ -356,7 +378,7 @@ CASES = {
     "an approval of no version": (
         NOTHING,
         ("approve", "one", "--stage", "prod"),
-        "'one' is no version: give NAME@v1.0.0",
+        "'one' does not name a version: give NAME@v1.0.0",
     ),
     "vouching without a policy": (NOTHING, ("vouch", "one@v1.0.0"), "there is no trust policy here"),
     "an audit of a policy that is not committed": (

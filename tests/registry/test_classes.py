@@ -162,7 +162,7 @@ def test_a_class_that_sorts_first_does_not_let_a_worse_model_through(tmp_path):
         if not wrong:
             made("registry", "promote", "one", "prod")
     said = made("registry", "promote", "one", "prod", status=1).stdout
-    assert "change of accuracy is -0.25 (0.75 → 0.5), asked at least 0" in said
+    assert "change of accuracy is -0.25 (0.75 → 0.5), must be at least 0" in said
     assert "classes that one@v1.0.0 does not know, so it cannot be right there: ant" in said
     (made.folder / "classes.json").write_text(json.dumps(NEW[:3]))
     made.build(0)

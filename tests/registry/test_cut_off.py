@@ -29,7 +29,7 @@ def test_the_latest_promotion_is_deleted_on_the_remote(registry, tmp_path):
     assert "one#prod#1" not in registry.tags()
     with pytest.raises(InputError, match=r"the tag one#prod#1, which counted here, is gone: `git fetch") as gone:
         sync(opened(registry), "one")
-    assert f"else `git update-ref 'refs/tags/one#prod#1' {made}`; if it was to go" in str(gone.value)
+    assert f"else `git update-ref 'refs/tags/one#prod#1' {made}`; if it was deleted on purpose" in str(gone.value)
     report = registry("registry", "audit", status=1).stdout
     assert report.count("WRONG") == 1 and "WRONG      the tag one#prod#1, which counted here, is gone" in report
     registry.git("update-ref", "refs/tags/one#prod#1", made)
@@ -71,7 +71,7 @@ def test_what_never_counted_is_not_missed(registry):
 def test_a_tag_that_is_replaced(registry):
     """By an older one of Ana's own, which has a signature that counts."""
     registry.git("update-ref", "refs/tags/one#prod#1", registry.git("rev-parse", "refs/tags/one@v1.0.0").strip())
-    with pytest.raises(InputError, match="one#prod#1, which counted here, is another tag now"):
+    with pytest.raises(InputError, match="one#prod#1, which counted here, is a different tag now"):
         sync(opened(registry), "one")
 
 
@@ -90,7 +90,7 @@ def test_without_a_policy_it_is_said_and_nothing_is_refused(released, tmp_path, 
 def test_a_journal_that_others_may_write_and_one_of_nonsense(registry, capsys):
     journal(registry).chmod(0o666)
     assert opened(registry).lost("one") == {}
-    assert "tags is not read, for others may write it: `chmod 600` it" in capsys.readouterr().err
+    assert "tags: others can write to it: `chmod 600` it" in capsys.readouterr().err
     journal(registry).chmod(0o600)
     journal(registry).write_bytes(b"\xff\xfe\n\n \nx\nx one@\n0 other#prod#1\n0 ../one#prod#1")
     assert opened(registry).lost("one") == {}
@@ -100,4 +100,4 @@ def test_a_journal_that_others_may_write_and_one_of_nonsense(registry, capsys):
     journal(registry).unlink()
     journal(registry).mkdir()
     assert "one: serving/one/1 is v1.0.0" in sync(opened(registry), "one")
-    assert "tapeline: which tags count is not noted in Git's folder: " in capsys.readouterr().err
+    assert "tapeline: could not note in Git's folder which tags count: " in capsys.readouterr().err

@@ -42,15 +42,15 @@ def test_without_a_champion_only_the_absolute_bounds():
     }
     (check,) = checks(settings, contender("v1", wrong=31))
     assert not check["holds"]
-    assert sentence(check) == "accuracy is 0.896667, asked at least 0.9"
+    assert sentence(check) == "accuracy is 0.896667, must be at least 0.9"
 
 
 def test_a_change_against_the_champion():
     settings = GateSettings(change={"accuracy": Bound(min=-0.01), "size": Bound(max=5)}, paired=None)
     change, size = checks(settings, contender("v2", wrong=6, size=7.0), contender("v1", wrong=2, size=1.0))
     assert not change["holds"] and change["value"] == pytest.approx(-4 / 300)
-    assert sentence(change) == "change of accuracy is -0.0133333 (0.993333 → 0.98), asked at least -0.01"
-    assert not size["holds"] and sentence(size) == "change of size is +6 (1 → 7), asked at most 5"
+    assert sentence(change) == "change of accuracy is -0.0133333 (0.993333 → 0.98), must be at least -0.01"
+    assert not size["holds"] and sentence(size) == "change of size is +6 (1 → 7), must be at most 5"
 
 
 def test_a_change_between_records_on_two_test_sets_is_unknown():
@@ -77,7 +77,7 @@ def test_a_metric_that_only_one_can_be_measured_by_is_unknown_on_other_data():
     (check,) = decision.judge(settings, new, Contender("v1", {}, sure, "v1 test"), TARGET, {})
     assert check["holds"] and check["value"] == 0
     for one, other in ((new, Contender("v1", {}, {"class": LABELS}, "v1 test")), (contender("v2"), old)):
-        with pytest.raises(InputError, match="asks for 'calibration_error', which was not measured"):
+        with pytest.raises(InputError, match="requires 'calibration_error', which was not measured"):
             decision.judge(settings, one, other, TARGET, {})
 
 
@@ -100,7 +100,7 @@ def test_a_class_that_became_worse():
         ("slice change", "label=c", True),
     ]
     assert sentence(found[3]) == (
-        "change of accuracy of label=b (100 examples) is -0.08 (1 → 0.92), asked at least -0.05"
+        "change of accuracy of label=b (100 examples) is -0.08 (1 → 0.92), must be at least -0.05"
     )
 
 
@@ -175,7 +175,7 @@ def test_a_paired_test_that_cannot_be_made_is_a_no():
     (check,) = decision.judge(GateSettings(), Contender("v2", {"loss": 99.0}), Contender("v1", {"loss": 0.1}), None, {})
     assert not check["holds"]
     assert sentence(check) == (
-        "no paired test possible, since no feature is predicted: name `gate.target`, or set `paired: null`"
+        "no paired test is possible, since no feature is predicted: set `gate.target`, or `paired: null`"
     )
     assert decision.judge(GateSettings(), Contender("v1", {"loss": 99.0}), None, None, {}) == []
 
@@ -185,11 +185,11 @@ def test_a_paired_test_that_cannot_be_made_is_a_no():
     [
         (
             GateSettings(bounds={"acuracy": Bound(min=0)}),
-            "the gate asks for 'acuracy', which was not measured; there are accuracy,",
+            "the gate requires 'acuracy', which was not measured: choose from accuracy,",
         ),
         (
             GateSettings(slices=(SliceSettings(feature="label", metric="loss", bound=Bound(max=1)),)),
-            "the gate asks for 'loss', which was not measured",
+            "the gate requires 'loss', which was not measured",
         ),
     ],
 )
@@ -226,7 +226,7 @@ def test_as_many_slices_as_a_screen_holds_and_no_more():
 
 def test_slices_need_a_prediction():
     slices = (SliceSettings(feature="label", metric="accuracy", bound=Bound(min=0)),)
-    with pytest.raises(InputError, match="gate.slices asks for accuracy by label, and no feature is predicted"):
+    with pytest.raises(InputError, match="gate.slices requires accuracy by label, but no feature is predicted"):
         decision.judge(GateSettings(slices=slices), contender("v1"), None, None, {"label": LABELS})
 
 
@@ -245,7 +245,7 @@ def test_slices_need_a_prediction():
 def test_a_bound_includes_its_ends(bound, value, holds, asked):
     (check,) = checks(GateSettings(bounds={"loss": bound}), contender("v1", loss=value))
     assert check["holds"] is holds
-    assert sentence(check) == f"loss is {value}, asked {asked}"
+    assert sentence(check) == f"loss is {value}, must be {asked}"
 
 
 def test_paired_tests_in_all_their_words():
@@ -272,7 +272,8 @@ def test_paired_tests_in_all_their_words():
     )
     assert said(PairedSettings(margin=0.1), new, old, Target("y", actual)) == (
         True,
-        "not worse by more than 0.01: mean absolute error -0.05, by the test at most -0.05 (at 95% confidence, 400 examples)",
+        "not worse by more than 0.01: mean absolute error -0.05, by the test at most -0.05 (at 95% confidence, 400 "
+        "examples)",
     )
 
 

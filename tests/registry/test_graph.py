@@ -162,7 +162,7 @@ def test_a_function_cannot_pass_for_an_operation_nor_an_operation_for_a_function
         nodes(meta, "StatefulPartitionedCall")[0].attr["f"].func.name = "ReadFile"
 
     folder = saved(lambda x: tf.function(lambda y: y + 1)(2 * x), kept=tf.Variable(1.0))
-    assert re.match("calls 'ReadFile' .*, which is no function of it", refused(edited(folder, called)))
+    assert re.match("calls 'ReadFile' .*, which is not one of its functions", refused(edited(folder, called)))
 
 
 def test_no_operation_of_tensorflow_is_named_as_functions_are(tf):
@@ -172,7 +172,7 @@ def test_no_operation_of_tensorflow_is_named_as_functions_are(tf):
 @pytest.mark.parametrize("name", ["../secret.txt", "/etc/passwd", "a/../../secret.txt", "gs://bucket/words", ""])
 def test_an_asset_outside_the_folder_is_refused(tf, saved, secret, name):
     folder = edited(vocabulary(tf, saved, secret), lambda meta: setattr(meta.asset_file_def[0], "filename", name))
-    assert refused(folder) == f"the asset {name!r} would leave the model's folder: export again"
+    assert refused(folder) == f"the asset {name!r} leads out of the model's folder: export again"
 
 
 def vocabulary(tf, saved, file):
@@ -212,7 +212,9 @@ def test_a_table_may_read_an_asset_of_the_model_and_nothing_else(tf, saved, secr
     for edit in (by_a_constant, by_an_object, by_a_variable):
         (folder / "saved_model.pb").write_bytes(whole)
         said = refused(edited(folder, edit))
-        assert re.match("a table in the function '.+' reads a file that is no asset of the model", said), edit.__name__
+        assert re.match("a table in the function '.+' reads a file that is not an asset of the model", said), (
+            edit.__name__
+        )
 
 
 def test_the_functions_that_save_and_restore_serve_the_saver_alone(tf, saved):
@@ -258,7 +260,7 @@ def test_files_that_are_links_or_another_graph_are_refused(tf, saved, secret):
     (folder / "saved_model.pb").write_bytes(b"\x0a\xff")
     assert refused(folder) == "does not load or answer: saved_model.pb is not a SavedModel"
     (folder / "saved_model.pb").write_bytes(b"")
-    assert "has not the one graph with objects" in refused(folder)
+    assert "does not have the one graph with objects" in refused(folder)
 
 
 NAMES_A_FILE = re.compile(r"file|path(?!s$)|dir(?!ection)|url|address|stream|uri|server|library|command|memory_region")

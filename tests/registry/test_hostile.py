@@ -37,7 +37,9 @@ def test_a_stage_before_that_only_an_unsigned_tag_says(registry, people):
     old = int(time.time()) - DAY
     tag(registry, "one#staging#9", registry.commit_of("v1.0.1"), promotion(registry, "staging", "v1.0.1"), time=old)
     said = registry("registry", "promote", "one@v1.0.1", "prod", status=2).stderr
-    assert "one@v1.0.1 was not put into staging, which prod asks for, by a tag that counts: " in said
+    assert (
+        "one@v1.0.1 was not promoted to staging, which prod requires, by a tag that counts: it is not signed\n" in said
+    )
 
 
 @pytest.mark.slow
@@ -77,7 +79,7 @@ def test_an_expired_key_that_dates_back(registry, people):
     found = one.state("one")
     assert [made.name for made in found.disputed["staging"]] == ["one#staging#2"]
     assert "has expired" in found.aside[found.disputed["staging"][0]]
-    assert "this clone saw nothing of it before" in found.aside[found.disputed["staging"][0]]
+    assert "this clone did not see it earlier" in found.aside[found.disputed["staging"][0]]
 
 
 def test_an_expired_key_of_gpg_that_dates_back(built, people, gnupg, tmp_path):
@@ -103,7 +105,7 @@ def test_an_expired_key_of_gpg_that_dates_back(built, people, gnupg, tmp_path):
     found = one.state("one")
     assert [made.name for made in found.disputed["staging"]] == ["one#staging#2"]
     why = found.aside[found.disputed["staging"][0]]
-    assert f"its GPG key {gnupg.fingerprint} is revoked or had expired; this clone saw nothing of it before" in why
+    assert f"its GPG key {gnupg.fingerprint} is revoked or had expired; this clone did not see it earlier" in why
     (registry.folder / ".git" / "tapeline" / "tags").unlink()
     assert opened(registry).state("one").live("staging").tag.name == "one#staging#2", "a fresh clone cannot tell"
 
@@ -126,7 +128,7 @@ def test_an_approval_and_a_promotion_from_before_the_version(registry, people):
     commit, old = registry.commit_of(), int(time.time()) - DAY
     tag(registry, "one#staging#2", commit, promotion(registry, "staging"), "--sign", time=old)
     found = opened(registry).state("one")
-    assert list(found.aside.values()) == ["it says it is older than one@v1.0.0, which it is about"]
+    assert list(found.aside.values()) == ["it claims to be older than one@v1.0.0, to which it refers"]
     registry.git("tag", "--delete", "one#staging#2")
     (approval,) = registry.git("tag", "--list", "tapeline/approved/*").split()
     text = registry.git("for-each-ref", "--format=%(contents:subject)%0a%0a%(contents:body)", f"refs/tags/{approval}")
@@ -134,7 +136,7 @@ def test_an_approval_and_a_promotion_from_before_the_version(registry, people):
     people[1].at(registry)
     tag(registry, approval, commit, text, "--sign", time=old)
     found = opened(registry).state("one")
-    assert f"{approval} does not count: it says it is older than one@v1.0.0" in next(iter(found.aside.values()))
+    assert f"{approval} does not count: it claims to be older than one@v1.0.0" in next(iter(found.aside.values()))
 
 
 def test_tags_of_a_lost_key_are_deleted_and_not_missed(registry, people):
@@ -155,10 +157,10 @@ def test_the_largest_number_is_taken(fresh):
     fresh.git("tag", "--annotate", "one@v1.0.999999999", "HEAD^{commit}", "--message", "x")
     fresh.git("commit", "--quiet", "--allow-empty", "--message", "more")
     said = fresh("registry", "register", "one", status=2).stderr
-    assert "v1.0.999999999 is there, and no patch version is after it: give a number, or delete that tag" in said
+    assert "no patch version comes after v1.0.999999999: give a number, or delete that tag" in said
     assert fresh.tags() == ["one@v1.0.999999999"]
     assert names.bumped(["v1.0.999999999"], "minor") == "v1.1.0"
-    with pytest.raises(InputError, match="no major version is after it"):
+    with pytest.raises(InputError, match="no major version comes after"):
         names.bumped(["v999999999.0.0"], "major")
 
 

@@ -92,7 +92,7 @@ def test_a_fetched_assignment_of_one_who_may_not(registry, people, tmp_path, opt
     eve.git("push", "--quiet", "origin", "refs/tags/one#prod#2")
     registry.git("fetch", "--quiet", "--tags", "origin")
     said = refused(registry, "registry", "sync")
-    assert said.startswith("the tag one#prod#2, which ") and why in said
+    assert said.startswith("the tag one#prod#2, supposedly by Eve, has no effect: ") and why in said
     (registry.folder / "x.npy").write_bytes(b"")
     assert "the tag one#prod#2" in registry("predict", "one#prod", "x.npy", status=2).stderr
     shown = registry("registry", "show")
@@ -126,10 +126,10 @@ def test_an_approval_is_of_one_version_s_tag(registry, people):
     registry.git("tag", "--delete", "one@v1.0.1")
     registry.build(3)
     people[0].at(registry)("registry", "register", "one")
-    assert "it is about another tag of this version" in refused(registry, *PROD)
+    assert "it is about a different tag of this version" in refused(registry, *PROD)
     report = registry("registry", "audit", status=1).stdout
-    assert "is about another tag than v1.0.1 is now" in report
-    assert "which is another tag now" in report  # the chain: the approval was made after the first one@v1.0.1
+    assert "refers to a tag other than the present v1.0.1" in report
+    assert "which is a different tag now" in report  # the chain: the approval was made after the first one@v1.0.1
 
 
 @pytest.mark.slow
@@ -145,11 +145,11 @@ def test_the_rules_are_those_of_the_policy_s_ref(registry, people):
     loose = strict.replace("previous: true", "check: false").replace("prod: [ana", "prod: [eve")
     registry.git("switch", "--quiet", "-c", "work")
     params.write_text(loose)
-    assert "was never in staging, which prod asks for" in refused(ana.at(registry), *PROD)
+    assert "was never in staging, which prod requires" in refused(ana.at(registry), *PROD)
     registry.git("commit", "--quiet", "--all", "--message", "loose")
     registry.git("update-ref", "refs/remotes/origin/main", "HEAD")
     registry.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
-    assert "was never in staging, which prod asks for" in refused(registry, *PROD)
+    assert "was never in staging, which prod requires" in refused(registry, *PROD)
     assert "eve@example.org (SHA256:" in refused(eve.at(registry), *PROD)
     registry.git("config", "tapeline.policyRef", "work")  # who owns the clone says so
     registry.git("tag", "work", "main")  # Git would prefer a tag of that name, which anybody may push
@@ -169,7 +169,7 @@ def test_a_tag_in_the_folders_of_branches_is_no_policys_ref(governed, people, tm
         registry.git("update-ref", f"refs/tags/refs/heads/{ref}", evil)
         registry.git("config", "tapeline.policyRef", ref)
         if ref == "gone":
-            assert "'gone', and there is no such commit" in refused(registry, "registry", "sync")
+            assert "'gone', but there is no such commit" in refused(registry, "registry", "sync")
         else:
             repository = Repository(registry.folder)
             found = policy.in_force(repository, "one")
@@ -186,7 +186,7 @@ def test_policies_that_cannot_be_read(governed, tmp_path):
         (whole.replace("    revoke:", "    revokes:"), lines, "registry.trust.revokes: no such setting"),
         (whole.replace("revoke: [ana@example.org]", "revoke: []"), lines, "registry.trust.revoke is []: must"),
         (whole.replace("revoke: [ana", "revoke: [zoe"), lines, "names 'zoe@example.org', who has no key in signers"),
-        (whole.replace("signers: signers", "signers: nobody"), lines, "names 'nobody', which is no file of"),
+        (whole.replace("signers: signers", "signers: nobody"), lines, "names 'nobody', which is not a file in"),
         (whole.replace("staging: [ana", "canary: [ana"), lines, "trust names the stage 'canary'"),
         (whole[: whole.index("  trust:")] + "  trust:\n", lines, "registry.trust is empty"),
         (whole, lines + "x\n", "signers of refs/heads/main, line 4: not `PERSON"),
@@ -204,11 +204,11 @@ def test_policies_that_cannot_be_read(governed, tmp_path):
         assert why in registry("registry", "sync", status=2).stderr
     registry.git("reset", "--quiet", "--hard", blobs["not YAML"] + f"~{len(cases)}")
     registry.git("config", "tapeline.policyRef", "gone")
-    assert "'gone', and there is no such commit" in refused(registry, "registry", "sync")
+    assert "'gone', but there is no such commit" in refused(registry, "registry", "sync")
     registry.git("config", "--unset", "tapeline.policyRef")
     registry.git("checkout", "--quiet", "--detach")
     registry.git("branch", "--quiet", "-D", "main")
-    assert refused(registry, "registry", "sync").startswith("HEAD has a trust policy, and there is no branch main")
+    assert refused(registry, "registry", "sync").startswith("HEAD has a trust policy, but there is no branch main")
 
 
 def test_a_policy_that_is_only_in_the_tree(fresh):
@@ -221,7 +221,7 @@ def test_without_a_key_one_line_says_what_to_configure(registry):
     registry.git("config", "--unset", "user.signingKey")
     said = refused(registry, "registry", "rollback", "one", "prod")
     assert said.startswith(
-        "the policy of main asks for signed tags, and Git has no key here: `git config gpg.format ssh`"
+        "the policy of main requires signed tags, but Git has no key here: `git config gpg.format ssh`"
     )
     registry.git("config", "user.signingKey", "/nowhere")
     assert "Git cannot sign with its key" in refused(registry, "registry", "rollback", "one", "prod")
@@ -245,7 +245,7 @@ def test_a_signer_who_leaves_and_one_whose_key_is_lost(registry, people):
     registry.git("commit", "--quiet", "--all", "--message", "Ana has lost her key, and has another")
     assert "is not among the signers" in refused(registry, "registry", "sync")
     ben.at(registry)
-    assert "one@v1.0.0 is not used: its key SHA256:" in refused(registry, *PROD)
+    assert "one@v1.0.0 does not count: its key SHA256:" in refused(registry, *PROD)
     registry("registry", "vouch", "one@v1.0.0")
     Person("Ana", people[2].key).at(registry)
     registry("registry", "approve", "one@v1.0.0", "--stage", "prod")
@@ -273,7 +273,7 @@ def test_a_registry_of_plain_gto_gets_a_policy(built, people, tmp_path):
     ana.at(registry)(*PROD)
     assert "is v1.0.0 (one#prod#2)" in registry("registry", "sync").stdout
     audited = registry("registry", "audit")
-    assert "unchecked  one#prod#1 says it is older than the policy: it is not signed" in audited.stdout
+    assert "unchecked  one#prod#1 claims to be older than the policy: it is not signed" in audited.stdout
     assert "wrong: 0" in audited.stdout
     assert json.loads(registry.gto("show", "--json"))["one"]["stage"]["prod"] == "v1.0.0"
 
@@ -296,12 +296,12 @@ def test_what_others_tags_cannot_do(registry, people):
     assert rows["v1.0.0"] == "prod"
     for name in ("one@v1.0.0!", "one#prod!#5", "tapeline/revoked/one/v1.0.0", "one#prod#7"):
         assert f"the tag {name} does not count: " in shown.stderr
-    assert "it was made as 'one#prod#1', and renamed" in shown.stderr
-    assert "the tag one#prod#8 is ignored: it is on a tag, and not on a commit" in shown.stderr
+    assert "it was created as 'one#prod#1' and then renamed" in shown.stderr
+    assert "the tag one#prod#8 is ignored: it is on a tag, not on a commit" in shown.stderr
     (registry.folder / "x.npy").write_bytes(b"")
-    assert "one@v1.0.7 is not used: eve@example.org" in registry("predict", "one@v1.0.7", "x.npy", status=2).stderr
+    assert "one@v1.0.7 does not count: eve@example.org" in registry("predict", "one@v1.0.7", "x.npy", status=2).stderr
     report = registry("registry", "audit", status=1).stdout
     for name in ("one@v1.0.7", "one@v1.0.0!", "one#prod!#5", "tapeline/revoked/one/v1.0.0", "one#prod#7", "one#prod#8"):
         assert f"WRONG      {name}" in report, name
-    assert "unchecked  one#prod#6 is no annotated tag" in report
-    assert "WRONG      one has no tag #2 to #4, and has #5: deleted?" in report
+    assert "unchecked  one#prod#6 is not an annotated tag" in report
+    assert "WRONG      one has no tag #2 to #4, but has #5: was it deleted?" in report

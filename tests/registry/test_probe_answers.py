@@ -6,7 +6,7 @@ import pytest
 from tapeline.config.registry import CheckSettings
 from tapeline.registry.gate import probing
 
-SAID = "answers what is no array, or no record: "
+SAID = "answers something that is not an array, or not a record: "
 RECORD = "import json, os, sys\nasked = json.load(sys.stdin)\n"
 FINE = RECORD + "print(json.dumps({'failures': [], 'sandbox': 'x'}))\n"
 
@@ -31,7 +31,7 @@ def test_an_honest_one(monkeypatch, tmp_path):
     [
         ("print('hello')", "Expecting value"),
         ("", "Expecting value"),
-        ("print('[' * 5000)", "nested more than 100 deep"),
+        ("print('[' * 5000)", "nested more than 100 levels deep"),
         ("print('[]')", "not an object"),
         ("print('{}')", "failures"),
         ("print('{\"failures\": 5}')", "not iterable"),

@@ -68,13 +68,13 @@ def told(*events):
     ("events", "stage", "approved_by", "said"),
     [
         ([], "dev", None, ""),  # before the first stage is none
-        ([], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging asks for: promote it there first"),
-        (["one#prod#1 v1.0.0"], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging asks for"),
-        (["one#dev#1 v1.0.1"], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging asks for"),
+        ([], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging requires: promote it there first"),
+        (["one#prod#1 v1.0.0"], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging requires"),
+        (["one#dev#1 v1.0.1"], "staging", "Zoë", "one@v1.0.0 was never in dev, which staging requires"),
         (["one#dev#1 v1.0.0", "one#dev#2 v1.0.1"], "staging", "Zoë", ""),
-        (["one#dev#1 v1.0.0"], "staging", None, "staging asks for a person's approval: give --approved-by NAME"),
+        (["one#dev#1 v1.0.0"], "staging", None, "staging requires a person's approval: give --approved-by NAME"),
         ([], "prod", "Zoë", ""),
-        ([], "prod", "", "prod asks for a person's approval: give --approved-by NAME"),
+        ([], "prod", "", "prod requires a person's approval: give --approved-by NAME"),
         (["one#prod#1 v1.0.1"], "prod", "Zoë", ""),
         (["one#prod#1 v1.0.0"], "prod", None, "live"),
     ],
@@ -104,12 +104,12 @@ def test_what_no_verdict_could_allow(events, stage, approved_by, said):
 @pytest.mark.parametrize(
     ("champion", "events", "said"),
     [
-        ("v1.0.1", ["one#prod#1 v1.0.2"], "was compared with v1.0.1, and v1.0.2 is in prod now, by Ann (one#prod#1)"),
-        ("v1.0.1", [], "was compared with v1.0.1, and prod is empty"),
+        ("v1.0.1", ["one#prod#1 v1.0.2"], "was compared with v1.0.1, but v1.0.2 is in prod now, by Ann (one#prod#1)"),
+        ("v1.0.1", [], "was compared with v1.0.1, but prod is empty"),
         (
             None,
             ["one#prod#1 v1.0.1"],
-            "was judged while prod was empty, and v1.0.1 is in prod now, by Ann (one#prod#1)",
+            "was judged while prod was empty, but v1.0.1 is in prod now, by Ann (one#prod#1)",
         ),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_stage_that_is_not_served_touches_no_folder(registry):
 def test_promoting_what_is_live_changes_nothing(registry):
     before = registry.state()
     said = registry("registry", "promote", "one@v1.0.1", "prod").stdout
-    assert said == "one@v1.0.1 is live in prod already (one#prod#2)\n"
+    assert said == "one@v1.0.1 is already live in prod (one#prod#2)\n"
     assert registry.state() == before
 
 
@@ -266,7 +266,7 @@ def test_what_was_taken_back_is_served_no_more(registry):
 def test_a_folder_follows_a_tag_that_plain_gto_made(registry):
     registry.gto("assign", "one", "--version", "v1.0.2", "--stage", "prod")
     said = registry("registry", "sync").stdout
-    assert said == "one: serving/one/3 is now v1.0.2 (one#prod#3, without a verdict: plain GTO made the tag)\n"
+    assert said == "one: serving/one/3 is now v1.0.2 (one#prod#3, without a verdict, since plain GTO made the tag)\n"
     assert live(registry) == "v1.0.2"
 
 
@@ -331,7 +331,8 @@ def test_two_promotions_at_once(registry):
     """Both were judged against the version that was live before; one wins, and the other says why not."""
     registry.versions(4)
     program = (
-        "import sys, pathlib, time; from tapeline.config.project import Project; from tapeline.config.params import Params\n"
+        "import sys, pathlib, time; from tapeline.config.project import Project; from tapeline.config.params import "
+        "Params\n"
         "from tapeline.registry.tags import names; from tapeline.registry.registry import Registry\n"
         "from tapeline.registry.assess import assess; from tapeline.registry.promote import promote\n"
         "from tapeline.runtime.errors import TapelineError\n"
@@ -365,7 +366,7 @@ def test_two_promotions_at_once(registry):
     winner, loser = ("v1.0.2", "v1.0.3") if said[0] == "won\n" else ("v1.0.3", "v1.0.2")
     lost = next(line for line in said if line != "won\n")
     assert lost == (
-        f"one@{loser} was compared with v1.0.1, and {winner} is in prod now, by Ann (one#prod#3): "
+        f"one@{loser} was compared with v1.0.1, but {winner} is in prod now, by Ann (one#prod#3): "
         "run again to compare it with that\n"
     )
     assert live(registry) == winner
@@ -426,4 +427,4 @@ def test_a_serving_folder_that_takes_nothing(registry, options, status, said):
 
 def test_an_output_that_takes_nothing(registry):
     answer = mounted(registry, "ro", "sh", "-c", f"{' '.join(TAPELINE)} registry history one > /dev/full")
-    assert (answer.returncode, answer.stderr) == (1, "tapeline: no space left on the disk: make room and run again\n")
+    assert (answer.returncode, answer.stderr) == (1, "tapeline: no space left on the disk: free some and run again\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from repositories import Repository
 
 from tapeline.registry import register
 from tapeline.repository import own_runs
@@ -109,6 +110,17 @@ def depends_on(registry, dep, value):
     registry.build(value)
 
 
+def test_a_recipe_in_a_submodule_is_said(fresh, tmp_path):
+    """It was said to `git add` what is committed, in the other repository."""
+    other = Repository(tmp_path / "of others")
+    fresh.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.folder), "shared")
+    params = fresh.folder / "params.yaml"
+    params.write_text(params.read_text().replace("recipe: recipe.py", "recipe: shared/recipe.py"))
+    fresh.build(2)
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said.startswith("tapeline: shared/recipe.py is in the Git submodule shared, whose files neither a ")
+
+
 @pytest.mark.slow
 def test_what_the_model_depends_on_is_committed_in_one_form_or_another(fresh):
     """By Git, by a `.dvc` file, or as the output that another folder's lock records; else it could not be had again."""
@@ -130,17 +142,17 @@ def test_what_the_model_depends_on_is_committed_in_one_form_or_another(fresh):
     (extra / ".gitignore").write_text("/table\n/made\n/left\n")
     depends_on(fresh, "extra/left", 7)
     said = fresh("registry", "register", "one", status=2).stderr
-    assert said == "tapeline: extra/left is not committed, and the model depends on it: `git add` or `dvc add` it\n"
+    assert said == "tapeline: extra/left is not committed, but the model depends on it: `git add` or `dvc add` it\n"
     (extra / "left.dvc").write_text("outs: []")
     said = fresh("registry", "register", "one", status=2).stderr
-    assert said == "tapeline: extra/left.dvc is not committed, and the model depends on it: `git add` it\n"
+    assert said == "tapeline: extra/left.dvc is not committed, but the model depends on it: `git add` it\n"
     (extra / "left.dvc").unlink()
     (fresh.folder.parent / "outside").write_text("1")
     pipeline = fresh.folder / "dvc.yaml"
     pipeline.write_text(pipeline.read_text().replace("extra/left", "../outside"))
     fresh.build(8)
     said = fresh("registry", "register", "one", status=2).stderr
-    assert said == "tapeline: ../outside is outside the repository, and the model depends on it\n"
+    assert said == "tapeline: ../outside is outside the repository, but the model depends on it: move it inside\n"
     assert fresh.tags() == ["one@v1.0.0", "one@v1.0.1"]
 
 

@@ -116,7 +116,7 @@ def test_a_copy_that_fails_leaves_nothing(served, cache, tmp_path):
     second = cache(b"2")
     object_ = tmp_path / "cache" / hashlib.md5(b"222").hexdigest()
     object_.write_bytes(b"22X")
-    with pytest.raises(InputError, match="was altered: its MD5 is not its name"):
+    with pytest.raises(InputError, match="was altered: its MD5 does not match its name"):
         served.put("v1.0.1", second, Store(tmp_path))
     assert sorted(path.name for path in served.folder.iterdir()) == ["1"]
     assert served.live()["version"] == "v1.0.0"
@@ -183,7 +183,7 @@ def test_a_folder_to_serve_from_that_is_none(served, cache, tmp_path, name, kind
     {"fifo": fifo, "dangling link": lambda path: path.symlink_to("nowhere"), "file": lambda path: path.touch()}[kind](
         path
     )
-    with pytest.raises(InputError, match=f"^{path} is no folder, so nothing can be served from it: move it away$"):
+    with pytest.raises(InputError, match=f"^{path} is not a folder, so nothing can be served from it: move it away$"):
         served.put("v1.0.0", cache(b"1"), Store(tmp_path))
     assert not (tmp_path / "nowhere").exists()
 
@@ -201,7 +201,7 @@ def test_an_integer_that_tensorflow_serving_does_not_read(served, cache, tmp_pat
     served.put("v1.0.0", cache(b"1"), Store(tmp_path))
     assert served.integers() == [1]
     (served.folder / str(2**63 - 1)).mkdir()
-    with pytest.raises(InputError, match="9223372036854775807 is the highest that can be served: move it away"):
+    with pytest.raises(InputError, match="9223372036854775807 has the highest number that can be served: move it away"):
         served.put("v1.0.1", cache(b"2"), Store(tmp_path))
 
 

@@ -123,7 +123,7 @@ def test_only_what_is_below_a_path_is_copied(cache, tmp_path):
 def test_a_disk_that_writes_something_else_is_said(cache, tmp_path, monkeypatch):
     md5 = listed(cache, {"a": b"1"})
     monkeypatch.setattr(store, "md5_of", lambda path: "0" if path.name == "a" else path.name.removesuffix(".dir"))
-    with pytest.raises(RunError, match="is not what was copied into it: the disk or its memory is faulty"):
+    with pytest.raises(RunError, match="differs from what was copied into it: the disk or the memory is faulty"):
         Store(tmp_path).write(md5, tmp_path)
 
 
@@ -150,7 +150,7 @@ def test_what_the_cache_lacks_comes_from_the_remote_and_is_checked(cache, tmp_pa
     there = cache.folder.rename(tmp_path / "remote")
     monkeypatch.setattr(Store, "_remote", lambda self: None)
     with pytest.raises(
-        InputError, match="is missing and no DVC remote is set: set the one that has it, or `dvc repro`"
+        InputError, match="is missing and no DVC remote is set: set the remote that has it, or run `dvc repro`"
     ):
         Store(tmp_path).bring(md5)
     for error, kind, said in (
@@ -166,7 +166,7 @@ def test_what_the_cache_lacks_comes_from_the_remote_and_is_checked(cache, tmp_pa
     assert Store(tmp_path).listing(md5) == {"a": hashlib.md5(b"1").hexdigest()}
     assert [path.name for path in cache.folder.iterdir()] == [md5]
     (there / hashlib.md5(b"1").hexdigest()).write_bytes(b"altered")
-    with pytest.raises(InputError, match="was altered: its MD5 is not its name"):
+    with pytest.raises(InputError, match="was altered: its MD5 does not match its name"):
         Store(tmp_path).write(md5, tmp_path / "copy")
 
 

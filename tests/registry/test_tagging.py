@@ -88,7 +88,7 @@ def test_gto_s_settings_may_allow_few_stages(tagged):
     with pytest.raises(InputError, match=r"^\.gto allows the stages dev, live: add prod there$"):
         tagging.check_stage(repository, "prod")
     (repository.top / ".gto").write_text("- dev\n")
-    with pytest.raises(InputError, match="is not a mapping in YAML, and GTO reads it"):
+    with pytest.raises(InputError, match="which GTO reads, is not a YAML mapping"):
         tagging.check_stage(repository, "prod")
     assert repository.tag_names() == []
 

@@ -219,7 +219,7 @@ def test_a_champion_of_other_features_is_given_its_own(registry, theirs, ours):
         ({"answers": LABELS + 1, "trained": TURNED}, "it answers class 2, and its dataset has 2 classes"),
         ({"answers": LABELS, "own": ["x"]}, "its input x is not the feature x"),
         ({"answers": LABELS, "kinds": TURNED}, "its input x has other classes"),
-        ({"answers": LABELS, "input_": "x z"}, "its input z is no feature of the test data"),
+        ({"answers": LABELS, "input_": "x z"}, "its input z is not a feature of the test data"),
     ],
 )
 def test_a_champion_that_cannot_be_compared_is_a_no(registry, champion, why):
@@ -245,7 +245,7 @@ def test_models_that_predict_no_feature_are_judged_by_what_was_recorded(registry
     registry.live = "v1"
     registry.model = ModelSettings(gate=GateSettings(change={"loss": Bound(max=1)}, paired=None))
     found = assess(registry, version, "gate")
-    assert found.reason == "change of loss is +2 (1 → 3), asked at most 1" and len(found.checks) == 1
+    assert found.reason == "change of loss is +2 (1 → 3), must be at most 1" and len(found.checks) == 1
     assert registry.asked == [("v2", ["serving_default"], ["x"] if "output" in known else [], "v2")]
 
 

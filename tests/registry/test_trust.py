@@ -48,7 +48,7 @@ def test_a_command_that_shows_writes_nothing(registry, command):
     before = everything(registry)
     said = registry("registry", *command).stderr
     assert everything(registry) == before
-    assert "has v1.0.1, and by the tags v1.0.2 is in prod: `tapeline registry sync one`\n" in said
+    assert "has v1.0.1, but by the tags v1.0.2 is in prod: `tapeline registry sync one`\n" in said
     assert said.count("\n") == 1
 
 
@@ -65,7 +65,7 @@ def test_sync_refuses_an_assignment_that_no_gate_allowed(registry, record, why):
     tag(registry, "one#prod#9", "one@v1.0.2", record)
     before = served(registry)
     said = registry("registry", "sync", status=2).stderr
-    assert said.startswith("tapeline: the tag one#prod#9 of Mallory is not followed: ") and why in said
+    assert said.startswith("tapeline: the tag one#prod#9 of Mallory has no effect: ") and why in said
     assert said.count("\n") == 1 and served(registry) == before
 
 
@@ -97,7 +97,7 @@ def test_other_bytes_of_the_same_md5(fresh):
     (fresh.folder / "x.npy").write_bytes(b"")
     for command in (("registry", "sync"), ("registry", "promote", "one", "staging"), ("predict", "one", "x.npy")):
         said = fresh(*command, status=2).stderr
-        assert "saved_model/saved_model.pb is not what was registered, though its MD5 is" in said, said
+        assert "saved_model/saved_model.pb is not what was registered, although its MD5 is" in said, said
     assert OTHER not in served(fresh).values()
 
 
@@ -151,7 +151,7 @@ def test_a_rollback_steps_over_what_is_revoked(registry):
 
 def test_a_fetched_revocation_takes_the_version_down_by_sync(registry):
     registry.git("tag", "--annotate", "tapeline/revoked/one/v1.0.1", "one@v1.0.1^{}", "--message", "no record")
-    assert "has v1.0.1, and by the tags nothing is in prod" in registry("registry", "show").stderr
+    assert "has v1.0.1, but by the tags nothing is in prod" in registry("registry", "show").stderr
     said = registry("registry", "sync").stdout
     assert said == "one: one@v1.0.1 is revoked by Ann, so no version is served in prod\n"
     assert served(registry) == {}
@@ -198,7 +198,7 @@ def test_the_store_tells_bytes_of_the_same_md5_apart(tmp_path, monkeypatch):
         lambda: store.kept(folder, tmp_path / "kept", sums=sums),
         lambda: Serving(tmp_path / "serving" / "one").put("v1.0.0", folder, store, sums=sums),
     ):
-        with pytest.raises(InputError, match="saved_model/a is not what was registered, though its MD5 is"):
+        with pytest.raises(InputError, match="saved_model/a is not what was registered, although its MD5 is"):
             call()
     assert not (tmp_path / "kept").exists() and Serving(tmp_path / "serving" / "one").integers() == []
     with pytest.raises(InputError, match="'more' is a file of what was registered: the list"):

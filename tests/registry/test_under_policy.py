@@ -48,8 +48,8 @@ def test_weights_to_start_from(registry, people):
     tag(registry, "one@v1.0.9", commit, f"x\n\n{json.dumps(made)}\n", "--sign")
     registry.git("tag", "one@v1.0.10", commit)
     for version, why in {
-        "v1.0.7": r"one@v1.0.7 is not used: eve@example.org \(SHA256:.* may not register versions",
-        "v1.0.8": "one@v1.0.8 is not used: it is not signed",
+        "v1.0.7": r"one@v1.0.7 does not count: eve@example.org \(SHA256:.* may not register versions",
+        "v1.0.8": "one@v1.0.8 does not count: it is not signed",
         "v1.0.9": "no signed record has the SHA-256 of its weights",
         "v1.0.10": "no signed record has the SHA-256 of its weights",
     }.items():
@@ -133,7 +133,7 @@ def test_a_tag_that_says_it_is_older_than_the_one_before_it(registry):
     tag(registry, "one#prod#2", commit, text, "--sign", time=int(time.time()) - 86_400)
     assert "is v1.0.0 (one#prod#1)" in registry("registry", "sync").stdout
     wrong = [line for line in registry("registry", "audit", status=1).stdout.splitlines() if line.startswith("WRONG")]
-    assert wrong == ["WRONG      one#prod#2 names one#prod#1 as the tag before it, and says it is older"]
+    assert wrong == ["WRONG      one#prod#2 names one#prod#1 as the tag before it, but claims to be older"]
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def test_without_a_policy_a_key_that_does_not_sign_is_told(registry, people, tmp
     program.chmod(0o755)
     ana.git("config", "gpg.ssh.program", str(program))
     answer = ana("registry", "promote", "one@v1.0.2", "prod")
-    assert "one#prod#3 is not signed, for Git cannot" in answer.stderr and served(ana) == "v1.0.2"
+    assert "one#prod#3 is not signed, because Git cannot" in answer.stderr and served(ana) == "v1.0.2"
     ana.git("config", "tag.gpgSign", "true")
     assert "cannot be signed" in ana("registry", "rollback", "one", "prod", status=2).stderr
     assert served(ana) == "v1.0.2" and "one#prod#4" not in ana.tags()

@@ -25,8 +25,8 @@ def verdict(*checks, champion="v1.0.0"):
     [
         ((), ""),
         ((BOUND, INFRA), ""),
-        ((BOUND, CHANGE), "change of accuracy is -0.1 (1 → 0.9), asked at least -0.01"),
-        ((FAILED, CHANGE, INFRA), "does not load; change of accuracy is -0.1 (1 → 0.9), asked at least -0.01"),
+        ((BOUND, CHANGE), "change of accuracy is -0.1 (1 → 0.9), must be at least -0.01"),
+        ((FAILED, CHANGE, INFRA), "does not load; change of accuracy is -0.1 (1 → 0.9), must be at least -0.01"),
     ],
 )
 def test_it_holds_when_every_check_does_and_says_which_does_not(checks, reason):
@@ -43,8 +43,8 @@ def test_a_model_s_own_words_do_nothing_to_a_terminal():
 def test_the_table():
     assert verdict(BOUND, CHANGE).table().splitlines() == [
         "one@v1.0.1 for prod against v1.0.0: no",
-        "  yes  bound         accuracy is 0.9, asked at least 0.8",
-        "  NO   change        change of accuracy is -0.1 (1 → 0.9), asked at least -0.01",
+        "  yes  bound         accuracy is 0.9, must be at least 0.8",
+        "  NO   change        change of accuracy is -0.1 (1 → 0.9), must be at least -0.01",
     ]
     assert verdict(champion=None).table() == "one@v1.0.1 for prod, no champion: yes"
 
@@ -53,7 +53,7 @@ def test_what_is_not_finite_is_null_in_the_record(tmp_path):
     found = verdict({**BOUND, "value": float("nan"), "holds": False})
     assert found.record()["checks"] == [{**BOUND, "value": None, "holds": False}]
     assert json.loads(found.write(tmp_path).read_text())["checks"][0]["value"] is None
-    assert found.reason == "accuracy is nan, asked at least 0.8"
+    assert found.reason == "accuracy is nan, must be at least 0.8"
 
 
 def test_the_file_takes_the_place_of_an_older_one(tmp_path):

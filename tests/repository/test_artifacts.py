@@ -48,26 +48,26 @@ OUTPUT = "write the output of a stage, or remove it"
     [
         (
             "iris: {path: models/irsi}",
-            "has the path models/irsi, which is not its pipeline's export",
+            "has the path models/irsi, which is not what its pipeline exports",
             "write `path: models/iris`",
         ),
         (
             "iris: {path: models/other}",
-            "has the path models/other, which is not its pipeline's export",
+            "has the path models/other, which is not what its pipeline exports",
             "write `path: models/iris`",
         ),
         ("iris: {type: model}", "has no path", "write `path: models/iris`"),
         ("iris: models/iris", "has no path", "write `path: models/iris`"),
         (
             "gone: {path: models/gone}",
-            "has the path models/gone, which is no stage's output and does not exist",
+            "has the path models/gone, which is not an output of any stage and does not exist",
             OUTPUT,
         ),
-        ("gone: {path: models}", "has the path models, which is no stage's output and does not exist", OUTPUT),
-        ("new: {path: reports/new.md}", "has the path reports/new.md, which is no stage's output", OUTPUT),
-        ("out: {path: ../out}", "has the path ../out, which is no stage's output and does not exist", OUTPUT),
-        ("out: {path: /}", "has the path /, which is no stage's output", OUTPUT),
-        ('out: {path: "\\0"}', "has the path \0, which is no stage's output and does not exist", OUTPUT),
+        ("gone: {path: models}", "has the path models, which is not an output of any stage and does not exist", OUTPUT),
+        ("new: {path: reports/new.md}", "has the path reports/new.md, which is not an output of any stage", OUTPUT),
+        ("out: {path: ../out}", "has the path ../out, which is not an output of any stage and does not exist", OUTPUT),
+        ("out: {path: /}", "has the path /, which is not an output of any stage", OUTPUT),
+        ('out: {path: "\\0"}', "has the path \0, which is not an output of any stage and does not exist", OUTPUT),
     ],
 )
 def test_what_nobody_could_find(project, entry, what, remedy):

@@ -25,7 +25,7 @@ def project(tmp_path):
 
 def test_a_new_project_lacks_nothing(project):
     assert wanting(project) == {}
-    assert {"no DVC remote: others cannot have the data and models"} <= wanting(project, NOTE).keys()
+    assert {"no DVC remote: others cannot get the data and models"} <= wanting(project, NOTE).keys()
     before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
     assert all(finding.state in (OK, NOTE) for finding in examine(project / "data"))
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
@@ -34,11 +34,11 @@ def test_a_new_project_lacks_nothing(project):
 def test_an_input_that_git_ignores(project):
     (project / ".gitignore").write_text("*.csv\nengine.lock\n")
     assert list(wanting(project)) == [
-        "Git ignores data/raw/iris.csv, so no clone has it",
-        "Git ignores engine.lock, so no clone has it",
+        "Git ignores data/raw/iris.csv, so clones will not have it",
+        "Git ignores engine.lock, so clones will not have it",
     ]
     (project / "data/raw/iris.csv.dvc").write_text("outs: []\n")
-    assert list(wanting(project)) == ["Git ignores engine.lock, so no clone has it"]
+    assert list(wanting(project)) == ["Git ignores engine.lock, so clones will not have it"]
 
 
 @pytest.mark.first(4)
@@ -59,11 +59,11 @@ def test_line_ends_that_git_changes(project, attributes, setting, cause):
     (project / ".gitattributes").write_text(f"{attributes}\n")
     if setting:
         git(project, "config", *setting)
-    what = f"{cause}: Git changes the line ends of data/raw/iris.csv, and what is checked out anew is stale to DVC"
-    wanted = {what: "`* -text` as the last line of .gitattributes, and a new checkout"} if cause else {}
+    what = f"{cause}: Git converts the line endings of data/raw/iris.csv, so that DVC finds every new checkout stale"
+    wanted = {what: "add `* -text` as the last line of .gitattributes, and check out again"} if cause else {}
 
     def said():
-        return {what: remedy for what, remedy in wanting(project, NOTE).items() if "line ends" in what}
+        return {what: remedy for what, remedy in wanting(project, NOTE).items() if "line endings" in what}
 
     assert said() == wanted
     git(project, "add", ".")
@@ -80,15 +80,24 @@ def test_line_ends_of_a_folder_of_inputs(project):
     params = (project / "params.yaml").read_text()
     (project / "params.yaml").write_text(params.replace("needs: data/raw/iris.csv", "needs: parts"))
     (project / ".gitattributes").write_text("*.p* text=auto eol=crlf\n*.csv text=auto eol=crlf\n/recipes/* -text\n")
-    [said] = [what for what in wanting(project, NOTE) if "line ends" in what]
-    assert "the line ends of parts/b.py," in said
+    [said] = [what for what in wanting(project, NOTE) if "line endings" in what]
+    assert "the line endings of parts/b.py," in said
 
 
 def test_remotes_are_named(project):
-    (project / ".dvc/config.local").write_text("['remote \"store\"']\nurl = /nowhere\n")
+    (project / ".dvc/config.local").write_text(
+        "[core]\nremote = store\n['remote \"old\"']\nurl = /nowhere\n['remote \"store\"']\nurl = /nowhere\n"
+    )
     Git(project)("remote", "add", "origin", "/nowhere")
     assert {"dvc remote store", "git remote origin"} <= wanting(project, OK).keys()
     assert not any("remote" in what for what in wanting(project, NOTE))
+
+
+def test_a_remote_that_is_not_the_default_is_not_used(project):
+    (project / ".dvc/config.local").write_text("['remote \"store\"']\nurl = /nowhere\n")
+    remedy = wanting(project, NOTE)["no DVC remote is the default, so that store is not used"]
+    assert remedy == "`dvc remote default store`"
+    assert "dvc remote store" not in wanting(project, OK)
 
 
 def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
@@ -97,7 +106,7 @@ def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
     git(inner, "init", "--quiet")
     for name in ("params.yaml", "dvc.yaml", "engine.lock", "recipes", "data"):
         (project / name).rename(inner / name)
-    what = f"no DVC repository of this Git repository: DVC takes {project}, which no clone has"
+    what = f"no DVC repository in this Git repository: DVC uses {project}, which no clone has"
     assert wanting(inner) == {what: "`tapeline init` makes one"}
     assert init(inner, say=lambda line: None) == [inner / ".gitignore"]
     assert wanting(inner) == {}
@@ -105,7 +114,7 @@ def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
 
 def test_a_project_that_git_does_not_have(project):
     shutil.rmtree(project / ".git")
-    assert wanting(project)[f"{project} is in no Git repository"] == "`git init`"
+    assert wanting(project)[f"{project} is not in a Git repository"] == "`git init`"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
@@ -130,7 +139,7 @@ def test_a_repository_that_git_refuses_to_read(project, monkeypatch):
             "engine.lock",
             'train: "',
             'train: "0',
-            "engine.lock is not the code of train",
+            "engine.lock does not match the code of train",
             "`tapeline lock`, or `tapeline upgrade`",
         ),
         ("engine.lock", "train:", "trian:", "engine.lock must have a hash", "`tapeline lock`, or `tapeline upgrade`"),
@@ -143,7 +152,7 @@ def test_a_repository_that_git_refuses_to_read(project, monkeypatch):
         ),
         ("dvc.yaml", "{path:", "[{path:", "dvc.yaml, line", "correct it"),
         (".dvc/config", "[plots]", "[plots", "DVC: ", "correct .dvc/config, or .dvc/config.local"),
-        (".dvcignore", ".tapeline", "other", ".dvcignore does not name .tapeline", "add the line"),
+        (".dvcignore", ".tapeline", "other", ".dvcignore does not list .tapeline", "add the line"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_remedy(project, file, old, new, what, remedy):
@@ -158,7 +167,7 @@ def test_what_is_wrong_is_named_with_its_remedy(project, file, old, new, what, r
     ("gone", "what", "remedy"),
     [
         ("engine.lock", "no engine.lock", "`tapeline lock`"),
-        ("dvc.yaml", "no dvc.yaml", "restore it; `tapeline init` writes it for a new project"),
+        ("dvc.yaml", "no dvc.yaml", "restore it; for a new project, `tapeline init` writes it"),
     ],
 )
 def test_a_file_that_is_gone(project, gone, what, remedy):
@@ -177,7 +186,7 @@ def test_no_project(tmp_path):
 
 
 OWN_STAGES = "stages:\n  train: {cmd: python train.py, deps: [train.py]}\n"
-ELSEWHERE = "`tapeline init FOLDER` makes one in a folder of its own"
+ELSEWHERE = "`tapeline init FOLDER` makes one in a separate folder"
 
 
 @pytest.mark.first(2)
@@ -197,20 +206,23 @@ def test_files_of_ones_own_ask_for_a_folder_for_the_project(tmp_path, own, what)
     for name, text in own.items():
         (tmp_path / name).write_text(text)
     assert wanting(tmp_path) == {what.format(tmp_path): ELSEWHERE}
-    with pytest.raises(InputError, match="`tapeline init FOLDER` makes a project in a folder of its own"):
+    with pytest.raises(InputError, match="`tapeline init FOLDER` makes a project in a separate folder"):
         init(tmp_path)
     init(tmp_path / "my project", say=lambda line: None)
-    assert wanting(tmp_path) == {what.format(tmp_path): f"`cd 'my project'`, where one is, or {ELSEWHERE}"}
+    assert wanting(tmp_path) == {what.format(tmp_path): f"`cd 'my project'`, where there is one, or {ELSEWHERE}"}
     assert wanting(tmp_path / "my project") == {}
 
 
 def test_a_dvc_yaml_of_another_kind_in_a_project(project):
     (project / "dvc.yaml").write_text(OWN_STAGES)
-    remedy = "restore it; `tapeline init FOLDER` makes a project in a folder of its own"
+    remedy = "restore it; `tapeline init FOLDER` makes a project in a separate folder"
     assert wanting(project) == {"dvc.yaml has no stage of Tapeline's": remedy}
 
 
 def test_a_python_or_a_disk_that_does_not_do(project, monkeypatch):
     monkeypatch.setattr(doctor, "PYTHONS", ((3, 1), (3, 2)))
     monkeypatch.setattr(doctor, "ROOM", 1 << 80)
-    assert list(wanting(project).values()) == ["use Python 3.1 to 3.2", "`tapeline prune`, `dvc gc`, or a larger disk"]
+    assert list(wanting(project).values()) == [
+        "use Python 3.1 to 3.2",
+        "free some with `tapeline prune` or `dvc gc`, or use a larger disk",
+    ]

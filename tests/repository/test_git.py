@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 from damaged import lose
@@ -124,9 +125,9 @@ def test_the_remote_to_push_to(git):
 def test_a_file_where_there_is_no_repository(tmp_path):
     assert Git(tmp_path).blob("HEAD", "a") is None
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
-    assert Git(tmp_path).blob("HEAD", "a") is None, "no commit yet"
+    assert Git(tmp_path).blob("HEAD", "a") is None, "no commits yet"
     (tmp_path / ".git/HEAD").write_text("")
-    with pytest.raises(InputError, match="is in no Git repository"):
+    with pytest.raises(InputError, match="is not in a Git repository"):
         Git(tmp_path).blob("HEAD", "a")
 
 
@@ -139,3 +140,36 @@ def test_a_repository_that_git_refuses_is_not_one_without_branches(git, monkeypa
     for ask in (git.main_branch, lambda: git.commit_of("main"), lambda: git.blob("HEAD", "a")):
         with pytest.raises(RunError, match=said):
             ask()
+
+
+FULL = """
+import os
+import sys
+from pathlib import Path
+from tapeline.repository.git import Git
+from tapeline.runtime.errors import RunError
+
+folder = Path(sys.argv[1])
+git = Git(folder)
+git("init", "--quiet")
+git("config", "user.name", "t")
+git("config", "user.email", "t@example.org")
+(folder / "large").write_bytes(os.urandom(150_000))
+git("add", "large")
+git("commit", "--quiet", "--message", "large")
+try:
+    git("worktree", "add", "--quiet", "--detach", str(folder / "tree"))
+except RunError as error:
+    print(error)
+"""
+
+
+def test_a_full_disk_is_named(tmp_path):
+    """Git says only that it could not reset its index."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody make a mount namespace")
+    mounted = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=500k none "$1" && exec "$2" -c "$3" "$1"', "sh"]
+    command = [*mounted, str(tmp_path), sys.executable, FULL]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert said.startswith("git worktree: ")
+    assert said.endswith(": no space left on the disk: free some and run again\n")

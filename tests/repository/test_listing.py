@@ -31,7 +31,25 @@ def test_what_is_built_stale_and_missing(tmp_path):
 
     shutil.rmtree(folder / ".dvc" / "cache")
     shutil.rmtree(folder / "models")
-    assert states(folder)["one"][1] == "recorded, its files are not here"
+    assert states(folder)["one"][1] == "recorded, but its files are not here"
+
+
+def test_raw_data_that_are_not_here_are_compared_by_their_record(tmp_path):
+    """As in a clone before `dvc pull`, where somebody has committed new raw data without building anything."""
+    repository = Repository(tmp_path)
+    folder = repository.folder
+    raw = folder / "raw.csv"
+    raw.write_text("x\n1\n")
+    repository.dvc("add", "--quiet", "raw.csv")
+    stages = (folder / "dvc.yaml").read_text()
+    (folder / "dvc.yaml").write_text(stages.replace('> data/${key}", outs:', '> data/${key}", deps: [raw.csv], outs:'))
+    repository.dvc("repro", "--quiet", "export@one")
+    raw.unlink()
+    assert states(folder)["one"][1] == "recorded, but its files are not here"
+    raw.write_text("x\n2\n")
+    repository.dvc("add", "--quiet", "raw.csv")
+    raw.unlink()
+    assert states(folder)["one"][1] == "stale: ingest"
 
 
 def test_raw_data_that_dvc_overlooks(tmp_path):
@@ -39,7 +57,7 @@ def test_raw_data_that_dvc_overlooks(tmp_path):
     (folder / "data/raw").mkdir(parents=True)
     (folder / "data/raw/own.csv.dvc").write_text("outs:\n- path: own.csv\n")
     (folder / ".gitignore").write_text("/data/*\n!/data/raw/\n")
-    with pytest.raises(InputError, match=r"data/raw/own\.csv\.dvc is not seen by DVC"):
+    with pytest.raises(InputError, match=r"DVC does not see data/raw/own\.csv\.dvc"):
         states(folder)
 
 

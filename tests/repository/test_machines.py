@@ -91,7 +91,7 @@ def test_an_old_record_does_not_say_it_all(machine_of):
     new = machine_of(XEON)
     old = {key: new[key] for key in ("cpu", "architecture", "threads", "python", "system")}
     assert compare(old, new).differing == ()
-    assert str(compare(old, new)).startswith("the record does not record its CPU type, instruction sets")
+    assert str(compare(old, new)).startswith("the record lacks its CPU type, instruction sets")
 
 
 def committed(folder, recorded):

@@ -6,6 +6,10 @@ import pytest
 from repositories import Repository
 
 from tapeline.cli.main import main
+from tapeline.repository.measured import by_split
+
+TRAINED = {"step": 3, "train": {"loss": 1.0}, "val": {"loss": 2.0, "drawn": 5.0}}
+TESTED = {"loss": 3.0, "macro_f1": 0.5, "classes": {"cat": {"f1": 0.5}}}
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def test_a_column_for_each_split(folder, capsys):
 
 def test_all_pipelines_and_those_without_files(folder, capsys):
     write(folder, "train", "metrics.json", {"train": {"loss": 0.25}})
-    nothing = "nothing: it is not built, or its files are not here"
+    nothing = "no metrics: it is not built, or its files are not here"
     status, lines, _ = shown(capsys)
     assert (status, lines) == (0, ["one", "metric  train", "loss     0.25", "", "two", nothing])
 
@@ -66,3 +70,26 @@ def test_a_name_that_is_none(folder, capsys):
     status, lines, error = shown(capsys, "three")
     assert (status, lines) == (2, [])
     assert "three" in error
+
+
+def test_the_splits_of_validate_and_train():
+    assert by_split(tested=TESTED, trained=TRAINED, split="test") == {
+        "loss": {"test": 3.0, "val": 2.0, "train": 1.0},
+        "macro_f1": {"test": 0.5},
+        "drawn": {"val": 5.0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("split", "loss"), [("val", {"val": 3.0, "train": 1.0}), ("train", {"train": 3.0, "val": 2.0})]
+)
+def test_a_split_that_training_measures_too_has_the_figures_of_the_verdict(split, loss):
+    found = by_split(tested=TESTED, trained=TRAINED, split=split)
+    assert found["loss"] == loss
+    assert found["macro_f1"] == {split: 0.5}
+    assert next(iter(found["loss"])) == split
+
+
+def test_a_stage_without_files():
+    assert by_split(tested=TESTED, trained={}, split="val") == {"loss": {"val": 3.0}, "macro_f1": {"val": 0.5}}
+    assert by_split(tested={}, trained={"val": None}, split="test") == {}

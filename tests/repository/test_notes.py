@@ -44,7 +44,7 @@ def test_a_list_that_another_user_has_made_in_ones_name_is_neither_read_nor_writ
         os.chown(folder / name, OTHER, OTHER)
     assert notes.lines(tmp_path, "runs") == []
     own = folder / f"runs.{os.geteuid()}"
-    assert capsys.readouterr().err == f"tapeline: {own} is not read, for it belongs to another user: delete it\n"
+    assert capsys.readouterr().err == f"tapeline: ignoring {own}: it belongs to another user: delete it\n"
     with pytest.raises(PermissionError, match="it belongs to another user"):
         notes.append(tmp_path, "runs", "b")
     assert own.read_text() == "theirs\n"
@@ -58,12 +58,12 @@ def test_a_list_that_others_may_write_and_a_link_to_one(tmp_path, capsys):
     path = notes.path(tmp_path, "runs")
     path.chmod(0o620)
     assert notes.lines(tmp_path, "runs") == []
-    said = f"tapeline: {path} is not read, for others may write it: `chmod 600` it, or delete it\n"
+    said = f"tapeline: ignoring {path}: others can write to it: `chmod 600` it, or delete it\n"
     assert capsys.readouterr().err == said
     path.chmod(0o600)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     assert notes.lines(tmp_path, "runs") == []
-    assert capsys.readouterr().err == f"tapeline: {path} is not read, for it is no regular file: delete it\n"
-    with pytest.raises(InputError, match="is no regular file"):
+    assert capsys.readouterr().err == f"tapeline: ignoring {path}: it is not a regular file: delete it\n"
+    with pytest.raises(InputError, match="is a link, a folder, a FIFO or the like, not a regular file"):
         notes.append(tmp_path, "runs", "b")

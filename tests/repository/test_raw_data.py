@@ -74,7 +74,9 @@ def test_objects_that_are_not_what_their_md5_says_are_not_checked_out(tmp_path, 
             path.write_text(json.dumps(entries))
         else:
             path.write_text("[]")
-        with pytest.raises(InputError, match="was altered: its MD5 is not its name; delete it, and fetch it again$"):
+        with pytest.raises(
+            InputError, match="was altered: its MD5 does not match its name; delete it and fetch it again$"
+        ):
             raw_data.check_cached(stages, fetched=True)
         if altered == "file":
             raw_data.check_cached(stages)  # what a cache has of its own is not read again each time

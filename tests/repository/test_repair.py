@@ -44,7 +44,7 @@ def test_a_healthy_repository_is_not_touched(repository, rwlock):
 @pytest.mark.parametrize("content", ["", "{", '{"write": {"data', '{"write": {"x": {"pid": 1}}}', "[]", "null"])
 def test_a_cut_rwlock(repository, rwlock, content):
     rwlock.write_text(content)
-    assert repaired(repository) == [f"{rwlock}: was truncated; it has no entries now"]
+    assert repaired(repository) == [f"{rwlock}: was truncated; emptied it"]
     repository.dvc("repro", "--quiet", "export@one")
 
 
@@ -59,7 +59,7 @@ def test_entries_of_the_dead_go_and_those_of_the_living_stay(repository, rwlock)
     }
     rwlock.write_text(json.dumps({"write": holders, "read": {"a": list(holders.values()), "b": [holders["dead"]]}}))
     try:
-        assert repaired(repository) == [f"{rwlock}: cleared entries of processes that are gone"]
+        assert repaired(repository) == [f"{rwlock}: cleared the entries of processes that no longer exist"]
     finally:
         living.communicate(b"\n")
     kept = json.loads(rwlock.read_text())
@@ -80,7 +80,7 @@ def test_what_dvc_left_on_a_full_disk_goes_and_what_is_ours_stays(repository):
     with lock, pytest.raises(RunError, match="held by another DVC"):
         repaired(repository)
     assert probe.exists()
-    assert repaired(repository) == [f"{probe}: removed, DVC tried a link with it on a full disk"]
+    assert repaired(repository) == [f"{probe}: removed; DVC left it when it tested links on a full disk"]
     assert ours.exists() and full.read_text() == "mine"
     ours.unlink()
     full.unlink()
@@ -92,7 +92,7 @@ def test_a_cut_dvc_lock_is_the_committed_one_again(repository, after):
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.index(after) + len(after)])
     (line,) = repaired(repository)
-    assert "was truncated; it is the committed one again" in line
+    assert "was truncated; restored the committed one" in line
     assert path.read_bytes() == whole
 
 
@@ -108,7 +108,7 @@ def test_a_dvc_lock_cut_between_two_stages_is_the_committed_one_again(repository
         for beginning in readable:
             path.write_bytes(beginning)
             (line,) = repaired(repository)
-            assert "was truncated; it is the committed one again" in line and path.read_bytes() == whole
+            assert "was truncated; restored the committed one" in line and path.read_bytes() == whole
         other = readable[-1].replace(b"recipe.py", b"other.py")  # another command wrote this one
         path.write_bytes(other)
         assert repaired(repository) == [] and path.read_bytes() == other
@@ -137,9 +137,25 @@ def test_a_cut_dvc_lock_that_was_never_committed(tmp_path):
     repository.git("rm", "--quiet", "--cached", "dvc.lock")
     repository.git("commit", "--quiet", "--message", "without")
     path.write_bytes(whole[:100])
-    assert "it is gone" in repaired(repository)[0]
+    assert "removed it" in repaired(repository)[0]
     repository.dvc("repro", "--quiet", "export@one")
     assert path.read_bytes() == whole
+
+
+def test_the_dvc_lock_of_another_project_far_down(repository):
+    """A dataset of it may be what a pipeline here needs, so that `dvc repro` here writes it."""
+    folder = repository.folder / "projects" / "deep" / "other"
+    folder.mkdir(parents=True)
+    (folder / "dvc.yaml").write_text("stages: {}\n")
+    (folder / "dvc.lock").write_text("schema: '2.0'\nstages: {}\n")
+    repository.git("add", "projects")
+    repository.git("commit", "--quiet", "--message", "other")
+    (folder / "dvc.lock").write_text("schema: '2")
+    (line,) = repaired(repository)
+    assert line.startswith(f"{folder / 'dvc.lock'}: was truncated; restored the committed one")
+    repository.git("rm", "-r", "--quiet", "projects")
+    repository.git("commit", "--quiet", "--message", "without")
+    assert repaired(repository) == []
 
 
 IDENTITY = ("-c", "user.name=Test", "-c", "user.email=test@example.org")
@@ -163,7 +179,7 @@ def test_a_dvc_lock_in_a_repository_that_git_refuses_is_left_as_it_is(of_another
     """It was taken for one that was never committed, and removed."""
     path = of_another_user.folder / "dvc.lock"
     path.write_bytes(cut := path.read_bytes()[:end])
-    said = f"{path} was truncated, and is left so: .*: fatal: detected dubious ownership.*: `git config .*` helps$"
+    said = f"{path} was truncated and left as it is, since the committed one cannot be read: .*: fatal: detected dubious ownership.*: `git config .*` helps$"
     with pytest.raises(RunError, match=said):
         repaired(of_another_user)
     assert path.read_bytes() == cut
@@ -268,7 +284,7 @@ def test_what_both_sides_have_changed_is_left_to_a_choice(two_sides, merging, si
     project, path = merging("other")
     before = path.read_bytes()
     for _ in range(2):
-        with pytest.raises(InputError, match=r"dvc.lock: both sides of the merge have changed export@one: `git check"):
+        with pytest.raises(InputError, match=r"dvc.lock: both sides of the merge changed export@one: `git check"):
             list(merge(project))
     assert path.read_bytes() == before
     two_sides("checkout", f"--{side}", "dvc.lock", "sub/dvc.lock")
@@ -285,7 +301,7 @@ def test_what_both_sides_have_changed_is_left_to_a_choice(two_sides, merging, si
 def test_marks_that_were_added_as_resolved_are_said(two_sides, merging):
     project, path = merging("colleague")
     two_sides("add", "--all")
-    with pytest.raises(InputError, match="`git checkout --merge dvc.lock` brings both sides back"):
+    with pytest.raises(InputError, match="`git checkout --merge dvc.lock` restores both sides"):
         list(merge(project))
     two_sides("checkout", "--merge", "dvc.lock", "sub/dvc.lock")
     assert any(line.startswith(f"{path}: merged stage by stage") for line in merge(project))
@@ -303,5 +319,5 @@ def test_what_a_side_has_removed_is_gone():
 
 def test_outside_a_repository(tmp_path):
     (tmp_path / "params.yaml").write_text("")
-    with pytest.raises(InputError, match="is in no DVC repository"):
+    with pytest.raises(InputError, match="is not in a DVC repository"):
         list(repair(Project.find(tmp_path)))

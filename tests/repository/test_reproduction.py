@@ -78,6 +78,19 @@ def test_raw_data_are_recorded_as_they_are(repository):
     assert reproduce("raw.csv.dvc").word == "unchanged"
 
 
+def test_raw_data_that_a_clone_does_not_have_yet_are_named_with_what_brings_them(repository):
+    (repository.folder / "raw.csv").write_text("a\n1\n")
+    dvc(repository.folder, "add", "--quiet", "raw.csv")
+    (repository.folder / "raw.csv").unlink()
+    found = reproduce("raw.csv.dvc")
+    file = repository.folder / "raw.csv.dvc"
+    assert found == Reproduction(
+        word="missing", message=f"the data of {file} are not here: `dvc pull '{file}'` brings them"
+    )
+    dvc(repository.folder, "checkout", "--quiet", str(file))
+    assert reproduce("raw.csv.dvc").word == "unchanged"
+
+
 @pytest.mark.first(2)
 @pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -9 $$", -9), ("sh -c 'kill -9 $$'; exit", 137)])
 def test_the_exit_status_of_the_stage(repository, command, status):

@@ -43,7 +43,7 @@ def test_links_that_dvc_passes_over_are_refused(repository):
     (own / "inner" / "a.csv").symlink_to("../../data/raw/own.csv")
     check_source(own)
     (own / "inner" / "raw").symlink_to("../../data/raw")
-    with pytest.raises(InputError, match=r"^own/inner/raw is a link to a folder: DVC follows links to files only; put"):
+    with pytest.raises(InputError, match=r"^own/inner/raw is a link to a folder: DVC follows only links to files; put"):
         check_source(own)
     (own / "inner" / "raw").unlink()
     (own / "b.csv").symlink_to("nowhere")
@@ -69,7 +69,7 @@ def test_an_ignore_file_of_git(repository, file, text, said):
     for checked in (lambda: check(repository), lambda: check_source(repository.folder / "data/raw/own.csv")):
         with pytest.raises(InputError) as refusal:
             checked()
-        assert str(refusal.value).startswith("data/raw/own.csv.dvc is not seen by DVC") and said in str(refusal.value)
+        assert str(refusal.value).startswith("DVC does not see data/raw/own.csv.dvc") and said in str(refusal.value)
         assert "\n" not in str(refusal.value)
 
 
@@ -101,6 +101,6 @@ def test_ingest_refuses_before_it_reads(repository, root):
         command, cwd=repository.folder, env=environment, capture_output=True, text=True, check=False
     )
     assert answer.returncode == 2
-    assert answer.stderr.startswith("tapeline: data/raw/own.csv.dvc is not seen by DVC")
+    assert answer.stderr.startswith("tapeline: DVC does not see data/raw/own.csv.dvc")
     assert len(answer.stderr.splitlines()) == 1
     assert not (repository.folder / "data/own").exists()

@@ -47,6 +47,19 @@ def test_a_file_that_differs_is_named_with_its_bytes(tmp_path):
     assert lines[-1].startswith("runs/one.weights differs: bytes ")
 
 
+def test_a_recipe_in_a_submodule_is_said(tmp_path):
+    """A clone does not have its files; DVC said that a stage failed."""
+    repository, other = Repository(tmp_path / "own"), Repository(tmp_path / "other")
+    add = ("submodule", "--quiet", "add", str(other.folder), "shared")
+    repository.git("-c", "protocol.file.allow=always", *add)
+    params = (repository.folder / "params.yaml").read_text()
+    (repository.folder / "params.yaml").write_text(params.replace("recipe: recipe.py", "recipe: shared/recipe.py"))
+    repository.dvc("repro", "--quiet", "export@one")
+    repository.commit()
+    with pytest.raises(InputError, match="^shared/recipe.py is in the Git submodule shared, whose files neither a"):
+        verified(repository)
+
+
 @pytest.mark.slow
 def test_a_file_inside_a_folder_too(tmp_path):
     same, lines = verified(Repository(tmp_path, export=OTHER_EACH_TIME))
@@ -60,7 +73,7 @@ def test_without_the_recorded_bytes_it_still_says_which_out(tmp_path):
     same, lines = verified(repository)
     assert not same
     assert lines[-1] == (
-        "runs/one.weights differs; its recorded bytes are not in the cache, so not where: `dvc pull` brings them"
+        "runs/one.weights differs; where is unknown, as its recorded bytes are not in the cache: run `dvc pull`"
     )
 
 
@@ -92,7 +105,7 @@ def test_two_rebuilds_are_compared_where_another_machine_s_bits_are_its_own(tmp_
     (tmp_path / "once").write_text("rebuilt")
     same, lines = verified(repository)
     assert same == repeats
-    said = "two rebuilds are compared with each other, which says nothing of the record"
+    said = "comparing two rebuilds with each other, which says nothing about the record"
     assert any(line.startswith("recorded on Another CPU") and line.endswith(said) for line in lines)
     assert any(line.startswith("runs/one.weights") and line.endswith("NO") for line in lines)
 
@@ -104,7 +117,7 @@ def test_a_record_that_only_says_it_is_another_machine_s_is_not_excused(tmp_path
     recorded_elsewhere(repository, "portable")
     same, lines = verified(repository)
     assert not same
-    assert lines[-1].endswith("by what the record says; bits are portable, and so the same on this machine")
+    assert lines[-1].endswith("; bits are portable, so they must be the same on this machine")
 
 
 @pytest.mark.slow
@@ -117,7 +130,7 @@ def test_an_old_record_that_does_not_repeat_says_what_it_does_not_say(tmp_path):
     repository.commit()
     same, lines = verified(repository)
     assert not same
-    assert lines[-1].startswith("the record does not record its ")
+    assert lines[-1].startswith("the record lacks its ")
 
 
 def reading(repository, path, *, inside=""):
@@ -147,8 +160,8 @@ def test_raw_data_comes_from_the_cache_that_dvc_uses(tmp_path, path, committed):
     with pytest.raises(RunError) as said:
         verified(repository)
     assert re.fullmatch(
-        f"DVC's cache has not all raw data: dvc checkout in .*: Checkout failed for following targets: {path}; "
-        "`dvc fetch` brings them",
+        f"DVC's cache lacks some of the raw data: dvc checkout in .*: Checkout failed for following targets: {path}; "
+        "run `dvc fetch`",
         str(said.value),
     )
 
@@ -216,7 +229,7 @@ def test_there_is_nothing_to_compare_with(tmp_path):
     repository = Repository(tmp_path)
     with pytest.raises(InputError, match="does not record export@two: run `dvc repro export@two` and commit dvc.lock"):
         verified(repository, "export@one", "export@two")
-    with pytest.raises(InputError, match="no pipeline to verify but those that need a network"):
+    with pytest.raises(InputError, match="every pipeline needs a network"):
         verify(Project.find(tmp_path), [], say=print)
 
 
@@ -226,7 +239,7 @@ def test_what_is_not_committed_is_said(tmp_path):
     (tmp_path / "recipe.py").write_text("'''Other.'''\n")
     same, lines = verified(repository)
     assert same
-    assert "what is not committed is not in it" in lines[0]
+    assert "without uncommitted changes" in lines[0]
 
 
 @pytest.mark.slow
@@ -239,7 +252,7 @@ def test_a_stage_that_fails_and_a_folder_without_git(tmp_path):
         verified(repository)
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "params.yaml").write_text("")
-    with pytest.raises(InputError, match="is in no Git repository"):
+    with pytest.raises(InputError, match="is not in a Git repository"):
         verify(Project.find(tmp_path / "none"), ["export@one"], say=print)
 
 

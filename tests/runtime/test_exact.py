@@ -7,6 +7,21 @@ from tapeline.runtime import exact
 from tapeline.runtime.saved_models import graph
 from tapeline.runtime.saved_models import operations as judged
 
+
+@pytest.fixture
+def kernels(tf, monkeypatch):
+    """Return a function that calls another one with TensorFlow's own kernels, outside of functions."""
+    from tapeline.runtime import tensorflow_private as private
+
+    def call(function, *given):
+        with monkeypatch.context() as patch:
+            patch.setattr(private.pywrap_tfe, "TFE_Py_FastPathExecute", private._FAST)
+            patch.setattr(private.execute, "execute", private._EXECUTE)
+            return function(*given)
+
+    return call
+
+
 X = np.linspace(0.2, 5, 35, dtype=np.float32).reshape(5, 7)
 
 
@@ -35,7 +50,7 @@ def operations(tf, concrete):
 
 
 @pytest.mark.parametrize("name", [name for name in exact.OPERATIONS if not name.startswith("Fused")])
-def test_the_exact_form_means_the_same(tf, raw, name):
+def test_the_exact_form_means_the_same(tf, raw, kernels, name):
     operation, argument = raw[name]
     values = tf.constant(np.clip(X, 0.1, 0.9) if name in ("Erfinv", "Ndtri") else X)
 
@@ -47,17 +62,20 @@ def test_the_exact_form_means_the_same(tf, raw, name):
         return [y] if name.startswith("Bessel") else [y, tape.gradient(z, x)]
 
     traced = tf.function(differentiated).get_concrete_function(values)
-    for one, other in zip(traced(values), differentiated(values), strict=True):
+    for one, other, by_itself in zip(
+        traced(values), kernels(differentiated, values), differentiated(values), strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6)
+        np.testing.assert_array_equal(one, by_itself)
     assert "PartitionedCall" in operations(tf, traced)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
-def test_other_types(tf, dtype):
+def test_other_types(tf, kernels, dtype):
     values = tf.cast(X, dtype)
-    both = [f(values) for f in (tf.math.rsqrt, tf.function(tf.math.rsqrt))]
-    soft = [f(values) for f in (tf.nn.softmax, tf.function(tf.nn.softmax))]
-    for one, other in (both, soft):
+    for function in (tf.math.rsqrt, tf.nn.softmax):
+        one, other = kernels(function, values), tf.function(function)(values)
+        np.testing.assert_array_equal(tf.cast(function(values), "float64"), tf.cast(other, "float64"))
         assert one.dtype == other.dtype == dtype
         np.testing.assert_allclose(tf.cast(one, "float64"), tf.cast(other, "float64"), rtol=0.01)
 
@@ -78,7 +96,7 @@ def test_inside_loops_branches_and_functions(tf):
     assert not found & {"Rsqrt", "Reciprocal", "Softmax", "Inv"} and found & {"While", "StatelessWhile"}
 
 
-def test_a_tape_outside_a_function_that_has_many(tf):
+def test_a_tape_outside_a_function_that_has_many(tf, kernels):
     """Such a function returns all that its gradient needs, so outputs of replaced operations as they are."""
 
     def added(x):
@@ -88,18 +106,22 @@ def test_a_tape_outside_a_function_that_has_many(tf):
 
     x = tf.constant(X)
     found = []
-    for f in (added, tf.function(added)):
+
+    def differentiated(f):
         with tf.GradientTape() as tape:
             tape.watch(x)
             y = f(x)
-        found.append((y, tape.gradient(y, x)))
-    for one, other in zip(*found, strict=True):
+        return y, tape.gradient(y, x)
+
+    found = differentiated(tf.function(added)), kernels(differentiated, added), differentiated(added)
+    for one, other, by_itself in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(one, by_itself)
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("factor", [1.0, 0.1])
-def test_batch_normalization(tf, training, factor):
+def test_batch_normalization(tf, kernels, training, factor):
     images = tf.constant(np.sin(np.arange(8 * 4 * 4 * 3, dtype=np.float32)).reshape(8, 4, 4, 3))
     scale, offset = tf.constant([1.0, 2, 3]), tf.constant([0.1, 0.2, 0.3])
     mean, variance = tf.constant([0.1, 0.0, -0.1]), tf.constant([0.4, 0.5, 0.6])
@@ -115,8 +137,12 @@ def test_batch_normalization(tf, training, factor):
         return y, new_mean, new_variance, *tape.gradient(z, [images, scale, offset])
 
     traced = tf.function(differentiated)
-    for one, other in zip(traced(images, scale, offset), differentiated(images, scale, offset), strict=True):
+    given = images, scale, offset
+    for one, other, by_itself in zip(
+        traced(*given), kernels(differentiated, *given), differentiated(*given), strict=True
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(one, by_itself)
     assert "FusedBatchNormV3" not in operations(tf, traced.get_concrete_function(images, scale, offset))
 
 
@@ -137,9 +163,46 @@ def test_a_saved_model_has_the_exact_form(tf, tmp_path):
     np.testing.assert_allclose(again(X)["p"], tf.nn.softmax(X), rtol=1e-6)
 
 
+def test_what_a_forward_accumulator_follows_by_itself(tf):
+    """TensorFlow records the operation, so its derivative is the registered one."""
+    with tf.autodiff.ForwardAccumulator(tf.constant([2.0]), tf.constant([1.0])) as follower:
+        y = tf.math.reciprocal(tf.constant([1.0]) * 0 + 2.0)
+    assert y.numpy() == 0.5 and follower.jvp(y) is None
+    x = tf.constant([2.0])
+    with tf.autodiff.ForwardAccumulator(x, tf.constant([1.0])) as follower:
+        y = tf.math.reciprocal(x)
+    np.testing.assert_allclose(follower.jvp(y), [-0.25])
+
+
+def test_arguments_that_are_no_tensors_yet(tf):
+    for given in (4.0, [4.0], np.float32(4), tf.Variable(4.0)):
+        np.testing.assert_array_equal(tf.math.rsqrt(given), np.full(np.shape(given), 0.5, np.float32))
+    for operation in (tf.math.rsqrt, tf.math.atan, tf.math.erfc, tf.math.reciprocal):
+        with pytest.raises((tf.errors.OpError, TypeError)):
+            operation(tf.constant(["four"]))
+    for operation in (tf.math.atan, tf.math.erfc, tf.math.special.bessel_i0):
+        with pytest.raises((tf.errors.OpError, TypeError)):
+            operation(tf.constant([1, 2]))
+
+
+def test_complex_numbers_keep_their_kernels(tf):
+    x = tf.constant([0.5 + 2j])
+    for function in (tf.math.atan, tf.function(tf.math.atan)):
+        np.testing.assert_allclose(function(x), np.arctan([0.5 + 2j]), rtol=1e-5)
+
+
+def test_exactness_outlasts_tensorflows_own_checks(tf):
+    tf.debugging.enable_check_numerics()
+    tf.debugging.disable_check_numerics()
+    x = tf.constant(X)
+    np.testing.assert_array_equal(tf.math.rsqrt(x), tf.function(tf.math.rsqrt)(x))
+
+
 def test_native_bits_need_a_process_of_their_own(tf):
     from tapeline.runtime import startup
     from tapeline.runtime.errors import InputError
 
-    with pytest.raises(InputError, match="TensorFlow has begun with portable bits, so train in another process"):
+    with pytest.raises(
+        InputError, match="TensorFlow has already started with portable bits, so train in another process"
+    ):
         startup.tensorflow(portable=False)

@@ -42,7 +42,7 @@ def ended(root, action, out=subprocess.PIPE):
         ("signal.signal(15, interrupt); signal.raise_signal(15)", 128 + signal.SIGTERM, "it: stopped by SIGTERM"),
         ("signal.raise_signal(2)", 128 + signal.SIGINT, "it: stopped by SIGINT; again"),
         ("raise OSError(errno.EROFS, 'x', 'file')", 2, "it: not writable or readable (file): Read-only file system"),
-        ("sys.stdout.flush()", 1, "it: no space left on the disk: make room and run again"),
+        ("sys.stdout.flush()", 1, "it: no space left on the disk: free some and run again"),
     ],
 )
 def test_an_expected_failure_is_one_line(root, action, status, line):

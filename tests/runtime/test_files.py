@@ -191,7 +191,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the name of a socket is short
     make(Path("x"))
-    with pytest.raises(InputError, match="^x is a FIFO, a socket or a device, and no file: give a file, or remove it$"):
+    with pytest.raises(InputError, match="^x is a FIFO, a socket or a device, not a file: give a file, or remove it$"):
         read(Path("x"))
 
 
@@ -204,7 +204,7 @@ def test_a_tree_is_searched_for_what_is_no_file(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a" / "b").mkdir(parents=True)
     make(Path(where))
-    with pytest.raises(InputError, match=f"^{where} is a FIFO, a socket or a device, and no file"):
+    with pytest.raises(InputError, match=f"^{where} is a FIFO, a socket or a device, not a file"):
         files.check_tree(Path(where.partition("/")[0]))
 
 
@@ -224,6 +224,6 @@ def test_what_is_no_name(tmp_path: Path) -> None:
         ("loop", "Too many"),
         ("\0", "null"),
     ):
-        with pytest.raises(InputError, match=f"is not a file's name: .*{said}") as raised:
+        with pytest.raises(InputError, match=f"is not a file name: .*{said}") as raised:
             files.read_bytes(tmp_path / name)
         assert str(raised.value).isprintable()

@@ -57,7 +57,7 @@ def test_what_is_quick_starts_no_interpreter(repository, monkeypatch):
 @pytest.mark.parametrize("arguments", [("push",), ("status",)])
 def test_without_git_one_line_says_so(repository, monkeypatch, arguments):
     monkeypatch.setenv("PATH", str(repository))
-    with pytest.raises(InputError, match="there is no git on the PATH: install Git"):
+    with pytest.raises(InputError, match="git is not on the PATH: install Git"):
         git_call.called(repository, *arguments)
     with pytest.raises((InputError, RunError)):
         git_call.called(repository / "gone", *arguments)

@@ -37,6 +37,20 @@ def test_the_layers_of_a_layer(tf):
     assert [layer.name for layer in layers_in(outer, include_self=False)] == ["inner", "b", "a", "c"]
 
 
+def test_where_a_layer_lists_its_metrics(tf):
+    import keras
+
+    from tapeline.runtime import keras_private
+
+    listed, of_loss, compiled = keras_private.METRICS
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.seen = keras.metrics.Mean()
+    model.compile(metrics=["mae"])
+    assert model.seen in vars(model).get(listed, []), hint(f"Layer.{listed}")
+    for name in (of_loss, compiled):
+        assert isinstance(vars(model).get(name), keras.Metric), hint(f"Model.{name}")
+
+
 def test_adams_moments_of_a_variable(tf):
     import keras
 
@@ -53,6 +67,17 @@ def test_adams_moments_of_a_variable(tf):
         [[[2.0, 0.0]], [[32.0, 0.0]]],
         [[1.0], [8.0]],
     ]
+
+
+def test_what_an_optimizer_trains(tf):
+    import keras
+
+    from tapeline.runtime.keras_private import trained_by
+
+    one, sgd = keras.Variable([1.0]), keras.optimizers.SGD()
+    assert list(trained_by(sgd)) == []
+    sgd.build([one])
+    assert [variable is one for variable in trained_by(sgd)] == [True], hint("Optimizer._trainable_variables")
 
 
 def test_the_state_behind_keras_random(tf):

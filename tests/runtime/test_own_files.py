@@ -10,7 +10,7 @@ from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.locks import is_held
 
-SAID = "is no regular file, but a link, a folder, a FIFO or the like, and none of Tapeline's: remove it$"
+SAID = "is a link, a folder, a FIFO or the like, not a regular file that Tapeline wrote: remove it$"
 
 
 def link(path: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_is_no_file_is_not_replaced(make):
     """As root, `/dev/null` became a file."""
     make(Path("x"))
     before = Path("x").lstat()
-    with pytest.raises(InputError, match="^x is a FIFO, a socket or a device, and no file: give a file, or remove it$"):
+    with pytest.raises(InputError, match="^x is a FIFO, a socket or a device, not a file: give a file, or remove it$"):
         files.write_text(Path("x"), "new")
     assert Path("x").lstat() == before and names() == ["x"]
 

@@ -77,9 +77,7 @@ def test_a_module_that_python_finds_before_hides_the_one_beside_a_recipe(project
 def test_what_dvc_would_not_compare_is_refused_with_the_folder_to_name(project, tmp_path):
     top = project.parents[1]
     of_package = [file for file in closure.own(project) if "mypkg" in file.parts]
-    with pytest.raises(
-        InputError, match=r"own.py imports src/mypkg/.*: let the pipeline's entry say `needs: src/mypkg`"
-    ):
+    with pytest.raises(InputError, match=r"own.py imports src/mypkg/.*: set `needs: src/mypkg` for the pipeline"):
         own_modules.check(project, of_package, top / "recipes")
     with pytest.raises(InputError, match=r"own.py imports src/mypkg/parts.py, whose"):
         own_modules.check(project, of_package, None)
@@ -92,6 +90,18 @@ def test_what_dvc_would_not_compare_is_refused_with_the_folder_to_name(project, 
     own_modules.check(project, closure.own(project), links)
 
 
+def test_the_folder_to_name_holds_what_dvc_compares_already(project, monkeypatch):
+    top = project.parents[1]
+    (top / "src" / "other").mkdir()
+    (top / "src" / "other" / "__init__.py").write_text("")
+    of_both = [*(top / "src" / "mypkg").glob("*.py"), top / "src" / "other" / "__init__.py"]
+    with pytest.raises(InputError, match=r"own.py imports src/other/__init__.py, .* `needs: src` for"):
+        own_modules.check(project, of_both, top / "src" / "mypkg")
+    everywhere = [*of_both, top / "recipes" / "helper.py"]
+    with pytest.raises(InputError, match=r"imports recipes/helper.py, .* everything that it imports, or links"):
+        own_modules.check(project, everywhere, top / "src")
+
+
 def test_what_is_outside_of_the_repository_is_noted(project, tmp_path, monkeypatch, capsys):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "tools.py").write_text("")
@@ -99,7 +109,8 @@ def test_what_is_outside_of_the_repository_is_noted(project, tmp_path, monkeypat
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "elsewhere")])
     own_modules.check(project, closure.own(project), None)
     assert capsys.readouterr().err.splitlines() == [
-        f"note: own.py imports {tmp_path}/elsewhere/tools.py, which is outside of this repository: DVC sees no change of it"
+        f"note: own.py imports {tmp_path}/elsewhere/tools.py, which is outside this repository: DVC will not see it "
+        "change"
     ]
 
 

@@ -128,12 +128,15 @@ def test_what_keras_refuses_is_one_line(root, tmp_path):
     )
     answer = _said(root, program, os.environ | {"KERAS_HOME": str(tmp_path)})
     assert answer.returncode == 2 and "Traceback" not in answer.stderr
-    assert answer.stderr.splitlines()[-1].startswith("tapeline: Keras refuses a setting of keras.json")
+    assert answer.stderr.splitlines()[-1].startswith("tapeline: Keras rejects a setting in keras.json")
 
 
 def test_a_keras_that_began_with_another_backend_is_refused(root):
     answer = _said(root, OTHER_BACKEND, os.environ)
-    assert answer.stdout == "Keras has begun with the backend jax: use another process, with KERAS_BACKEND=tensorflow\n"
+    assert (
+        answer.stdout
+        == "Keras has already started with the backend jax: use another process, with KERAS_BACKEND=tensorflow\n"
+    )
 
 
 def _said(root, program, surroundings):

@@ -44,6 +44,24 @@ def test_it_goes_on(gone):
     assert (process.returncode, said) == (0, "it went on\n")
 
 
+TWO = """
+import sys, threading
+from tapeline.runtime import streams
+sys.setswitchinterval(1e-6)
+def many(letter):
+    for _ in range(20_000):
+        streams.say(letter * 30, sys.stdout)
+threads = [threading.Thread(target=many, args=letter) for letter in "ab"]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def test_lines_of_two_threads_stay_apart():
+    said = subprocess.run([sys.executable, "-c", TWO], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert set(said.splitlines()) == {"a" * 30, "b" * 30}
+
+
 def test_a_full_disk_is_told():
     with Path("/dev/full").open("w") as full:
         with pytest.raises(OSError) as raised:

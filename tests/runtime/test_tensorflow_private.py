@@ -20,6 +20,10 @@ hint = partial(private_names.hint, "tensorflow")
         ("tensorflow.python.ops.cond_v2", "cond_v2"),
         ("tensorflow.python.eager.backprop", "gen_math_ops.add_n"),
         ("tensorflow.python.eager.record", "could_possibly_record"),
+        ("tensorflow.python.eager.record", "stop_recording"),
+        ("tensorflow.python.eager.execute", "execute"),
+        ("tensorflow.python.eager.core", "_FallbackException"),
+        ("tensorflow.python.pywrap_tfe", "TFE_Py_FastPathExecute"),
         ("tensorflow.python.eager.forwardprop_util", "pack_tangents"),
         ("tensorflow.python.ops.parallel_for.control_flow_ops", "pfor"),
     ],
@@ -48,6 +52,26 @@ def test_the_functions_of_a_graph(tf):
     assert hasattr(outer.graph, "_functions"), hint("FuncGraph._functions")
     (called,) = functions_in(outer.graph).values()
     assert "AddV2" in {operation.type for operation in called.graph.get_operations()}
+
+
+def test_a_function_of_tensorflow_1_has_a_graph(tf):
+    """`tf.nn.ctc_loss` makes some, for its loops."""
+    from tapeline.runtime.tensorflow_private import functions_in
+
+    def loss(logits):
+        labels = tf.constant([[1, 2]])
+        return tf.nn.ctc_loss(labels, logits, [2], [5], logits_time_major=False, blank_index=3)
+
+    traced = tf.function(loss, autograph=False).get_concrete_function(tf.TensorSpec((1, 5, 4)))
+    found, again = ({name: one.graph for name, one in functions_in(traced.graph).items()} for _ in range(2))
+    assert any(not hasattr(one, "graph") for one in traced.graph._functions.values()), "none is left: drop it"
+    loops = [operation for operation in traced.graph.get_operations() if operation.type == "While"]
+    for loop in loops:
+        for name in ("cond", "body"):
+            graph = found[loop.get_attr(name).name]
+            assert len(graph.inputs) == len(loop.inputs)
+            assert graph is again[loop.get_attr(name).name]
+    assert loops
 
 
 def test_a_branch_of_a_condition_is_told_from_a_loop(tf):

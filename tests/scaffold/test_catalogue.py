@@ -25,7 +25,7 @@ def test_name_and_version_are_recorded(tmp_path):
     assert (dataset.name, dataset.needs) == ("stand_in:1.2.0", "data/raw/stand-in.tfds")
     assert (tmp_path / dataset.needs).read_text() == "stand_in:1.2.0\n"
     assert tmp_path / dataset.needs in new
-    assert said[0] == "tells the classes of stand_in:1.2.0 apart; the first `dvc repro` downloads it"
+    assert said[0] == "classifies the images of stand_in:1.2.0, which the first `dvc repro` downloads"
     assert init(tmp_path, say=said.append) == []
 
 
@@ -50,7 +50,7 @@ def test_dvc_makes_a_model_of_it(tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("stand_in_text", "is not pictures of one size with a label"),
+        ("stand_in_text", "is not a set of labelled images of one size"),
         ("no_such_dataset", "has no dataset 'no_such_dataset'"),
         ("stand_in:9.9.9", "stand_in:9.9.9' cannot be used"),
         ("", "cannot be used"),

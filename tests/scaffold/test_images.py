@@ -32,7 +32,7 @@ def test_a_proposal_goes_through_ingest(tmp_path, pets):
     proposal = ingested(propose, tmp_path, pets)
     assert proposal.dataset["validation"] == 0.15
     assert proposal.train["batch_size"] == 22  # training takes no more than there are
-    assert proposal.said == ("tells 2 classes of images apart, at 20×20 pixels",)
+    assert proposal.said == ("classifies images into 2 classes, at 20×20 pixels",)
 
 
 def test_names_that_begin_with_a_dot_are_left_out_as_by_ingest(tmp_path, pets):
@@ -42,8 +42,8 @@ def test_names_that_begin_with_a_dot_are_left_out_as_by_ingest(tmp_path, pets):
     (pets / ".cache").mkdir()
     proposal = ingested(propose, tmp_path, pets)
     assert proposal.said == (
-        "tells 2 classes of images apart, at 20×20 pixels",
-        "left out, as by ingest: names that begin with a dot: 3 (.cache, train/.ipynb_checkpoints, train/cat/.DS_Store)",
+        "classifies images into 2 classes, at 20×20 pixels",
+        "ignored, as in ingest, since their names begin with a dot: 3 (.cache, train/.ipynb_checkpoints, train/cat/.DS_Store)",
     )
     assert len(listed(pets)) == 28
 
@@ -52,7 +52,7 @@ def test_folders_that_are_links_are_listed(tmp_path, pets):
     (pets / "train/cat").rename(tmp_path / "elsewhere")
     (pets / "train/cat").symlink_to(tmp_path / "elsewhere")
     assert len(listed(pets)) == 28
-    assert ingested(propose, tmp_path, pets).said[0].startswith("tells 2 classes")
+    assert ingested(propose, tmp_path, pets).said[0].startswith("classifies images into 2 classes")
 
 
 def test_a_folder_with_a_split_called_validation_is_cut_no_other(tmp_path, pets):
@@ -65,7 +65,7 @@ def test_too_few_images_for_a_validation_split_have_none(tmp_path, pets):
         (pets / "train" / ("cat", "dog")[number % 2] / f"train{number}.png").unlink()
     proposal = ingested(propose, tmp_path, pets)
     assert "validation" not in proposal.dataset
-    assert proposal.said[1] == "no validation split is cut: 4 examples are too few"
+    assert proposal.said[1] == "no validation split: 4 examples are too few"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_too_few_images_for_a_validation_split_have_none(tmp_path, pets):
         ("train/cat/a.png", huge(), "train/cat/a.png is not an image that can be decoded"),
         ("train/dog/z.png", b"x", "pets/train/dog/z.png is not an image that can be decoded"),
         ("train/cat/more/a.png", b"x", "pets/train/cat/more is a folder where images are expected"),
-        ("training/cat/a.png", b"x", "has a split 'training': splits are called train, val"),
+        ("training/cat/a.png", b"x", "has a split 'training': name splits train, val"),
     ],
 )
 def test_what_ingest_would_refuse_is_refused(tmp_path, pets, place, content, said):

@@ -21,6 +21,7 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold.init import init
 from tapeline.scaffold.raw_data import unversioned
+from tapeline.upgrade import forms
 
 OWN = {".dvc", ".git", ".dvcignore", ".gitignore", ".tapeline"}
 """What DVC, Git and this working tree keep for themselves."""
@@ -86,6 +87,23 @@ def test_again_it_changes_nothing(tmp_path):
     assert (files_of(tmp_path), (tmp_path / ".dvcignore").read_text()) == (before, ignored)
 
 
+@pytest.mark.parametrize("by", ["DVC", "a formatter", "Git's line ends"])
+def test_a_file_that_is_formatted_otherwise_is_still_tapelines(tmp_path, by):
+    init(tmp_path, say=lambda line: None)
+    text = (tmp_path / "dvc.yaml").read_text()
+    if by == "DVC":
+        dvc(tmp_path, "stage", "add", "-q", "-n", "mine", "-o", "made.txt", "echo 1 > made.txt")
+    elif by == "a formatter":
+        formatted = text.replace("{x: step", "{ x: step").replace("        - ", "      - ")
+        files.write_text(tmp_path / "dvc.yaml", formatted)
+    else:
+        files.write_text(tmp_path / "dvc.yaml", text.replace("\n", "\r\n"))
+    rewritten = (tmp_path / "dvc.yaml").read_bytes().decode()
+    assert not rewritten.startswith(text)
+    assert init(tmp_path, say=lambda line: None) == []
+    assert forms.dvc(rewritten) == rewritten
+
+
 @pytest.mark.slow
 def test_a_schedule_when_asked_also_later(tmp_path):
     init(tmp_path, say=lambda line: None)
@@ -93,6 +111,7 @@ def test_a_schedule_when_asked_also_later(tmp_path):
     assert [path.relative_to(tmp_path).as_posix() for path in new] == ["prefect.yaml", "flows/training.py"]
     [deployment] = read(tmp_path / "prefect.yaml")
     assert deployment.parameters["pipeline"] == "iris"
+    assert deployment.work_pool == {"name": f"tapeline-{tmp_path.name}"}, "two projects on a server share none"
     assert (tmp_path / deployment.entrypoint.partition(":")[0]).is_file()
     assert init(tmp_path, flows=True, say=lambda line: None) == []
 
@@ -116,7 +135,7 @@ def test_data_that_are_copied_are_versioned_by_dvc(tmp_path, table, kind):
     new = init(folder, data=data, say=said.append)
     raw = f"data/raw/{data.name}"
     assert [path.relative_to(folder).as_posix() for path in new[-2:]] == [f"{raw}.dvc", "data/raw/.gitignore"]
-    assert said[-1].startswith(f"added {raw} to DVC: Git gets the file {raw}.dvc, and `dvc push`")
+    assert said[-1].startswith(f"added {raw} to DVC: commit {raw}.dvc to Git; `dvc push`")
     git(folder, "add", ".")
     listed = git(folder, "ls-files", "-z", "data").split("\0")
     assert set(listed) == {"", "data/raw/.gitignore", f"{raw}.dvc"}
@@ -160,20 +179,22 @@ def test_what_comes_next_commits_all_that_is_new(tmp_path, capsys, monkeypatch):
     assert all(line[1] == " " for line in git(tmp_path, "status", "--porcelain").splitlines())
 
 
-@pytest.mark.first(1)
-@pytest.mark.parametrize(("name", "shown"), [("learning", "learning"), ("a b/c", "'a b/c'")])
+@pytest.mark.first(2)
+@pytest.mark.parametrize(
+    ("name", "shown"), [("-learning", "./-learning"), ("learning", "learning"), ("a b/c", "'a b/c'")]
+)
 def test_what_comes_next_begins_with_the_way_into_another_folder(tmp_path, capsys, monkeypatch, name, shown):
     """`dvc repro` where one stands is about another `dvc.yaml`, if there is one."""
     monkeypatch.chdir(tmp_path)
-    assert main(["init", name]) == 0
+    assert main(["init", "--", name]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"next: `cd {shown}`, `dvc repro`, then ")
 
 
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        (".gitignore", "/data/\n", "data/raw/Old Houses.csv.dvc is not seen by DVC"),
-        ("data/raw/Old Houses.csv.dvc", "outs: []\n", "Old Houses.csv.dvc exists, and"),
+        (".gitignore", "/data/\n", "DVC does not see data/raw/Old Houses.csv.dvc"),
+        ("data/raw/Old Houses.csv.dvc", "outs: []\n", "Old Houses.csv.dvc exists, but"),
     ],
 )
 def test_data_that_dvc_could_not_version_are_refused_and_nothing_is_written(tmp_path, table, file, text, said):
@@ -192,14 +213,14 @@ def test_data_that_dvc_could_not_version_are_refused_and_nothing_is_written(tmp_
     [
         (
             "*.lock",
-            "p/engine.lock would be in no commit: `*.lock` in line 2 of .gitignore hides it from Git; narrow that",
+            "p/engine.lock would never be committed: `*.lock` in line 2 of .gitignore hides it from Git; narrow that",
         ),
-        ("*.csv", "p/data/raw/iris.csv would be in no commit: `*.csv` in line 2 of .gitignore hides it"),
-        ("*.yaml", "p/params.yaml would be in no commit: `*.yaml` in line 2 of .gitignore hides it"),
-        ("dvc.lock", "p/dvc.lock would be in no commit"),
-        ("recipes/", "p/recipes/iris.py would be in no commit: `recipes/` in line 2 of .gitignore hides it"),
-        (".*", ".dvc/config would be in no commit: `.*` in line 2 of .gitignore hides it"),
-        ("*.html", ".dvc/plots/page.html would be in no commit: `*.html` in line 2 of .gitignore hides it"),
+        ("*.csv", "p/data/raw/iris.csv would never be committed: `*.csv` in line 2 of .gitignore hides it"),
+        ("*.yaml", "p/params.yaml would never be committed: `*.yaml` in line 2 of .gitignore hides it"),
+        ("dvc.lock", "p/dvc.lock would never be committed"),
+        ("recipes/", "p/recipes/iris.py would never be committed: `recipes/` in line 2 of .gitignore hides it"),
+        (".*", ".dvc/config would never be committed: `.*` in line 2 of .gitignore hides it"),
+        ("*.html", ".dvc/plots/page.html would never be committed: `*.html` in line 2 of .gitignore hides it"),
     ],
 )
 def test_a_project_that_git_would_not_have_is_refused_and_nothing_is_written(tmp_path, pattern, said):
@@ -218,9 +239,7 @@ def test_a_project_that_dvc_would_not_see_is_refused(tmp_path):
     files.write_text(tmp_path / "p/t.csv", "a,kind\n" + TWO)
     files.write_text(tmp_path / ".gitignore", "/p/*\n!/p/*.csv\n!/p/*.yaml\n!/p/*.lock\n!/p/recipes\n")
     git(tmp_path, "init", "-q")
-    with pytest.raises(
-        InputError, match=r"p/dvc.yaml is not seen by DVC, .*: `/p/\*` in line 1 of .gitignore hides p/"
-    ):
+    with pytest.raises(InputError, match=r"DVC does not see p/dvc.yaml, .*: `/p/\*` in line 1 of .gitignore hides p/"):
         init(tmp_path / "p", data=tmp_path / "p/t.csv", say=lambda line: None)
     assert files_of(tmp_path).keys() == {"p/t.csv"}
 
@@ -228,7 +247,9 @@ def test_a_project_that_dvc_would_not_see_is_refused(tmp_path):
 def test_a_schedule_that_git_would_not_have_is_refused(tmp_path):
     init(tmp_path, say=lambda line: None)
     files.write_text(tmp_path / ".gitignore", "flows\n")
-    with pytest.raises(InputError, match="training.py would be in no commit: `flows` in line 1 of .gitignore hides it"):
+    with pytest.raises(
+        InputError, match="training.py would never be committed: `flows` in line 1 of .gitignore hides it"
+    ):
         init(tmp_path, flows=True, say=lambda line: None)
     assert not (tmp_path / "prefect.yaml").exists()
 
@@ -291,24 +312,30 @@ def test_images_are_looked_at(tmp_path):
     ("before", "data", "said"),
     [
         ({"dvc.yaml": "stages: {}\n"}, None, "has a dvc.yaml of its own: `tapeline init FOLDER` makes"),
-        ({"params.yaml": "rate: 1\n"}, None, "has a params.yaml of another kind"),
-        ({"params.yaml": "a: [\n"}, None, "has a params.yaml of another kind"),
-        ({"recipes/iris.py": "x = 1\n"}, None, "iris.py exists: rename the data"),
-        ({"data/raw/iris.csv": "a,b\n"}, None, "iris.csv exists, and"),
+        ({"params.yaml": "rate: 1\n"}, None, "has a params.yaml that is not Tapeline's"),
+        ({"params.yaml": "a: [\n"}, None, "has a params.yaml that is not Tapeline's"),
+        ({"recipes/iris.py": "x = 1\n"}, None, "iris.py exists: move it away, or rename the data"),
+        ({"data/raw/iris.csv": "a,b\n"}, None, "iris.csv exists, but"),
         ({}, "nowhere.csv", "nowhere.csv does not exist"),
         ({"t.csv": ""}, "t.csv", "t.csv cannot be read as CSV"),
         ({"t.csv": "a,b\n"}, "t.csv", "t.csv has no rows"),
         ({"t.csv": "a\n1\n"}, "t.csv", "t.csv has 1 column"),
-        ({"t.csv": "a;b\n1;2\n"}, "t.csv", "t.csv is separated by ';': save it with commas and decimal points"),
-        ({"t.csv": "8.6,17\n8.5,18\n"}, "t.csv", "t.csv has numbers in its first row: put a row with the names"),
-        ({"t.csv": "8.6,17,y\n8.5,18,n\n8.1,19,y\n"}, "t.csv", "t.csv has numbers in its first row: put a row with"),
-        ({"t.csv": "a;b;c\n0,5;7;y\n"}, "t.csv", "t.csv is separated by ';': save it with commas and decimal points"),
-        ({"t.csv": "a,b\nx,y\n"}, "t.csv", "t.csv has no column of numbers beside 'b'"),
-        ({"t.csv": "a,b\n1,x\n2,y\n"}, "t.csv", "beside 'b' (column 'a' is ignored: it numbers the rows): text and"),
-        ({"t.csv": "a,b\n1,1\n2,2\n"}, "t.csv", "t.csv has no target: its columns number the rows"),
-        ({"t.csv": "a,a\n1,2\n"}, "t.csv", "t.csv has two columns of one name"),
+        ({"t.csv": "a;b\n1;2\n"}, "t.csv", "t.csv has the separator ';': save it with commas and decimal points"),
+        ({"t.csv": "8.6,17\n8.5,18\n"}, "t.csv", "t.csv has numbers in its first row: add a row with the column names"),
+        ({"t.csv": "8.6,17,y\n8.5,18,n\n8.1,19,y\n"}, "t.csv", "t.csv has numbers in its first row: add a row with"),
+        ({"t.csv": "a;b;c\n0,5;7;y\n"}, "t.csv", "t.csv has the separator ';': save it with commas and decimal points"),
+        ({"t.csv": "a,b\nx,y\n"}, "t.csv", "t.csv has no column of numbers besides 'b'"),
+        ({"t.csv": "a,b\n1,x\n2,y\n"}, "t.csv", "besides 'b' (column 'a' is ignored: it numbers the rows): text and"),
+        ({"t.csv": "a,b\n1,1\n2,2\n"}, "t.csv", "t.csv has no target: each column numbers the rows"),
+        ({"t.csv": "a,a\n1,2\n"}, "t.csv", "t.csv has more than one column 'a': rename them, or leave"),
         ({"t.parquet": "no table"}, "t.parquet", "t.parquet cannot be read as Parquet"),
         ({"pets/cat/a.png": "x"}, "pets", "pets has no train/<class>/<image>"),
+        ({"digits/dataset.json": "{}"}, "digits", "digits is a dataset that a project has ingested: in a project, "),
+        (
+            {"rows/y=1/a.parquet": "x"},
+            "rows",
+            "rows has y=1/a.parquet, and a table is one file: give that, or write all",
+        ),
         ({"pets/train/cat/a.png": "x"}, "pets", "a.png is not an image that can be decoded"),
         ({"t.csv": "a,b\n" + TWO, "recipes": ""}, "t.csv", "recipes is not a folder: move it away"),
         ({"data": ""}, None, "data is not a folder: move it away"),
@@ -378,7 +405,7 @@ def test_dvc_makes_a_model_of_what_is_proposed(tmp_path, made):
 def test_data_around_what_is_written_are_refused_and_stay(tmp_path, place):
     pets(tmp_path / place)
     before = files_of(tmp_path)
-    with pytest.raises(InputError, match="which is written: move the data to data/raw/NAME"):
+    with pytest.raises(InputError, match="which Tapeline writes: move the data to data/raw/NAME"):
         init(tmp_path, data=tmp_path / place, say=lambda line: None)
     assert files_of(tmp_path) == before
     assert not (tmp_path / ".git").exists()
@@ -408,7 +435,7 @@ def test_a_link_to_nothing_in_the_place_of_a_copy_stays(tmp_path, table):
     place = tmp_path / "p/data/raw/Old Houses.csv"
     place.parent.mkdir(parents=True)
     place.symlink_to("nowhere")
-    with pytest.raises(InputError, match="exists, and"):
+    with pytest.raises(InputError, match="exists, but"):
         init(tmp_path / "p", data=table, say=lambda line: None)
     assert place.is_symlink()
 
@@ -468,7 +495,7 @@ def test_a_dvc_repository_of_another_kind_is_used(tmp_path, kind):
 
 def test_what_is_left_of_a_repository_is_one_line(tmp_path):
     (tmp_path / ".git").mkdir()
-    with pytest.raises(InputError, match="is in no Git repository: `git init` makes one$"):
+    with pytest.raises(InputError, match="is not in a Git repository: `git init` makes one$"):
         init(tmp_path / "p", say=lambda line: None)
     assert [*tmp_path.iterdir()] == [tmp_path / ".git"]
     git(tmp_path, "init", "-q")
@@ -488,7 +515,7 @@ def test_a_repository_with_other_things_keeps_them(tmp_path):
     said = []
     init(tmp_path / "model", say=said.append)
     assert f"added to {tmp_path / '.dvcignore'}: .venv __pycache__ *.pyc .*.partial" in said
-    assert any(line.startswith(f"set plots.html_template of {tmp_path / '.dvc/config'}: ") for line in said)
+    assert any(line.startswith(f"set plots.html_template in {tmp_path / '.dvc/config'}, ") for line in said)
     assert {name: (tmp_path / name).read_text() for name in own} == own
     assert len(files_of(tmp_path / "model")) == 5
     assert not (tmp_path / "model/.git").exists() and not (tmp_path / "model/.dvc").exists()

@@ -44,7 +44,7 @@ def test_a_link_to_nothing_and_a_file_are_not_replaced_either(tmp_path):
 def test_data_into_which_something_is_written_are_refused(tmp_path, place):
     folder = tmp_path / "p"
     folder.mkdir()
-    with pytest.raises(InputError, match="which is written: move the data to data/raw/NAME"):
+    with pytest.raises(InputError, match="which Tapeline writes: move the data to data/raw/NAME"):
         check_apart(folder, (folder / place).resolve(), [folder / "recipes/a.py"])
 
 

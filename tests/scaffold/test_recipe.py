@@ -110,9 +110,9 @@ def test_every_kind_has_parameters_that_its_recipe_declares(project):
         (["number", "numbers"], '("x",), "y"', ""),
         (["table", "mixed"], '("x", "c", "y"), "label"', ""),
         (["own-step", "mixed"], '("x", "c", "y"), "label"', ""),
-        (["number", "mixed"], '("x", "c"), "y"', "left out: label of datasets.mixed, which"),
+        (["number", "mixed"], '("x", "c"), "y"', "ignored: label of datasets.mixed, which"),
         (["number", "scalars"], '("a", "b"), "y"', ""),
-        (["text", "mixed"], '("x",), "label"', "left out: c, y of datasets.mixed, which a recipe of classes of texts"),
+        (["text", "mixed"], '("x",), "label"', "ignored: c, y of datasets.mixed, which a recipe for classes of texts"),
         (["image", "pets"], '("image",), "label"', ""),
     ],
 )
@@ -123,7 +123,7 @@ def test_it_learns_from_all_features_that_fit_and_names_the_others(project, caps
     assert f"    inputs, target = {inputs}\n" in text
     assert ("self.columns(" in text) == ("c" in inputs.split('"') or "a" in inputs.split('"'))
     out = capsys.readouterr().out
-    assert said in out and ("left out" in out) == bool(said)
+    assert said in out and ("ignored: " in out) == bool(said)
     tidy = [sys.executable, "-P", "-m", "ruff", "format", "--diff", "--isolated", "--line-length=120"]
     subprocess.run([*tidy, "recipes/second.py"], cwd=project, check=True)
 
@@ -227,7 +227,7 @@ def test_the_default_kind_fits_what_ingest_has_written(project, capsys, source):
     text = (project / "recipes/second.py").read_text()
     assert text.startswith('"""Tell classes of images apart') and '("picture",), "label"' in text
     out = capsys.readouterr().out
-    assert "left out: age of datasets.own" in out and "guess" not in out
+    assert "ignored: age of datasets.own" in out and "guess" not in out
 
 
 def test_a_feature_that_columns_leaves_out_is_not_learned_from(project, capsys):
@@ -236,7 +236,7 @@ def test_a_feature_that_columns_leaves_out_is_not_learned_from(project, capsys):
     add_dataset(project, f"{entry}, columns: [y, c, x]")
     assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
     assert '("x", "c"), "y"' in (project / "recipes/second.py").read_text()
-    assert "left out" not in capsys.readouterr().out
+    assert "ignored: " not in capsys.readouterr().out
     assert main(["new", "recipe", "third", "--like", "table", "--dataset", "own"]) == 2
     assert "datasets.own has no label" in capsys.readouterr().err
 
@@ -272,7 +272,7 @@ def test_numbers_without_a_label_are_learned_as_a_number(project):
 def test_of_a_dataset_that_is_not_ingested_the_names_are_a_guess(project, capsys, source):
     add_dataset(project, SOURCES[source])
     assert main(["new", "recipe", "second", "--dataset", "own"]) == 0
-    said = "predicts 'label' from 'x': a guess, for datasets.own is not known before `dvc repro ingest@own`\n"
+    said = "predicts 'label' from 'x': a guess, since the features of datasets.own are unknown until `dvc repro ingest@own`\n"
     assert said in capsys.readouterr().out
 
 
@@ -282,11 +282,15 @@ def test_of_a_dataset_that_is_not_ingested_the_names_are_a_guess(project, capsys
         (
             "table",
             True,
-            "datasets.own has label, picture: not what a recipe of classes by columns of numbers learns from",
+            "datasets.own has label, picture: a recipe for classes from columns of numbers cannot learn from these",
         ),
-        ("own-step", True, "datasets.own has label, picture: not what a recipe of"),
-        ("number", False, "datasets.own has picture: not what a recipe of a number by columns of numbers learns from"),
-        ("text", True, "datasets.own has label, picture: not what a recipe of classes of texts"),
+        ("own-step", True, "datasets.own has label, picture: a recipe for"),
+        (
+            "number",
+            False,
+            "datasets.own has picture: a recipe for a number from columns of numbers cannot learn from these",
+        ),
+        ("text", True, "datasets.own has label, picture: a recipe for classes of texts"),
         ("image", False, "datasets.own has no label: `--like gan` needs none"),
     ],
 )
@@ -326,7 +330,7 @@ def test_again_it_changes_nothing(project, capsys):
     before = (project / "params.yaml").read_bytes(), (project / "recipes/second.py").read_bytes()
     capsys.readouterr()
     assert main(arguments) == 0
-    assert capsys.readouterr().out == "nothing to do: all of it exists\n"
+    assert capsys.readouterr().out == "nothing to do: everything exists already\n"
     assert ((project / "params.yaml").read_bytes(), (project / "recipes/second.py").read_bytes()) == before
 
 
@@ -346,7 +350,7 @@ def test_a_name_that_cannot_be_is_one_line_and_nothing_is_written(project, capsy
 def test_the_same_file_where_case_does_not_count(project, capsys):
     (project / "recipes/Second.PY").write_text("# mine\n")
     assert main(["new", "recipe", "second"]) == 2
-    assert "the same file on some systems" in capsys.readouterr().err
+    assert "the same file on a case-insensitive system" in capsys.readouterr().err
     assert not (project / "recipes/second.py").exists()
 
 
@@ -362,9 +366,12 @@ def test_a_link_to_nowhere_is_not_followed(project, capsys):
     ("arguments", "said"),
     [
         (["--dataset", "iriss"], "did you mean 'iris'?"),
-        (["--like", "vae"], "'vae' is not a kind of recipe; there are: table (classes by columns of numbers); number"),
-        (["--like", "gan", "--dataset", "rows"], "datasets.rows has x, label: not what a recipe of images from noise"),
-        (["--like", "table", "--dataset", "pets"], "datasets.pets has image, label: not what"),
+        (
+            ["--like", "vae"],
+            "'vae' is not a kind of recipe: choose one of table (classes from columns of numbers); number",
+        ),
+        (["--like", "gan", "--dataset", "rows"], "datasets.rows has x, label: a recipe for images from noise"),
+        (["--like", "table", "--dataset", "pets"], "datasets.pets has image, label: a recipe for"),
         (["--like", "table", "--dataset", "numbers"], "datasets.numbers has no label: `--like number`"),
     ],
 )
@@ -382,5 +389,5 @@ def test_params_that_only_a_person_can_extend(project, capsys):
     text = (project / "params.yaml").read_text()
     (project / "params.yaml").write_text(text.partition("pipelines:")[0] + "pipelines: {}\n")
     assert main(["new", "recipe", "second", "--dataset", "rows"]) == 2
-    assert "only a person can extend" in capsys.readouterr().err
+    assert "cannot be extended automatically" in capsys.readouterr().err
     assert not (project / "recipes/second.py").exists()

@@ -70,7 +70,7 @@ def test_an_identifier_that_does_not_count_is_no_input_and_no_target(tmp_path, n
     ):
         proposal = propose(csv_of(tmp_path, header, row), "t.csv", tmp_path)
         assert proposal.dataset["features"] == {"x": ["a"], "price": ["price"]}
-        why = "it has another whole number in each row, and an identifier's name"
+        why = "it has a different whole number in each row, and the name of an identifier"
         assert f"column {name!r} is ignored: {why}" in proposal.said
 
 
@@ -105,7 +105,7 @@ def test_a_column_that_is_the_same_in_all_rows_is_no_input_and_no_target(tmp_pat
         parquet.write_table(csv.read_csv(path), path := tmp_path / "t.parquet")
     proposal = propose(path, path.name, tmp_path)
     assert ("year" not in str(proposal.dataset["features"])) == (last == 2019)
-    assert ("column 'year' is ignored: it is the same in all rows" in proposal.said) == (last == 2019)
+    assert ("column 'year' is ignored: it is constant" in proposal.said) == (last == 2019)
 
 
 def test_the_split_is_not_the_target(tmp_path):
@@ -127,7 +127,7 @@ def test_a_column_that_ingest_would_refuse_is_left_out_with_the_reason(tmp_path)
 @pytest.mark.parametrize(
     ("name", "header", "row", "said"),
     [
-        ("t.tsv", "a\ty", lambda n: f"{n}\t{n}", "t.tsv is not a table: a file that ends in .csv or .parquet is"),
+        ("t.tsv", "a\ty", lambda n: f"{n}\t{n}", "t.tsv is not a table: give a .csv or .parquet file"),
         (
             "t.csv",
             "a,price",
@@ -136,7 +136,7 @@ def test_a_column_that_ingest_would_refuse_is_left_out_with_the_reason(tmp_path)
         ),
         ("t.csv", "a,label", lambda n: f"{n * 2},{n % 3 + 1}", "has class ids 1, 2, 3: they must be 0, 1, 2"),
         ("t.csv", "a,split,y", lambda n: f"{n * 2},{('train', 'val')[n % 2]},{n}", "t.csv has no test split"),
-        ("t.csv", "a,y", lambda n: f"{n % 2},{n % 2 + 0.5}", "too few differ"),
+        ("t.csv", "a,y", lambda n: f"{n % 2},{n % 2 + 0.5}", "too few rows differ"),
     ],
 )
 def test_what_ingest_would_refuse_is_refused(tmp_path, name, header, row, said):
@@ -161,11 +161,14 @@ def test_too_few_rows_for_a_validation_split_have_none(tmp_path):
             continue
         if "validation" not in proposal.dataset:
             break
-    assert any(line.startswith("no validation split is cut: ") for line in proposal.said)
+    assert any(line.startswith("no validation split: ") for line in proposal.said)
     ingested(propose, tmp_path, path)
 
 
 def test_years_as_names_of_columns(tmp_path):
     """They may be a row of data, which would be lost."""
     said = propose(csv_of(tmp_path, "2019,2020,y", lambda n: f"{n * 2},{n / 7},{'ab'[n % 2]}"), "t.csv", tmp_path).said
-    assert "the first row, with '2019' in it, is taken for the columns' names: put them above it if it is data" in said
+    assert (
+        "the first row, with '2019' in it, is read as the column names: if it is data, add a row with names above it"
+        in said
+    )

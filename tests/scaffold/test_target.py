@@ -36,7 +36,7 @@ def test_what_most_cells_are(values, is_class):
 def test_whole_numbers_that_are_no_class_ids_are_a_number_and_that_is_said():
     is_class, [said] = kind_of(["3", "8", "5", "4"] * 20)
     assert not is_class
-    assert said == "its whole numbers 3, 4, 5, ... are no class ids: write names, or 0, 1, 2, ..., to predict a class"
+    assert said == "its whole numbers 3, 4, 5, ... are not class ids: to predict a class, write names, or 0, 1, 2, ..."
 
 
 @pytest.mark.parametrize(

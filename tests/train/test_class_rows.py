@@ -68,29 +68,31 @@ def test_the_rows_of_the_common_classes_are_taken_by_name(source, started, tf, n
         assert not np.allclose(after[KERNEL][:, names.index(name)], before[KERNEL][:, OLD.index("cat")], atol=1e-3)
     common = ", ".join(name for name in names if name in OLD)
     rest = f"; as initialized: {', '.join(new)}" if new else ""
-    assert run.notes[0].startswith("7 of 7 weights are taken from ")
-    assert run.notes[1] == f"{BIAS}, {KERNEL}: the rows of {common} are taken by name{rest}"
+    assert run.notes[0].startswith("took 7 of 7 weights from ")
+    assert run.notes[1] == f"{BIAS}, {KERNEL}: took the rows of {common} by name{rest}"
     assert '"weights_classes"' in (run.out / "run.json").read_text()
 
 
 def test_the_same_classes_are_taken_as_ever(started):
     run = started(OLD, HEAD)()
-    assert run.notes[0].startswith("7 of 7 weights") and len(run.notes) == 1 + sum("leaves out" in n for n in run.notes)
+    assert run.notes[0].startswith("took 7 of 7 weights") and len(run.notes) == 1 + sum(
+        "epoch drops" in n for n in run.notes
+    )
     assert "weights_classes" not in (run.out / "run.json").read_text()
 
 
 @pytest.mark.slow
 def test_no_class_in_common_leaves_the_head_as_initialized(started):
     run = started(("x", "y", "z"), HEAD)()
-    assert run.notes[0].startswith("5 of 7 weights")
+    assert run.notes[0].startswith("took 5 of 7 weights")
     assert run.notes[1] == (
-        f"left as initialized, because they follow the classes of label, which are others: {BIAS}, {KERNEL}"
+        f"left as initialized, because they depend on the classes of label, which differ: {BIAS}, {KERNEL}"
     )
 
 
 def test_a_head_that_does_not_follow_the_classes_is_refused_by_name(started):
     with pytest.raises(
-        InputError, match=r"other classes of label \(without eel and with cat\), and no weight of recipe"
+        InputError, match=r"other classes of label \(without eel and with cat\), but no weight of recipe"
     ):
         started(("bat", "eel", "dog"))()
     with pytest.raises(InputError, match=r"other classes of label \(in another order\)"):
@@ -99,4 +101,4 @@ def test_a_head_that_does_not_follow_the_classes_is_refused_by_name(started):
 
 def test_classes_that_nothing_records_are_said(started):
     run = started(OLD[::-1], known=None)()
-    assert any("says which classes its weights know: they are taken by place" in note for note in run.notes)
+    assert any("does not record the classes of its weights: rows are taken by position" in note for note in run.notes)

@@ -97,11 +97,11 @@ RANGE = f"""    def train_step(self, batch, context):
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        (RING, "ResourceStridedSliceAssign needs an index or a size that is known when it is compiled: use graph"),
-        (RANGE, "Range needs an index or a size that is known when it is compiled: use graph"),
+        (RING, "ResourceStridedSliceAssign needs an index or a size that is known at compile time: use graph"),
+        (RANGE, "Range needs an index or a size that is known at compile time: use graph"),
         (
             LOOP,
-            "a loop needs a length that is known when it is compiled: use graph, or unroll the loop (a Python loop ",
+            "the length of a loop must be known at compile time: use graph, or unroll the loop (a Python loop ",
         ),
     ],
     ids=["ring", "range", "loop"],

@@ -1,5 +1,7 @@
 """What a checkpoint could not hold is refused by its name, before the first step."""
 
+from types import SimpleNamespace
+
 import datasets
 import pytest
 import recipes
@@ -88,7 +90,32 @@ HIDDEN = "count = tf.Variable(0.0, name='hidden_counter')\n\nclass Line"
                 ),
                 ('batch["x"]', 'self.norm(batch["x"])'),
             ],
-            "which a layer made when another function was traced: make it in `build`",
+            "which a layer created while another function was traced: create it in `build`",
+        ),
+        (
+            [
+                (
+                    "self.model = keras",
+                    "self.writer = tf.summary.create_file_writer(__file__ + '.logs')\n        self.model = keras",
+                ),
+                (
+                    STEP,
+                    "    def train_step(self, batch, context):\n        metrics = super().train_step(batch, context)\n"
+                    "        with self.writer.as_default(step=context.step):\n"
+                    "            tf.summary.scalar('loss', tf.reduce_mean(metrics['loss']))\n"
+                    "        return metrics\n\n" + STEP,
+                ),
+            ],
+            "return the number as a metric, which train.tensorboard writes",
+        ),
+        (
+            [
+                (
+                    STEP,
+                    "    @property\n    def variables(self):\n        return self.model.weigths\n\n" + STEP,
+                ),
+            ],
+            "line 17 does not build: AttributeError",
         ),
         ([('batch["y"]', 'batch["z"]')], "line 16 does not trace: KeyError: 'z'; a batch has x, y"),
         ([("self.params.learning_rate", "self.params.rate")], "line 13 does not build: AttributeError"),
@@ -117,7 +144,7 @@ def test_refused_by_name(train, edits, said):
 
 def test_a_mode_that_the_recipe_does_not_support(train):
     modes = ("    inputs, target", "    modes = {'graph': ('float32',)}\n    inputs, target")
-    with pytest.raises(InputError, match="Line does not support xla with float32; it has graph: float32"):
+    with pytest.raises(InputError, match="Line does not support xla with float32: it supports graph: float32"):
         train(modes, compile="xla")
 
 
@@ -188,6 +215,11 @@ def test_a_change_is_found_in_whatever_is_called(tf, kind):
         (lambda tf, x: tf.numpy_function(lambda: 1.0, [], tf.float32, stateful=False), None),
         (lambda tf, x: tf.timestamp(), "reads the clock"),
         (lambda tf, x: tf.raw_ops.FIFOQueueV2(component_types=[tf.float32]), "uses the stateful FIFOQueueV2"),
+        (lambda tf, x: tf.nn.compute_accidental_hits(tf.ones([1, 1], tf.int64), tf.ones([3], tf.int64), 1), None),
+        (
+            lambda tf, x: tf.random.uniform_candidate_sampler(tf.ones([1, 1], tf.int64), 1, 2, True, 9),
+            "draws from the ",
+        ),
         (lambda tf, x: tf.print(x), None),
         (lambda tf, x: tf.debugging.assert_all_finite(x, ""), None),
         (lambda tf, x: pool(tf, x, deterministic=True, seed=1, seed2=0), None),
@@ -246,6 +278,30 @@ class Odd(Recipe):
     assert len({id(variable) for variable in found.all().values()}) == len(found.all())
 
 
+def test_what_optimizers_keep_is_theirs_and_what_they_train_is_the_models(tf):
+    """Also the optimizer of a compiled model, and where one that lists its weights comes before them."""
+    import keras
+
+    from tapeline.recipe import variables
+
+    class Listing(keras.optimizers.SGD):
+        def build(self, trained):
+            super().build(trained)
+            self.listed = list(trained)
+            self.sums = {"one": [tf.Variable(tf.zeros_like(one)) for one in trained]}
+
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(optimizer=keras.optimizers.SGD(momentum=0.9))
+    model.optimizer.build(model.trainable_variables)
+    weight, listing = tf.Variable([1.0]), Listing()
+    listing.build([weight])
+    found = variables.find(SimpleNamespace(listing=listing, weight=weight, model=model))
+    assert len(found.weights) == 1 + 2
+    assert found.weights["weight"] is weight
+    assert len(found.optimizers) == 3 + 4
+    assert "listing/sums/one/0" in found.optimizers
+
+
 def test_variables_in_a_dict_have_the_same_names_in_each_process(tmp_path, tf):
     """The text of a variable's reference has its values, that of an object its address."""
     from tapeline.recipe import loading, variables
@@ -289,28 +345,34 @@ AROUND = """class Around(keras.optimizers.Optimizer):
     def build(self, variables):
         super().build(variables)
         self.inner.build(variables)
+        self.trained = list(variables)
+        self.slots = {"sum": [tf.Variable(tf.zeros(v.shape), trainable=False) for v in variables]}
 
     def apply(self, gradients, variables=None):
         self.calls.assign_add(1)
-        self.inner.apply(gradients, variables)
+        for slot, gradient in zip(self.slots["sum"], gradients):
+            slot.assign(0.9 * slot + gradient)
+        self.inner.apply(self.slots["sum"], variables)
 
 class Layer(keras.layers.Layer):
     def build(self, shape):
         self.sums = [tf.Variable(tf.zeros([2]), trainable=False)]
         self.named = {"most": tf.Variable(tf.zeros([2]), trainable=False)}
+        self.deep = {"last": [tf.Variable(tf.zeros([2]), trainable=False)]}
 
     def call(self, x, training=False):
         if training:
             self.sums[0].assign_add(x[0])
             self.named["most"].assign(tf.maximum(self.named["most"], x[0]))
-        return x + 0.001 * self.sums[0] + 0.001 * self.named["most"]
+            self.deep["last"][0].assign(x[1])
+        return x + 0.001 * (self.sums[0] + self.named["most"] + self.deep["last"][0])
 
 class Line"""
 
 
 @pytest.mark.parametrize("mode", ["graph", pytest.param("eager", marks=pytest.mark.slow)])
 def test_what_own_optimizers_and_layers_keep_inside_is_found_and_resumed(tmp_path, tf, mode):
-    """An optimizer in another one; variables in a layer's lists and dicts."""
+    """An optimizer in another one; variables in lists and dicts of a layer and of an optimizer."""
     recipe = recipes.write(
         tmp_path,
         recipes.LINE,
@@ -325,6 +387,42 @@ def test_what_own_optimizers_and_layers_keep_inside_is_found_and_resumed(tmp_pat
     with pytest.raises(Crash):
         cut(hooks=[crash_after(6)], pace=Lengths(3))
     assert cut().outs() == whole
+
+
+COUNTED = """class Counted(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense, self.seen, self.more = keras.layers.Dense(1), keras.metrics.Mean(), [keras.metrics.Sum()]
+
+    def call(self, x):
+        return self.dense(x)
+
+
+class Line("""
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_metrics_of_keras_inside_a_model_are_state(tmp_path, tf, mode):
+    step = (
+        "    def train_step(self, batch, context):\n        metrics = super().train_step(batch, context)\n"
+        '        self.model.seen.update_state(metrics["loss"])\n'
+        '        self.model.more[0].update_state(metrics["loss"])\n'
+        '        return {**metrics, "mean": tf.fill(tf.shape(metrics["loss"]), self.model.seen.result())}\n\n'
+    )
+    model = "keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])"
+    edits = (("class Line(", COUNTED), (model, "Counted(); self.model(tf.zeros([1, 2]))"), (STEP, step + STEP))
+    recipe = recipes.write(tmp_path, recipes.LINE, *edits)
+    data = datasets.points(tmp_path / "points").folder
+    settings = {"epochs": 2, "batch_size": 8, "compile": mode, "checkpoint": {"every_steps": 3}}
+    whole = Run(tmp_path / "whole", recipe, data, **settings)()
+    cut = Run(tmp_path / "cut", recipe, data, **settings)
+    with pytest.raises(Crash):
+        cut(hooks=[crash_after(6)], pace=Lengths(3))
+    assert cut().outs() == whole.outs()
+    stored = tf.train.list_variables(str(whole.out / "weights" / "weights"))
+    assert [name for name, _ in stored if "dense" not in name] == [
+        *("model/counted/more/0/variables/0", "model/counted/seen/variables/0", "model/counted/seen/variables/1")
+    ]
 
 
 COMPLEX = """    def train_step(self, batch, context):
@@ -380,9 +478,7 @@ def test_one_that_stays_there_is_refused_by_name_whatever_the_length_of_the_loop
     )
     data = datasets.points(tmp_path / "points").folder
     run = Run(tmp_path / "run", recipe, data, epochs=2, batch_size=8, max_skipped=skips)
-    said = (
-        r"^least is not finite before step 0, nor is all after it \(least has a non-finite value\): start it at a large"
-    )
+    said = r"^least is not finite before step 0, so that nothing after it is either \(least has a non-finite value\): initialize it with a large"
     with pytest.raises(InputError, match=said):
         run(pace=Lengths(length))
     assert not run.saved()

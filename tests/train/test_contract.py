@@ -58,7 +58,7 @@ def test_restart_loop_lengths_and_streaming_change_no_bit(run, name, mode, preci
 
     first = run(name, mode, precision, "whole")
     if precision not in loading.load(first.recipe).modes.get(mode, ()):
-        with pytest.raises(InputError, match=f"does not support {mode} with {precision}; it has "):
+        with pytest.raises(InputError, match=f"does not support {mode} with {precision}: it supports "):
             first()
         return
     whole = first(pace=Lengths(50)).outs()

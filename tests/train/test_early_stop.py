@@ -36,7 +36,7 @@ def test_it_is_said_and_all_figures_are_of_the_kept_epoch(run):
     rows, metrics = figures(stopped)
     assert len(rows) == 4
     assert stopped.notes[-1] == (
-        "stopped early after epoch 4: worse has not improved in 3 validations; kept are the weights of epoch 1 "
+        "stopped early after epoch 4: worse has not improved in 3 validations; kept the weights of epoch 1 "
         "(step 5), with worse 5"
     )
     assert metrics["step"] == 5 and metrics["epochs"] == 4

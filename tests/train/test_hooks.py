@@ -90,7 +90,7 @@ def test_a_hook_says_where_it_is_called(tmp_path, hooked):
 @pytest.mark.parametrize("stop", ["step", "0", "'soon'", "True", "None", "step + 0.5"])
 def test_a_next_stop_that_is_no_later_step_is_refused_by_name(tmp_path, hooked, stop):
     run = hooked("pass", *every(stop, tmp_path / "log"))
-    with pytest.raises(RunError, match=r"hook Every has .* as the next stop after step 0: return a step above it$"):
+    with pytest.raises(RunError, match=r"hook Every has .* as the next stop after step 0: return a later step$"):
         run()
 
 
@@ -134,7 +134,7 @@ CHANGES = {
 def test_a_hook_that_writes_to_a_variable_is_refused_by_name_and_undone(hooked, change, mode):
     body = f"if isinstance(record, LoopEnded) and record.step == 5:\n            {change}"
     run = hooked(body, compile=mode)
-    with pytest.raises(RunError, match=r"hook Line\.look changes \w+/.*: a hook watches, because"):
+    with pytest.raises(RunError, match=r"hook Line\.look changes \w+/.*: a hook may only observe, because"):
         run(pace=Lengths(5))
     (saved,) = run.saved()
     whole = hooked("pass", name="whole", compile=mode, checkpoint={"every_steps": 5})
@@ -170,13 +170,85 @@ def test_python_state_that_is_read_later_is_not_a_hooks_to_change(hooked, settin
     reads = "    def evaluate(self, data):\n        return {'seen': self.seen}\n\n    def hooks(self):"
     edits = [("    def hooks(self):", reads)] if settings["compile"] == "graph" else []
     run = hooked("self.seen += 1", ("    def build(self):", "    seen = 0\n\n    def build(self):"), *edits, **settings)
-    with pytest.raises(RunError, match=r"hook Line\.look changes (self|Line)\.seen \(.*keep its own state in itself$"):
+    with pytest.raises(
+        RunError, match=r"hook Line\.look changes (self|Line)\.seen \(.*keep a hook's state in the hook$"
+    ):
         run()
 
 
-def test_where_no_python_runs_later_a_hook_may_keep_what_it_likes(hooked):
-    run = hooked("self.seen += 1", ("    def build(self):", "    seen = 0\n\n    def build(self):"))
-    run()
+READ = """RATE = 1.0
+
+def halved():
+    return RATE / 2
+
+class Helper:
+    rate = 1.0
+
+
+class Line(Supervised):
+    begun = 1.0
+"""
+
+
+@pytest.mark.first(3)
+@pytest.mark.parametrize(
+    ("body", "read", "said"),
+    [
+        ("self._tau *= 0.5", "self._tau", "self._tau (1.0 → 0.5)"),
+        ("global RATE; RATE = 0.5", "halved()", "RATE (1.0 → 0.5)"),
+        ("self.begun *= 0.5", "self.begun", "self.begun (1.0 → 0.5)"),
+        ("self.rates['tau'] = 0.5", "self.rates['tau']", "self.rates['tau'] (1.0 → 0.5)"),
+        ("self.helper.rate *= 0.5", "self.helper.rate", "self.helper.rate (1.0 → 0.5)"),
+        ("self.model.layers[0].rate = 0.5", "1.0", "self.model.dropout.rate (0.2 → 0.5)"),
+        ("self.tau = 0.5", "self.by()", "self.tau (1.0 → 0.5)"),
+    ],
+)
+def test_what_a_compiled_step_has_read_is_not_a_hooks_to_change(hooked, body, read, said):
+    """It would have no effect."""
+    built = "self.tau = self._tau = 1.0; self.rates = {'tau': 1.0}; self.helper, self.by = Helper(), lambda: self.tau"
+    run = hooked(
+        body,
+        ("class Line(Supervised):\n", READ),
+        ("    def build(self):", f"    def build(self):\n        {built}"),
+        ("keras.layers.Dense(1)", "keras.layers.Dropout(0.2), keras.layers.Dense(1)"),
+        ("tf.reduce_mean(tf.square(", f"{read} * tf.reduce_mean(tf.square("),
+    )
+    with pytest.raises(RunError) as refused:
+        run()
+    assert f"hook Line.look changes {said}: a hook may only observe" in str(refused.value)
+    assert str(refused.value).endswith("keep a hook's state in the hook")
+
+
+def test_beside_a_compiled_step_a_hook_keeps_what_it_likes(hooked):
+    """In the recipe, under names that the step does not use, and in an object that `build` has made."""
+    kept = """@functools.wraps(print)
+def printed(*given): pass
+
+class Settings(dict):
+    __getattr__ = dict.__getitem__
+
+class Patience:
+    def __eq__(self, other): raise ValueError("not to be compared")
+    def __init__(self):
+        self.waited, self.log = 0, []
+
+    def __call__(self, record):
+        self.waited += 1
+        self.log.append(record)
+
+
+class Line("""
+    body = "self.best, self.calls = 1.0, self.calls + 1; self.log.append(record); self.newest = record"
+    built = "self.best, self.log, self.numbers, self.patience = 0.0, [], iter(()), Patience()\n"
+    built += "        self.settings = Settings(rate=0.1)"
+    run = hooked(
+        f"{body}\n        self.model.predict(tf.zeros([1, 2]), verbose=0)",
+        ("class Line(", kept),
+        ("    def build(self):", f"    calls = 0\n\n    def build(self):\n        {built}"),
+        ("[self.look]", "[functools.partial(self.look), self.patience]"),
+        ("import keras,", "import functools, keras,"),
+    )()
+    assert run.outs() == hooked("pass", name="plain")().outs()
 
 
 def test_a_hook_ends_a_run_with_a_checkpoint_and_no_output(hooked):
@@ -229,10 +301,13 @@ def test_a_resumed_hook_knows_the_run_before_and_the_bytes_are_the_same(tmp_path
     [
         ("pass", "hooks returns nothing: return a list of callables"),
         ("return self.look", "hooks returns a method: return a list of callables"),
-        ("return [3]", "hooks returns 3, which takes no record"),
-        ("return [Stop]", "hooks returns <class .*Stop'>, which takes no record"),
+        ("return [3]", "hooks returns 3, which cannot be called with a record"),
+        ("return [Stop]", "hooks returns <class .*Stop'>, which cannot be called with a record"),
         ("return [self.nothing]", "line \\d+ fails in hooks: AttributeError: .*nothing"),
-        ("self.model.layers[0].kernel.assign(tf.zeros([2, 1])); return []", "hooks changes model/.*: a hook watches"),
+        (
+            "self.model.layers[0].kernel.assign(tf.zeros([2, 1])); return []",
+            "hooks changes model/.*: a hook may only observe",
+        ),
     ],
 )
 def test_what_is_no_hook_is_refused_before_the_first_step(hooked, returned, said):
@@ -245,7 +320,7 @@ def test_what_is_no_hook_is_refused_before_the_first_step(hooked, returned, said
 def test_an_attribute_called_hooks_is_named(tmp_path, hooked):
     run = hooked("pass", ("        self.model = ", "        self.hooks = []\n        self.model = "))
     with pytest.raises(
-        InputError, match="self.hooks is a list, and the name of a method .*: give the attribute another"
+        InputError, match="self.hooks is a list, but every recipe has a method .*: rename the attribute"
     ):
         run()
 
@@ -306,5 +381,5 @@ def test_a_signal_is_obeyed_while_a_hook_takes_its_time(project):
     until((folder / "asleep").exists, limit=120, process=process)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 143 and "its checkpoint is saved: run it again to resume" in said, said
+    assert process.returncode == 143 and "its checkpoint is saved: run again to resume" in said, said
     assert not (folder / "runs").exists()

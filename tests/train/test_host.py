@@ -127,9 +127,7 @@ def test_the_proof_leaves_the_state_and_ends_where_a_loop_must(make):
 def test_a_loop_that_was_asked_to_stop_proves_nothing(make):
     engine = make(step=300, epochs=100)
     engine.loop.drift["table"], engine.loop.stop = 0.5, 301
-    with pytest.raises(
-        Interrupted, match="^stopped at step 300 of 400; its checkpoint is saved: run it again to resume$"
-    ):
+    with pytest.raises(Interrupted, match="^stopped at step 300 of 400; its checkpoint is saved: run again to resume$"):
         engine.run(running(15))
     assert engine.loop.calls == [(300, 302)]
     (snapshot,) = engine.saved
@@ -251,10 +249,10 @@ def test_what_xla_has_not_is_named(tf):
 
     assert (
         str(_not_compiled(error("Detected unsupported operations")))
-        == "train.compile is xla, which has no A, B: use graph"
+        == "train.compile is xla, which does not support A, B: use graph"
     )
     loop = "Input 1 to node `while` with op TensorListReserve must be a compile-time constant."
     said = str(_not_compiled(SimpleNamespace(message=loop)))
-    assert said.startswith("train.compile is xla, where a loop needs a length that is known") and "\n" not in said
+    assert said.startswith("train.compile is xla, where the length of a loop must be known") and "\n" not in said
     for other in (error("Something else"), SimpleNamespace(message="Detected unsupported operations")):
         assert _not_compiled(other) is other

@@ -54,8 +54,8 @@ def test_cut_inside_a_call(run):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"compile": "xla"}, "in_graph_epochs needs compile graph"),
-        ({"best": {"metric": "loss", "mode": "min"}}, "`best` looks at them between epochs"),
+        ({"compile": "xla"}, "in_graph_epochs requires `compile: graph`"),
+        ({"best": {"metric": "loss", "mode": "min"}}, "`best` compares them between epochs"),
     ],
 )
 def test_what_does_not_go_together(run, settings, said):
@@ -67,7 +67,10 @@ def test_python_metrics_are_outside_graphs(run, tmp_path):
     source = recipes.EVERYTHING + "\n    def evaluate(self, data):\n        return {'size': 1.0}\n"
     inside = run("python", in_graph_epochs=2)
     inside.recipe = recipes.write(tmp_path / "python", source)
-    with pytest.raises(InputError, match=r"train.in_graph_epochs is 2: Everything.evaluate is Python, outside graphs"):
+    with pytest.raises(
+        InputError,
+        match=r"train.in_graph_epochs is 2: Everything.evaluate is Python and cannot run inside a graph: set it to 1",
+    ):
         inside()
 
 

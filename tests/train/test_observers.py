@@ -98,6 +98,6 @@ def test_without_observers_what_should_be_known_is_still_printed(run, capsys):
     train(dataclasses.replace(job(run, "plain"), settings=settings))
     said = capsys.readouterr().err.splitlines()
     assert said == [
-        "each epoch leaves out 4 examples of its permutation: they fill no batch",
+        "each epoch drops 4 examples of its permutation, which do not fill a batch",
         "step 3 skipped: train.skip names it",
     ]

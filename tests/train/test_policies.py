@@ -79,7 +79,7 @@ def test_the_time_limit_counts_from_the_start():
     now[0] = 205.0
     limit(LoopEnded(step=4, **loop))
     now[0] = 205.1
-    with pytest.raises(LimitReached, match=r"train.max_time of 5 s is over at step 5 of 10; .* run again to resume"):
+    with pytest.raises(LimitReached, match=r"train.max_time of 5 s reached at step 5 of 10; .* run again to resume"):
         limit(LoopEnded(step=5, **loop))
     limit(LoopEnded(step=10, **loop))
 

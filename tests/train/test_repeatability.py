@@ -15,10 +15,10 @@ FIRST = (Value("1.0", "the constant of line 7"), Value("2.0", "the constant of l
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ((FIRST[0], Value("3.0", FIRST[1].what)), "line 8 is different at each start"),
-        ((FIRST[0], Value("1.0", FIRST[1].what)), "line 8 is different at each start"),
-        ((*FIRST, Value("1.0", "the constant of line 9")), "line 9 is different at each start"),
-        (FIRST[:1], "a value is different at each start"),
+        ((FIRST[0], Value("3.0", FIRST[1].what)), "line 8 differs between starts"),
+        ((FIRST[0], Value("1.0", FIRST[1].what)), "line 8 differs between starts"),
+        ((*FIRST, Value("1.0", "the constant of line 9")), "line 9 differs between starts"),
+        (FIRST[:1], "a value differs between starts"),
     ],
 )
 def test_a_difference_is_named(second, said):

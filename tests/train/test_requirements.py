@@ -60,23 +60,43 @@ def run(tmp_path, tf):
         ([(PREDICT, EVAL.format("return {}"))], {}, "^Line.eval_step returns no metric: return at least one"),
         ([(PREDICT, STEP.format(""))], {}, "^train_step returns nothing: return a dict of metrics"),
         ([(PREDICT, STEP.format("        return {}\n"))], {}, "^Line.train_step returns no metric"),
-        ([("training=training)), -1), {}", "training=training)), -1)")], {}, "^Line.loss must return a pair, the loss"),
+        (
+            [("-1), {}", "-1), {'val_x': batch['y'][:, 0]}")],
+            {},
+            "^Line.train_step returns a metric 'val_x': history.csv",
+        ),
+        ([("-1), {}", "-1), {'step': batch['y'][:, 0]}")], {}, "^Line.train_step returns a metric 'step': history.csv"),
+        ([("training=training)), -1), {}", "training=training)), -1)")], {}, "^Line.loss must return a pair: the loss"),
         ([("-1), {}", "-1), {}, {}")], {}, "^Line.loss must return a pair"),
-        ([("self.model", "self.net")], {}, "^Line has no self.model: create it in `build`, or let the property"),
+        ([("self.model", "self.net")], {}, "^Line has no self.model: create it in `build`, or override the property"),
         ([("self.optimizer", "self.adam")], {}, "^Line has no self.optimizer: create it in `build`$"),
-        ([("keras.Input((2,)), ", "")], {}, "^Line creates model/sequential/dense/.*: add keras.Input, or create"),
-        ([(PREDICT, LATE)], {}, "^Line creates late in its first step, so nothing could load it: build the model in"),
-        ([("self.optimizer", "self.optimizers")], {}, "^self.optimizers is a SGD, and the name of a method of every"),
+        (
+            [("keras.Input((2,)), ", "")],
+            {},
+            "^Line creates model/sequential/dense/.*, for a model by adding keras.Input",
+        ),
+        ([(PREDICT, LATE)], {}, "^Line creates late in its first step, so nothing could load it: create it in"),
+        ([("self.optimizer", "self.optimizers")], {}, "^self.optimizers is a SGD, but every"),
         ([(PREDICT, DECORATED)], {}, "^Line.train_step is a tf.function: remove the decorator; train.compile says how"),
+        (
+            [("        self.optimizer =", "        self.target = self.model\n        self.optimizer =")],
+            {},
+            "^Line.target is a Sequential, but it is the name of the feature that `predict` predicts: rename the attribute$",
+        ),
         ([("-1), {}", "-1), {'pair': [1.0, 2.0]}")], {}, "^metric 'pair' is a list: return a tensor of one value per"),
         ([(PREDICT, RAGGED)], {}, "prepare returns 'x' as a RaggedTensor: return dense tensors"),
-        ([(PREDICT, MASKED)], {}, r"prepare returns 'x' of shape \(None, 2\), which may be another in each step"),
+        ([(PREDICT, MASKED)], {}, r"prepare returns 'x' of shape \(None, 2\), which may change from step to step"),
         ([("(RecipeParams)", "")], {}, "Line.Params must derive from RecipeParams of tapeline.recipe"),
         ([(PREDICT, PREPARE)], {}, "^prepare returns nothing: return the batch, such as"),
         (
             [(PREDICT, BY_ITSELF)],
             {"gradients": {"optimizer": {"clip_norm": 1.0}}},
-            "^train.gradients names optimizer, which train_step applies by itself: call self.update",
+            "^train.gradients names optimizer, which train_step applies itself: call self.update",
+        ),
+        (
+            [("self.optimizer = ", "self.opt = self.optimizer = ")],
+            {"gradients": {"opt": {"clip_norm": 1.0}, "optimizer": {"clip_norm": 1.0}}},
+            "^train.gradients names opt and optimizer, which are one optimizer: name it once$",
         ),
     ],
 )
@@ -86,6 +106,20 @@ def test_a_mistake_is_refused_before_the_first_step(run, mode, edits, settings, 
         wrong()
     assert "\n" not in str(refusal.value)
     assert not wrong.saved() and not wrong.out.exists()
+
+
+@pytest.mark.first(2)
+@pytest.mark.parametrize(
+    "defined",
+    [
+        *("batch_size = 32", "def features(self): pass", "def params(self): pass", "updated = ()"),
+        *("def _apply(self): pass", "@property\n    def _names(self): pass"),
+    ],
+)
+def test_a_name_that_every_recipe_has_is_refused(run, defined):
+    name = defined.split("def ")[-1].replace("(", " ").split()[0]
+    with pytest.raises(InputError, match=f": Line defines {name}, which every recipe has from Tapeline: rename it$"):
+        run(("    def build(self):", f"    {defined}\n\n    def build(self):"))()
 
 
 def test_the_name_in_the_history_is_the_metrics_other_name(run):

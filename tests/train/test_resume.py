@@ -93,7 +93,7 @@ def test_max_time_ends_with_a_checkpoint_and_the_next_call_goes_on(run):
             limited(pace=Lengths(8))
             break
         except LimitReached as error:
-            assert "train.max_time of 1e-09 s is over at step" in str(error)
+            assert "train.max_time of 1e-09 s reached at step" in str(error)
             assert limited.saved()
             assert not limited.out.exists()
     assert calls == 4
@@ -154,7 +154,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(run, damage):
         content[len(content) // 2] ^= 1
         file.write_bytes({"cut": content[:-1], "empty": b""}.get(damage, bytes(content)))
     cut()
-    assert cut.notes[0].startswith("checkpoint is damaged and not used: ")
+    assert cut.notes[0].startswith("ignoring a damaged checkpoint: ")
     assert newest.name in cut.notes[0]
     assert cut.notes[1] == f"resuming from step {int(newest.name[5:]) - 4}"
     assert cut.outs() == whole
@@ -166,7 +166,10 @@ def test_other_parameters_start_fresh_and_say_why(run):
     with pytest.raises(Crash):
         first(hooks=[crash_after(4)], pace=Lengths(4))
     other = run("same", seed=9)()
-    assert other.notes[0] == "starting at step 0: a checkpoint of another run is there, which differs in settings.seed"
+    assert (
+        other.notes[0]
+        == "starting at step 0: the existing checkpoint is of another run, which differs in settings.seed"
+    )
     assert first().notes[0].startswith("resuming from step"), "the other run's checkpoints are untouched"
 
 
@@ -179,9 +182,9 @@ def test_a_checkpoint_made_with_another_input_is_not_used(run, tmp_path):
     with pytest.raises(Crash):
         cut(hooks=[crash_after(4)], pace=Lengths(4))
     (tmp_path / "judge" / "model.bin").write_bytes(b"two")
-    assert cut().notes[0] == "starting at step 0: a checkpoint of another run is there, which differs in needs"
+    assert cut().notes[0] == "starting at step 0: the existing checkpoint is of another run, which differs in needs"
     cut.needs = tmp_path / "gone"
-    with pytest.raises(InputError, match="needs names .*/gone, which is not there"):
+    with pytest.raises(InputError, match="needs names .*/gone, which does not exist"):
         cut()
 
 
@@ -207,5 +210,5 @@ def test_saving_often_and_saving_elsewhere_change_nothing(run):
 
 
 def test_a_batch_larger_than_the_split_is_refused_before_tensorflow(run):
-    with pytest.raises(InputError, match=r"train.batch_size is 101: .* has 100 training examples, so at most 100"):
+    with pytest.raises(InputError, match=r"train.batch_size is 101: .* has only 100 training examples"):
         run("large", batch_size=101)()

@@ -32,14 +32,14 @@ def test_a_finished_run_is_extended_to_the_bits_of_a_longer_one(run):
     run("same")()
     extended = run("same", epochs=5)
     extended(extend=True)
-    assert extended.notes[0] == "extending a run of fewer epochs, from step 12"
+    assert extended.notes[0] == "extending a run with fewer epochs from step 12"
     assert extended.outs() == longer
 
 
 @pytest.mark.slow
 def test_a_run_whose_end_a_longer_one_does_not_validate_is_not_extended(run):
     run("same", validate_every=2, epochs=3)()
-    with pytest.raises(InputError, match="was validated after its last epoch, 3, and a longer one would not be"):
+    with pytest.raises(InputError, match="was validated after its last epoch, 3, but a longer one would not be"):
         run("same", validate_every=2, epochs=5)(extend=True)
     run("other", validate_every=2)()
     extended = run("other", validate_every=2, epochs=5)(extend=True)
@@ -52,7 +52,7 @@ def test_an_interrupted_run_is_extended(run):
     with pytest.raises(Crash):
         first(hooks=[crash_after(10)], pace=Lengths(5))
     extended = run("same", epochs=5)(extend=True)
-    assert extended.notes[0].startswith("extending a run of fewer epochs, from step 1")
+    assert extended.notes[0].startswith("extending a run with fewer epochs from step 1")
     assert extended.outs() == run("straight", epochs=5)().outs()
 
 
@@ -75,7 +75,7 @@ def test_without_extend_a_longer_run_starts_afresh_and_a_finished_one_too(run):
 def test_what_cannot_be_extended(run, changes, said):
     run("same")()
     with pytest.raises(
-        InputError, match="--extend continues a run with fewer epochs and nothing else changed"
+        InputError, match="--extend continues a run with fewer epochs and no other change, but"
     ) as raised:
         run("same", **changes)(extend=True)
     assert said in str(raised.value)
@@ -109,7 +109,7 @@ def test_weights_of_another_run(run, tf):
     target.weights = source.out / "weights"
     seen = []
     target(hooks=[seen.append], pace=Lengths(1))
-    assert target.notes[0].startswith("7 of 7 weights are taken from ")
+    assert target.notes[0].startswith("took 7 of 7 weights from ")
     assert target.outs() != run("plain", epochs=1, seed=8)().outs()
     assert target.outs()["run.json"] != run("plain", epochs=1, seed=8)().outs()["run.json"], "they are on record"
 
@@ -129,9 +129,70 @@ def test_layers_that_do_not_match_are_named(run, tmp_path):
     other.recipe = recipes.write(tmp_path / "other", recipes.EVERYTHING, ("Dense(16, ", "Dense(17, "), ("[16]", "[17]"))
     other()
     taken, left = other.notes[:2]
-    assert taken.startswith("1 of 7 weights are taken from ")
+    assert taken.startswith("took 1 of 7 weights from ")
     assert "model/sequential/dense/kernel" in left
-    assert left.startswith("left as initialized, because none there has their name and shape: ")
+    assert left.startswith("left as initialized, because no weight there has the same name and shape: ")
+
+
+COPIES = """class Slow(keras.optimizers.SGD):
+    def build(self, variables):
+        super().build(variables)
+        self.velocity = [self.add_variable_from_reference(v, "velocity", initializer="zeros") for v in variables]
+        self.slow = [self.add_variable_from_reference(v, "slow", initializer="zeros") for v in variables]
+        for slow, variable in zip(self.slow, variables):
+            slow.assign(variable)
+
+    def apply(self, grads, variables=None):
+        super().apply(grads, variables)
+        for slow, variable in zip(self.slow, self._trainable_variables):
+            slow.assign(slow + 0.5 * (variable - slow))
+
+
+class Line("""
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_what_began_as_a_copy_of_a_weight_follows_it(tmp_path, tf, mode):
+    """The slow weights of an optimizer, and a target network."""
+    from tapeline.recipe import variables
+
+    data = datasets.points(tmp_path / "points").folder
+    source = Run(tmp_path / "source", recipes.write(tmp_path / "plain"), data, epochs=1, batch_size=8)()
+    target = "\n        self.slower = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])"
+    copy = (
+        "\n        self.slower.set_weights(self.model.get_weights())"
+        "\n        self.unknown = tf.Variable(tf.zeros([2]), shape=tf.TensorShape(None))"
+    )
+    edits = (
+        ("class Line(", COPIES),
+        ("keras.optimizers.SGD(self.params.learning_rate)", f"Slow(self.params.learning_rate){target}{copy}"),
+    )
+    recipe = recipes.write(tmp_path / "copying", recipes.LINE, *edits)
+    settings = {"epochs": 1, "batch_size": 8, "compile": mode, "checkpoint": {"every_steps": 1}}
+    run = Run(tmp_path / "target", recipe, data, {"learning_rate": 1e-6}, init_from="source", **settings)
+    run.weights = source.out / "weights"
+    with pytest.raises(Crash):
+        run(hooks=[crash_after(1)], pace=Lengths(1))
+    said = (note.removesuffix(", because it began as a copy of it") for note in run.notes if ": follows " in note)
+    followed = dict(note.split(": follows ") for note in said)
+    assert followed == {
+        "slower/sequential_1/dense_1/kernel": "model/sequential/dense/kernel",
+        "slower/sequential_1/dense_1/bias": "model/sequential/dense/bias",
+        "optimizer/slow/sequential_dense_kernel_slow": "model/sequential/dense/kernel",
+        "optimizer/slow/sequential_dense_bias_slow": "model/sequential/dense/bias",
+    }
+    assert [note.rpartition(": ")[2] for note in run.notes if note.startswith("left as initialized")] == ["unknown"]
+    stored = variables.open_bundle(source.out / "weights" / variables.BUNDLE)
+    values = {name: value.numpy() for name, value in stored.read(stored.shapes).items()}
+    assert abs(values["model/sequential/dense/bias"]) > 0.01
+    (saved,) = run.saved()
+    kept = {}
+    for index in saved.rglob("*.index"):
+        bundle = variables.open_bundle(index.with_suffix(""))
+        kept |= bundle.read(bundle.shapes)
+    for name, original in followed.items():
+        (value,) = (value.numpy() for key, value in kept.items() if key.endswith(name))
+        assert np.allclose(value, values[original], atol=1e-4), name
 
 
 @pytest.mark.slow
@@ -155,7 +216,7 @@ def test_weights_that_fit_nowhere(run, tmp_path):
 def test_the_steps_to_profile():
     assert steps("100:110") == (100, 110)
     for wrong in ("100", "110:100", "5:5", "a:b", ":", "-1:4"):
-        with pytest.raises(InputError, match="give the first step and the one after the last, as in 100:110"):
+        with pytest.raises(InputError, match="give the first step and the step after the last, as in 100:110"):
             steps(wrong)
 
 
@@ -163,7 +224,7 @@ def test_the_steps_to_profile():
 def test_a_profile_of_chosen_steps(run):
     profiled = run("profiled")
     profiled(profile=(3, 5))
-    assert any("the profile of the steps 3 to 5 is in" in note for note in profiled.notes)
+    assert any("wrote the profile of steps 3 to 5 to" in note for note in profiled.notes)
     assert list((profiled.folder / "traces" / "profile").rglob("*.xplane.pb"))
     assert profiled.outs() == run("plain")().outs()
 

@@ -87,7 +87,7 @@ def test_other_training_data_are_another_run(tmp_path, tf):
         run(hooks=[crash_after(5)], pace=Lengths(5))
     houses(tmp_path / "houses", seed=1)
     run()
-    assert run.notes[0] == "starting at step 0: a checkpoint of another run is there, which differs in data"
+    assert run.notes[0] == "starting at step 0: the existing checkpoint is of another run, which differs in data"
 
 
 def test_weights_of_other_classes_are_taken_by_name(tmp_path, tf):

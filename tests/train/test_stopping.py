@@ -25,7 +25,8 @@ SLOW_TO_COMPILE = (
     ),
     (
         "class Line",
-        "def deep(x):\n    for n in range(300):\n        x = tf.sin(x * (n + 1.5)) + tf.linalg.matmul(x, x, transpose_b=True)[:, :1] * 1e-9\n"
+        "def deep(x):\n    for n in range(300):\n        x = tf.sin(x * (n + 1.5)) + tf.linalg.matmul(x, x, "
+        "transpose_b=True)[:, :1] * 1e-9\n"
         "    return x\n\nclass Line",
     ),
 )
@@ -86,7 +87,7 @@ def test_a_signal_leaves_a_checkpoint(project, signum, status, mode):
     step = int(saved.name.removeprefix("step-"))
     assert (
         said.splitlines()[-1]
-        == f"tapeline: stopped at step {step} of 80000000; its checkpoint is saved: run it again to resume"
+        == f"tapeline: stopped at step {step} of 80000000; its checkpoint is saved: run again to resume"
     )
     assert outcome(project.folder) == "interrupted"
 
@@ -101,8 +102,7 @@ def test_a_signal_while_xla_compiles(project):
     assert process.returncode == 143
     assert [path.name for path in checkpoints(project.folder)] == ["step-000000000000"]
     assert (
-        said.splitlines()[-1]
-        == "tapeline: stopped at step 0 of 80000000; its checkpoint is saved: run it again to resume"
+        said.splitlines()[-1] == "tapeline: stopped at step 0 of 80000000; its checkpoint is saved: run again to resume"
     )
     assert outcome(project.folder) == "interrupted"
 

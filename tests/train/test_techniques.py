@@ -39,12 +39,12 @@ def history(run):
         (
             (("keras.optimizers.Adam(rate)", "keras.optimizers.Adagrad(rate)"),),
             {"fused": True},
-            "Adagrad has no fused kernel; Adam, SGD",
+            "Adagrad has no fused kernel: use Adam, SGD",
         ),
         (
             (("Adam(rate)", "Adam(rate, clipnorm=1.0)"),),
             {"fused": True},
-            "Adam with clipnorm has no fused kernel; use train.gradients",
+            "Adam with clipnorm has no fused kernel: use train.gradients instead",
         ),
     ],
 )

@@ -57,6 +57,7 @@ TOTAL = [0]
 class Trap(Recipe):
     inputs, target = ("x",), "y"
     shared = []
+    _shared_count = 0
 
     def build(self):
         self.model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -97,6 +98,7 @@ EVALUATE = """
 """
 
 HELPERS = """N = _N = 0
+COUNTS = [0]
 
 def scale():
     global _N
@@ -224,12 +226,12 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "numpy_function that lies": {
         "step": "extra = tf.numpy_function(lambda s: np.float32(TOTAL.append(1) or len(TOTAL)), [context.step], tf.float32, stateful=False)",
-        "said": ("gave two results", "TOTAL", "xla, which has no PyFuncStateless"),
+        "said": ("gave two results", "TOTAL", "xla, which does not support PyFuncStateless"),
     },
     "generator in numpy_function": {
         "build": "self.generator = np.random.default_rng(0)",
         "step": "extra = tf.numpy_function(lambda s: np.float32(self.generator.random()), [context.step], tf.float32, stateful=False)",
-        "said": ("gave two results", "self.generator", "xla, which has no PyFuncStateless"),
+        "said": ("gave two results", "self.generator", "xla, which does not support PyFuncStateless"),
     },
     "fractional pooling": {
         "step": "extra = tf.reduce_sum(tf.raw_ops.FractionalMaxPool(value=image, pooling_ratio=[1.0, 1.4, 1.4, 1.0])[0])",
@@ -316,7 +318,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "tensor without a seed in build": {
         "build": "self.offset = tf.constant(np.random.default_rng().random(), tf.float32)",
         "step": "extra = self.offset",
-        "said": "a tensor that train_step reads is different at each start",
+        "said": "a tensor that train_step reads differs between starts",
     },
     "initial weights without a seed": {
         "build": "self.model.layers[0].kernel.assign(np.random.default_rng().random((2, 1)))",
@@ -326,12 +328,12 @@ REFUSED: dict[str, dict[str, str]] = {
         "build": "self.look = Lookup(np.random.default_rng().random(3))",
         "module": LOOKUP,
         "step": "extra = self.look.table.lookup(context.step % 3)",
-        "said": "the content of self.look.table is different at each start",
+        "said": "the content of self.look.table differs between starts",
     },
     "vocabulary without a seed": {
         "build": "self.look = keras.layers.StringLookup(vocabulary=[uuid.uuid4().hex, 'b'])",
         "step": "extra = self.look(tf.constant(['b']))[0]",
-        "said": "the content of self.look.lookup_table is different at each start",
+        "said": "the content of self.look.lookup_table differs between starts",
     },
     "text without a seed": {
         "step": "extra = tf.strings.length(tf.strings.substr(tf.constant(uuid.uuid4().hex), 0, 3))",
@@ -340,7 +342,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "captured text without a seed": {
         "build": "self.text = tf.constant(uuid.uuid4().hex)",
         "step": "extra = tf.strings.to_hash_bucket_fast(self.text, 99)",
-        "said": "a tensor that train_step reads is different at each start",
+        "said": "a tensor that train_step reads differs between starts",
     },
     "clock in the module": {
         "module": "NOW = time.time() % 100",
@@ -468,8 +470,8 @@ REFUSED: dict[str, dict[str, str]] = {
         "build": "self.spare = keras.layers.Dense(1)\n        self.spare.trainable = False\n"
         "        def unfreeze(): self.spare.trainable = True\n        self.unfreeze = unfreeze",
         "step": "if context.step == 4000: self.unfreeze()",
-        "said": "train_step changes the Python attribute self.spare.trainable (False → True), which happens once, when it "
-        "is traced: set it in build; to train a layer from some step on, multiply its gradients",
+        "said": "train_step changes the Python attribute self.spare.trainable (False → True), which happens only once, when it "
+        "is traced: set it in build; to train a layer only from a certain step on, multiply its gradients",
     },
     "layer that a trace sets": {
         "build": "self.drop = keras.layers.Dropout(0.5)\n"
@@ -528,9 +530,9 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "evaluate without a seed": {
         "evaluate": "extra = np.random.default_rng().random()",
-        "said": "evaluate measures judged as",
+        "said": "evaluate returns judged as",
     },
-    "evaluate reads the clock": {"evaluate": "extra = time.time()", "said": "evaluate measures judged as"},
+    "evaluate reads the clock": {"evaluate": "extra = time.time()", "said": "evaluate returns judged as"},
     "evaluate counts": {
         "build": "self._n = 0",
         "evaluate": "self._n += 1; extra = self._n",
@@ -566,10 +568,94 @@ REFUSED: dict[str, dict[str, str]] = {
         "build": "self.models = frozenset(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]) for _ in range(2))",
         "said": "self.models is a frozenset that holds",
     },
+    # counted in Python: in a graph a constant of the trace
+    "private attribute": {"build": "self._n = 0", "step": "self._n += 1; extra = float(self._n)", "said": "self._n"},
+    "layer that counts in private": {
+        "module": "class Privately(keras.layers.Layer):\n    _n = 0\n    def call(self, x):\n        self._n += 1\n"
+        "        return x * (0.5 if self._n > 30 else 1.0)",
+        "build": "self.counting = Privately(); self.counting._n = 0",
+        "step": "x = self.counting(x)",
+        "said": "self.counting._n",
+    },
+    "optimizer that counts": {
+        "module": "class Counting2(keras.optimizers.SGD):\n    _calls = 0\n    def apply(self, grads, variables=None):\n"
+        "        self._calls += 1\n        return super().apply([g * 1.0 for g in grads], variables)",
+        "build": "self.optimizer = Counting2(0.05)",
+        "said": "self.optimizer._calls",
+    },
+    "layer that counts": {
+        "build": "self.counting = Counting()",
+        "step": "x = self.counting(x)",
+        "said": "self.counting.calls",
+    },
+    "count that a class begins": {
+        "module": "class Steps:\n    _t = 0\n    def up(self):\n        self._t += 1\n        return float(self._t)",
+        "build": "self.steps = Steps()",
+        "step": "extra = self.steps.up()",
+        "said": "self.steps._t (",
+    },
+    "dict in a private list": {
+        "build": "self._seen = [{'n': 0}]",
+        "step": "self._seen[0]['n'] += 1; extra = float(self._seen[0]['n'])",
+        "said": "self._seen[0]['n']",
+    },
+    "closure": {
+        "build": "n = [0]\n        def up():\n            n[0] += 1\n            return float(n[0])\n        self.up = up",
+        "step": "extra = self.up()",
+        "said": "self.up",
+    },
+    "function of another module": {
+        "module": "from helpers_of_trap import scale",
+        "step": "extra = scale()",
+        "said": "helpers_of_trap._N",
+    },
+    "count in a list of another module": {
+        "module": "import helpers_of_trap",
+        "step": "helpers_of_trap.COUNTS[0] += 1; extra = float(helpers_of_trap.COUNTS[0])",
+        "said": "helpers_of_trap.COUNTS[0] (",
+    },
+    "count in a private object": {
+        "build": "self._counter = Counter()",
+        "step": "extra = self._counter.up()",
+        "said": "self._counter.n (",
+    },
+    "own count that the class begins": {
+        "step": "self._shared_count += 1; extra = float(self._shared_count)",
+        "said": "self._shared_count (",
+    },
+    "own optimizer": {
+        "module": "class Momentum:\n    def __init__(self): self._t, self._m = 0, tf.Variable(tf.zeros([2, 1]))\n"
+        "    def apply(self, gradient, variable):\n        self._t += 1\n"
+        "        self._m.assign(0.9 * self._m + 0.1 * gradient)\n"
+        "        variable.assign_sub(0.01 * self._m / (1 - 0.9 ** self._t))",
+        "build": "self.own = Momentum()",
+        "step": "self.own.apply(tf.ones([2, 1]), self.model.layers[0].kernel)",
+        "said": "self.own._t (",
+    },
 }
 
 SAME: dict[str, dict[str, str]] = {
     "nothing": {},
+    # numbers that are worked out once
+    "width that a layer takes from its input": {
+        "module": "class Wide(keras.layers.Layer):\n    axis, _width = -1, 0\n    def build(self, shape):\n"
+        "        self.axis, self._width, self._n = 1, shape[-1], 0\n    def call(self, x):\n"
+        "        self._n = int(x.shape[-1])\n        return x / self._n",
+        "build": "self.wide = Wide()",
+        "step": "x = self.wide(x)",
+    },
+    "memo of a helper and of the recipe": {
+        "module": "class Memo:\n    def __init__(self): self._n = 0\n    def of(self, x):\n"
+        "        self._n = self._n or int(x.shape[-1])\n        return float(self._n)",
+        "build": "self.memo, self._width = Memo(), 0",
+        "step": "self._width = int(x.shape[-1]); extra = self.memo.of(x) * self._width",
+    },
+    "slots that an optimizer counts": {
+        "module": "class Slots(keras.optimizers.SGD):\n    _n = 0\n    def build(self, variables):\n"
+        "        super().build(variables)\n        self._n = len(variables)",
+        "build": "self.optimizer = Slots(0.05)",
+    },
+    "ragged tensor of a trace": {"step": "self._ragged = tf.RaggedTensor.from_tensor(x)"},
     # what can be seeded simply works
     "prepare Keras flip": {
         "build": "self.flip = keras.layers.RandomFlip()",
@@ -690,15 +776,9 @@ SAME: dict[str, dict[str, str]] = {
 }
 
 EAGER: dict[str, dict[str, str]] = {
-    "private attribute": {"build": "self._n = 0", "step": "self._n += 1; extra = float(self._n)", "said": "self._n"},
     "default argument": {
         "step": "default.append(1); extra = float(len(default))",
         "said": "the default argument default of",
-    },
-    "dict in a private list": {
-        "build": "self._seen = [{'n': 0}]",
-        "step": "self._seen[0]['n'] += 1; extra = float(self._seen[0]['n'])",
-        "said": "self._seen[0]['n']",
     },
     "tensor attribute": {
         "build": "self.total = tf.zeros([])",
@@ -773,38 +853,10 @@ EAGER: dict[str, dict[str, str]] = {
         "step": "extra = float(next(self._numbers))",
         "said": "self._numbers is an iterator",
     },
-    "closure": {
-        "build": "n = [0]\n        def up():\n            n[0] += 1\n            return float(n[0])\n        self.up = up",
-        "step": "extra = self.up()",
-        "said": "self.up",
-    },
-    "layer that counts in private": {
-        "module": "class Privately(keras.layers.Layer):\n    _n = 0\n    def call(self, x):\n        self._n += 1\n"
-        "        return x * (0.5 if self._n > 30 else 1.0)",
-        "build": "self.counting = Privately(); self.counting._n = 0",
-        "step": "x = self.counting(x)",
-        "said": "self.counting._n",
-    },
-    "optimizer that counts": {
-        "module": "class Counting2(keras.optimizers.SGD):\n    _calls = 0\n    def apply(self, grads, variables=None):\n"
-        "        self._calls += 1\n        return super().apply([g * 1.0 for g in grads], variables)",
-        "build": "self.optimizer = Counting2(0.05)",
-        "said": "self.optimizer._calls",
-    },
     "layer that learns to drop": {
         "build": "self.drop = keras.layers.Dropout(0.5)",
         "step": "if tf.executing_eagerly(): self.drop.rate = 0.1\n        x = self.drop(x, training=True)",
         "said": "self.drop.rate",
-    },
-    "function of another module": {
-        "module": "from helpers_of_trap import scale",
-        "step": "extra = scale()",
-        "said": "helpers_of_trap._N",
-    },
-    "layer that counts": {
-        "build": "self.counting = Counting()",
-        "step": "x = self.counting(x)",
-        "said": "self.counting.calls",
     },
 }
 """Python state, which in a graph is a constant of the trace: the same at each start, so the same bits."""
@@ -909,4 +961,4 @@ def test_what_another_process_traces_differently_is_not_resumed(tmp_path, root, 
         command = [sys.executable, "-c", START, str(tmp_path), end]
         ended.append(subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False))
     assert ended[0].returncode == 0, ended[0].stderr
-    assert "is built from other values than when the checkpoints" in ended[1].stderr
+    assert "is built from values other than those when the checkpoints" in ended[1].stderr

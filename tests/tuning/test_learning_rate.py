@@ -138,7 +138,7 @@ def test_no_parameter_no_optimizer_no_metric(project, tf):
     project.save(recipes.LINE, (line, ""), ("SGD(self.params.learning_rate)", "SGD(0.1)"))
     status, lines, _ = project.call("lr-find", "fit", "--steps", "60", "--picture", "elsewhere/a.png")
     assert status == 0
-    assert lines[-2] == "the recipe has no parameter learning_rate: put the rate where it makes its optimizer"
+    assert lines[-2] == "the recipe has no parameter learning_rate: set the rate where it creates its optimizer"
     assert (project.folder / "elsewhere" / "a.png").is_file()
     status, _, err = project.call("lr-find", "fit", "--metric", "accuracy")
     assert (status, err) == (2, "tapeline: --metric is 'accuracy': train_step returns loss\n")
@@ -152,7 +152,7 @@ def test_no_parameter_no_optimizer_no_metric(project, tf):
         ),
     )
     status, _, err = project.call("lr-find", "fit")
-    assert (status, err) == (2, "tapeline: Line holds no Keras optimizer in any attribute: no rate to find\n")
+    assert (status, err) == (2, "tapeline: Line has no Keras optimizer in any attribute, so there is no rate to find\n")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_no_parameter_no_optimizer_no_metric(project, tf):
         (["lr-find", "fit", "--high", "inf"], "--low is 1e-06 and --high is inf: "),
         (["lr-find", "fit", "--high", "nan"], "--low is 1e-06 and --high is nan: "),
         (["lr-find", "fit", "--steps", "3"], "--steps is 3: a range test needs at least 20"),
-        (["tune", "fit", "--steps", "1"], "--steps is 1: a loss after some steps needs at least 2"),
+        (["tune", "fit", "--steps", "1"], "--steps is 1: comparing losses needs at least 2"),
         (["tune", "fit", "--seconds", "0"], "--seconds is 0: it must be a finite number greater than 0"),
         (["tune", "fit"], "data/points/dataset.json is missing: run `tapeline ingest points`"),
     ],

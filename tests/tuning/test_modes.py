@@ -149,7 +149,8 @@ def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch
     slow = (
         "    def train_step(self, batch, context):\n"
         "        if tf.executing_eagerly():\n            import time; time.sleep(0.05)\n"
-        "        drawn = tf.raw_ops.RandomIndexShuffle(index=context.step, seed=[1, 2, 3], max_index=context.step, rounds=4)\n"
+        "        drawn = tf.raw_ops.RandomIndexShuffle(index=context.step, seed=[1, 2, 3], max_index=context.step, "
+        "rounds=4)\n"
         "        metrics = dict(super().train_step(batch, context))\n"
         "        return {**metrics, 'drawn': (tf.cast(drawn, tf.float32), 1.0)}\n\n    def predict("
     )
@@ -167,7 +168,7 @@ def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch
     settings = chosen(lines)
     assert settings.pop("threads") in (1, 4)  # whichever is faster
     assert settings == {"compile": "graph", "precision": "float32", "fused": False, "shards": 1}
-    already = "params.yaml, pipelines.fit.train, says so already:"
+    already = "params.yaml, pipelines.fit.train, already says:"
     assert (already in lines) == (chosen(lines)["threads"] == 4)
 
 
@@ -181,7 +182,7 @@ def test_a_mode_whose_process_dies_is_said(project, tf, monkeypatch):
     status, lines, _ = project.call("tune", "fit", "--seconds", "0.2", "--steps", "5")
     assert status == 0
     assert (lines[4].split()[0], lines[4].split()[3]) == ("graph", "2")
-    assert lines[4].endswith("its process has ended with status 9")
+    assert lines[4].endswith("its process ended with status 9")
     assert chosen(lines)["shards"] == 1
 
 
@@ -197,7 +198,7 @@ def test_why_shards_were_not_measured_is_said(project, tf, monkeypatch):
     project.save(recipes.LINE, ('target = ("x",), "y"\n', modes), ("    def loss(", own))
     for cores, said in (
         (2, "bias is inside a loop, "),
-        (3, "not tried: batches of 8 have no 3 equal parts"),
+        (3, "not tried: 8 examples do not divide into 3 parts"),
     ):
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: set(range(cores)))
         status, lines, _ = project.call("tune", "fit", "--seconds", "0.2", "--steps", "5")

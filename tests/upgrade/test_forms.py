@@ -99,7 +99,7 @@ def test_the_form_before_the_libraries_is_migrated_too():
         ("- data/${key}", "- data/${key}\n        - more", "ingest has more in outs"),
         ("python -m tapeline ingest", "python my.py", "ingest is not a stage of Tapeline"),
         ("  train:", "  fit:", "does not have the stages"),
-        ("stages:", "vars: [{mine: 1}]\nstages:", "has vars of its own"),
+        ("stages:", "vars: [{mine: 1}]\nstages:", "has its own vars"),
         ("stages:", "stages: [", "line 5: not YAML"),
     ],
 )

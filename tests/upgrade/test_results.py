@@ -67,8 +67,8 @@ def test_a_file(tmp_path, path, old, new, difference):
         ({"model.json": said({**MODEL, "run": {**RUN, "settings": {"epochs": 2, "fused": False}}}), "w": b"1"}, ""),
         ({"model.json": said({**MODEL, "files": {}}), "w": b"1"}, "models/m/model.json differs: bytes "),
         ({"model.json": said(MODEL), "w": b"2"}, "models/m/w differs: bytes 0 to 0"),
-        ({"model.json": said(MODEL)}, "models/m/w is in the recorded result only"),
-        ({"model.json": said(MODEL), "w": b"1", "x": b""}, "models/m/x is in the new result only"),
+        ({"model.json": said(MODEL)}, "models/m/w is only in the recorded result"),
+        ({"model.json": said(MODEL), "w": b"1", "x": b""}, "models/m/x is only in the new result"),
     ],
 )
 def test_a_folder(tmp_path, new, difference):
@@ -81,4 +81,4 @@ def test_a_folder(tmp_path, new, difference):
 def test_bytes_that_the_cache_has_lost(tmp_path):
     cache = Cache(tmp_path)
     found = results.difference(Out("a", "0" * 32), Out("a", cache.put(b"1")), cache)
-    assert found == "a differs, and the cache has lost one of both"
+    assert found == "a differs, and one of the two is missing from the cache"

@@ -164,7 +164,8 @@ def test_a_dry_run_changes_nothing(project):
         (
             "recipe/contract.py",
             "        name = self._name(optimizer)\n        self.updated",
-            "        gradients = [-one for one in gradients]\n        name = self._name(optimizer)\n        self.updated",
+            "        gradients = [-one for one in gradients]\n        name = self._name(optimizer)\n        "
+            "self.updated",
             "train@iris: runs/iris/train/",
         ),
     ],
@@ -178,7 +179,7 @@ def test_another_kernel_is_named_with_both_metrics_and_nothing_is_written(
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert f"iris: differs: {said}" in answer.stdout
     assert "  calibration_error of test: " in answer.stdout and " recorded, " in answer.stdout
-    assert "nothing is written" in answer.stdout
+    assert "nothing written" in answer.stdout
     assert content(project) == before
     upgraded(project, *(word for name in NAMES for word in ("--accept", name)), engine=engine)
     assert project.dvc("status").strip() == "Data and pipelines are up to date."
@@ -238,7 +239,9 @@ def test_a_kill_while_files_are_written_is_finished_by_the_next_call(project, tm
     refused = tapeline(project, "upgrade", "--dry-run")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     lines = upgraded(project)
-    assert lines[0] == "finished what an earlier call had begun to write" and lines[1].startswith("nothing to upgrade")
+    assert lines[0] == "finished what an earlier call had started to write" and lines[1].startswith(
+        "nothing to upgrade"
+    )
     assert project.dvc("status").strip() == "Data and pipelines are up to date."
 
 
@@ -279,9 +282,9 @@ def no_git(project):
 @pytest.mark.parametrize(
     ("before", "arguments", "status", "said"),
     [
-        (edited, (), 2, "tapeline: recipes/iris.py is not committed: an upgrade starts from a commit"),
-        (no_git, (), 2, "is in no Git repository"),
-        (lambda p: None, ("nobody",), 2, "tapeline: no pipeline 'nobody' in params.yaml; there are: iris, averaged"),
+        (edited, (), 2, "tapeline: recipes/iris.py is not committed: an upgrade starts from a clean commit"),
+        (no_git, (), 2, "is not in a Git repository"),
+        (lambda p: None, ("nobody",), 2, "tapeline: no pipeline 'nobody' in params.yaml: choose from iris, averaged"),
         (lost, ("--dry-run", "iris"), 1, "iris: left: train@iris: data/iris is neither committed nor in the cache"),
         (other_settings, ("--dry-run", "iris"), 1, "iris: left: train@iris: pipelines.iris.train has changed since"),
     ],
@@ -299,4 +302,4 @@ def test_what_cannot_be_upgraded_is_one_line(project, before, arguments, status,
 def test_the_stages_refuse_until_then(project):
     answer = tapeline(project, "train", "iris")
     assert (answer.returncode, answer.stderr.count("\n")) == (2, 1)
-    assert "environment is of an older Tapeline: `tapeline upgrade`" in answer.stderr
+    assert "environment is from an older Tapeline: `tapeline upgrade`" in answer.stderr

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
+from tapeline.config.validate import ValidateSettings
 from tapeline.dataset.columns import Feature
 from tapeline.runtime.errors import InputError
 from tapeline.validate import expected
@@ -86,3 +87,22 @@ def test_the_number_of_no_class_is_refused(wrong):
     assert str(raised.value) == (
         f"predict returns the class {wrong} for 2 of 4 examples: there are 3 classes, numbered from 0"
     )
+
+
+def test_logits_are_no_probabilities():
+    expected.check_probabilities(np.array([[-0.001, 1.004], [np.nan, np.inf]]))
+    with pytest.raises(InputError) as raised:
+        expected.check_probabilities(np.array([[0.5, 0.5], [-3.25, -2.0], [0.0, -1.0]]))
+    assert str(raised.value) == (
+        "predict returns `probabilities` such as -3.25, for 2 of 3 examples: they must be in 0 to 1, such as "
+        "tf.nn.softmax(logits)"
+    )
+
+
+@pytest.mark.parametrize("name", ["classes", "confusion"])
+def test_a_metric_may_not_have_the_name_of_a_table(name):
+    expected.check_thresholds(ValidateSettings(), "y", None, [name])
+    with pytest.raises(
+        InputError, match=f"^a metric of the recipe is called '{name}': metrics.json has a classifier's"
+    ):
+        expected.check_thresholds(ValidateSettings(), "y", LABEL.classes, ["loss", name])

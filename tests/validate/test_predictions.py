@@ -28,7 +28,7 @@ def test_the_bytes_depend_on_no_clock_and_no_version_of_python(tf):
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (None, "served returns nothing: return a dict of NumPy arrays, an input's name to its values"),
+        (None, "served returns nothing: return a dict from input name to NumPy array"),
         ([1.0], "served returns a list: return a dict"),
         ({"text": ["a", "b"]}, "served returns a list for text: make it a NumPy array"),
     ],

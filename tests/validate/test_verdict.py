@@ -32,7 +32,7 @@ def test_every_missed_bound_is_named():
 
 
 def test_a_bound_on_nothing():
-    with pytest.raises(InputError, match="validate.thresholds names 'f2', which was not measured; there are a, b"):
+    with pytest.raises(InputError, match="validate.thresholds names 'f2', which was not measured: choose from a, b"):
         judge({"a": 1.0, "b": 2.0}, {"f2": Bound(min=0.0)})
 
 

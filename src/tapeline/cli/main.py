@@ -13,6 +13,7 @@ from typing import NoReturn
 from tapeline.cli import flows
 from tapeline.cli.standard_streams import EscapedTerminal, open_missing, print_any_name
 from tapeline.runtime import caps, exit_status, forks, streams
+from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.interpreter import fix_hash_seed, use_tree_code
 
@@ -39,7 +40,7 @@ def _call(argv: Sequence[str] | None) -> int:
     try:
         here = Path.cwd()
     except FileNotFoundError:
-        raise InputError("the working directory is gone: `cd` into a folder that exists") from None
+        raise InputError("the working directory no longer exists: `cd` into one that does") from None
     if argv is None:
         print_any_name()
         EscapedTerminal.where_there_is_one()
@@ -68,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
 
     from tapeline.cli import prediction, registry, scaffold, stages, tuning, upkeep
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tapeline",
         description="Custom TensorFlow training loops: fast, exactly resumable, repeatable, promotable.",
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS
+from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS, check_batch_size
 from tapeline.cli.standard_streams import fail
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.interruption import interruptible
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from tapeline.prediction.verified_model import VerifiedModel
 
 NAME = "{name}"
-"""In `--out`, what stands for an input file's name without its ending."""
+"""The placeholder in `--out` for an input file's name without its extension."""
 
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `predict`."""
-    what = "predict for files with a registered or exported model: .npy, .npz, CSV, JSON lines, images"
+    what = "run a registered or exported model on files: .npy, .npz, CSV, JSON lines, images"
     parser = commands.add_parser("predict", help=what, description=what)
     parser.add_argument(
         "model", metavar="NAME[@V|#STAGE]",
@@ -33,7 +33,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     parser.add_argument("--out", type=Path, help=f"{OUT} (default: standard output, as CSV)")
     parser.add_argument("--outputs", metavar="NAME,...", help=OUTPUTS)
     parser.add_argument("--batch-size", metavar="N", type=int, help=BATCH_SIZE)
-    parser.add_argument("--fresh", action="store_true", help="discard what a stopped call has left, and begin anew")
+    parser.add_argument(
+        "--fresh", action="store_true", help="discard the partial results of an interrupted call and start over"
+    )
     parser.set_defaults(command=_predict)
 
 
@@ -64,8 +66,7 @@ def _answer(options: argparse.Namespace) -> int:
         raise InputError(
             f"--out is {str(options.out)!r}: its name must end in {', '.join(endings[:-1])} or {endings[-1]}"
         )
-    if options.batch_size is not None and options.batch_size < 1:
-        raise InputError(f"--batch-size is {options.batch_size}: must be at least 1")
+    check_batch_size(options.batch_size)
     outs = _outs(options.out, options.files)
     from tqdm import tqdm
 
@@ -81,7 +82,7 @@ def _answer(options: argparse.Namespace) -> int:
             return _each(prediction, options.files, outs, f"by {model.name}: {options.out}")
         count = prediction.write(options.files, options.out)
     if options.out:
-        print(f"{count} examples answered by {model.name}: {options.out}")
+        print(f"{count} predictions by {model.name}: {options.out}")
     return 0
 
 
@@ -100,14 +101,14 @@ def _model(model: str) -> "VerifiedModel":
 
 
 def _place(path: Path) -> str:
-    """Return where a path leads. A link to itself leads to itself; `Path.resolve` would raise."""
+    """Return the target of a path. A link to itself is its own target; `Path.resolve` would raise."""
     return os.path.realpath(path)
 
 
 def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     """Return an output for each file; None if there is one for all, or stdout.
 
-    Raises `InputError` for one that cannot be written, that is an input, or that two files have.
+    Raises `InputError` for an output that cannot be written, is also an input, or belongs to two files.
     """
     if out is None:
         return None
@@ -118,18 +119,20 @@ def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     origin: dict[str, Path] = {}
     for number, one in enumerate(outs):
         if not one.parent.is_dir():
-            raise InputError(f"--out is {str(one)!r}: there is no such folder")
+            raise InputError(f"--out is {str(one)!r}: its folder does not exist; make it first")
         partial_output.check(one)
         if (other := origin.setdefault(_place(one), files[number])) is not files[number]:
-            raise InputError(f"--out is {str(one)!r} for {other} and for {files[number]}: give each another name")
+            raise InputError(
+                f"--out is {str(one)!r} for both {other} and {files[number]}: predict one with another --out"
+            )
     for file in files:
         if _place(file) in origin:
-            raise InputError(f"--out is {str(file)!r}, which is read: give it another name")
+            raise InputError(f"--out is {str(file)!r}, which is also an input: give another name")
     return outs if each else None
 
 
 def _each(prediction: "Prediction", files: Sequence[Path], outs: Sequence[Path], by: str) -> int:
-    """Answer file by file; one that is bad costs no other its answers. Return the exit status."""
+    """Predict file by file; a bad file does not stop the others. Return the exit status."""
     count, bad = 0, list[TapelineError]()
     for file, out in zip(files, outs, strict=True):
         try:
@@ -140,9 +143,9 @@ def _each(prediction: "Prediction", files: Sequence[Path], outs: Sequence[Path],
             bad.append(error)
             print(f"tapeline: {error}", file=sys.stderr)
     if not bad:
-        print(f"{count} examples of {len(files)} files answered {by}")
+        print(f"{count} predictions for {len(files)} files {by}")
         return 0
-    print(f"{count} examples of {len(files) - len(bad)} of {len(files)} files answered {by}")
+    print(f"{count} predictions for {len(files) - len(bad)} of {len(files)} files {by}")
     kinds = (RunError, InputError)
     mistake: Callable[[str], TapelineError] = kinds[all(isinstance(error, InputError) for error in bad)]
-    return fail(mistake(f"{len(bad)} of {len(files)} files were not answered: {bad[0]}"))
+    return fail(mistake(f"{len(bad)} of {len(files)} files failed: {bad[0]}"))

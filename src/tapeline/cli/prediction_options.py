@@ -1,5 +1,14 @@
-"""What `tapeline predict` and `tapeline infer` say about their options; imports nothing."""
+"""What `tapeline predict` and `tapeline infer` share of their options; imports nothing that takes time."""
 
-OUT = "a .csv, .jsonl, .parquet, .npy or .npz file; with {name} in it, one for each FILE"
+from tapeline.runtime.errors import InputError
+
+OUT = "a .csv, .jsonl, .parquet, .npy or .npz file; with {name} in it, one per input FILE"
 OUTPUTS = "the outputs to write, by name or prefix (default: all but 'features' and 'logits')"
-BATCH_SIZE = "examples per call of the model (default: 256 to 4096, by their size)"
+BATCH_SIZE = "examples per call of the model (default: 256 to 4096, depending on their size)"
+MOST = 2**31 - 1
+
+
+def check_batch_size(number: int | None) -> None:
+    """Raise `InputError` for an invalid `--batch-size`."""
+    if number is not None and not 1 <= number <= MOST:
+        raise InputError(f"--batch-size is {number}: must be from 1 to {MOST}")

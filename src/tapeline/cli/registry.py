@@ -19,7 +19,7 @@ Command = Callable[["Registry", argparse.Namespace], int]
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `registry` and its subcommands."""
-    what = "versions of models, what is live, and how it got there"
+    what = "manage model versions: what is live, where, and how it got there"
     parser = commands.add_parser("registry", help=what, description=what)
     inner = parser.add_subparsers(metavar="COMMAND", required=True)
 
@@ -27,51 +27,61 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     register.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
     number = register.add_mutually_exclusive_group()
     number.add_argument(
-        "--bump", default="patch", choices=("patch", "minor", "major"), help="what to raise (default: %(default)s)"
+        "--bump",
+        default="patch",
+        choices=("patch", "minor", "major"),
+        help="which part of the version to raise (default: %(default)s)",
     )
-    number.add_argument("--version", metavar="X.Y.Z", help="use this number instead")
+    number.add_argument("--version", metavar="X.Y.Z", help="use this version number instead")
     register.add_argument(
         "--rev", metavar="REV", help="a commit, such as runs/NAME; it need not be checked out (default: HEAD)"
     )
 
-    gate = _command(inner, "gate", _gate, "ask whether a version may go into a stage; status 1 for no; changes nothing")
+    gate = _command(
+        inner, "gate", _gate, "check whether a version may go into a stage, without changing anything; status 1 if not"
+    )
     promote = _command(inner, "promote", _promote, "make a version live in a stage, if the gate allows it")
     for command in (gate, promote):
         command.add_argument("model", metavar="NAME[@V|#STAGE]", help="the version (default: the highest)")
         command.add_argument("stage", metavar="STAGE", help="a stage of params.yaml")
     promote.add_argument(
-        "--approved-by", metavar="PERSON", help="who approved it, where the stage asks for a person's approval"
+        "--approved-by", metavar="PERSON", help="who approved it, if the stage requires a person's approval"
     )
 
     rollback = _command(inner, "rollback", _rollback, "make the previously live version live again")
     rollback.add_argument("name", metavar="NAME")
     rollback.add_argument("stage", metavar="STAGE")
-    rollback.add_argument("--to", metavar="V", help="go back to this version instead")
+    rollback.add_argument("--to", metavar="V", help="roll back to this version instead")
 
     _add_trust(inner)
-    show = _command(inner, "show", _show, "the versions, and the stages in which they are live")
+    show = _command(inner, "show", _show, "list the versions, and the stages in which they are live")
     show.add_argument("name", metavar="NAME", nargs="?", help="one model (default: all)")
-    history = _command(inner, "history", _history, "every registration, promotion and rollback of a model")
+    history = _command(inner, "history", _history, "list every registration, promotion and rollback of a model")
     history.add_argument("name", metavar="NAME")
-    lineage = _command(inner, "lineage", _lineage, "where a version comes from: run, parameters, data, code, gates")
+    lineage = _command(
+        inner, "lineage", _lineage, "show where a version comes from: run, parameters, data, code, gates"
+    )
     lineage.add_argument("model", metavar="NAME[@V|#STAGE]")
     for command in (show, history, lineage):
-        command.add_argument("--json", action="store_true", help="as JSON")
+        command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_trust(inner: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add what is about whose word counts."""
+    """Add the commands about trust."""
     sync = _command(inner, "sync", _sync, "verify the tags, then update serving/ to match them (e.g. after a fetch)")
     sync.add_argument("name", metavar="NAME", nargs="?", help="one model (default: all)")
-    revoke = _command(inner, "revoke", _revoke, "withdraw a version for good; irreversible")
+    revoke = _command(inner, "revoke", _revoke, "withdraw a version for good; this cannot be undone")
     revoke.add_argument("model", metavar="NAME@V")
-    revoke.add_argument("--because", metavar="WHY", required=True, help="the reason; it goes into the tag")
+    revoke.add_argument("--because", metavar="WHY", required=True, help="the reason, which the tag records")
 
     approve = _command(inner, "approve", _approve, "sign, as a second person, that a version may go into a stage")
     approve.add_argument("model", metavar="NAME@V")
     approve.add_argument("--stage", metavar="STAGE", required=True, help="a stage of params.yaml")
     vouch = _command(
-        inner, "vouch", _vouch, "sign for a version registered before the policy, or with a key that no longer counts"
+        inner,
+        "vouch",
+        _vouch,
+        "sign for a version registered before the trust policy, or with a key that no longer counts",
     )
     vouch.add_argument("model", metavar="NAME@V")
 
@@ -126,7 +136,7 @@ def _promote(registry: "Registry", options: argparse.Namespace) -> int:
     if live := check(registry, version, options.stage, approved_by=options.approved_by):
         with registry.alone():
             settle(registry, version, options.stage)
-        print(f"{version.tag.name} is live in {options.stage} already ({live.tag.name})")
+        print(f"{version.tag.name} is already live in {options.stage} ({live.tag.name})")
         return 0
     verdict = assess(registry, version, options.stage)
     print(verdict.table(), flush=True)
@@ -171,13 +181,13 @@ def _sync(registry: "Registry", options: argparse.Namespace) -> int:
 def _revoke(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.revoke import revoke
 
-    version = _numbered(registry, options.model, "a revocation is for ever")
+    version = _numbered(registry, options.model, "a revocation is permanent")
     revoked, was = revoke(registry, version, options.because)
     print(plain(f"{version.tag.name} is {revoked}{_sharing(registry, revoked.tag.name)}"))
     for stage in was:
         print(
             f"nothing is live in {stage} now: `tapeline registry rollback {version.name} {stage}`, or promote another; "
-            "until then GTO and DVC, which know no revocation, still find it there"
+            "until then GTO and DVC, which do not know revocations, still find it there"
         )
     return 0
 
@@ -194,7 +204,7 @@ def _audit(registry: "Registry", options: argparse.Namespace) -> int:
 def _approve(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.attest import approve
 
-    version = _numbered(registry, options.model, "an approval is of one version")
+    version = _numbered(registry, options.model, "an approval is for one version")
     tag = approve(registry, version, options.stage)
     print(f"{version.tag.name} is approved for {options.stage} ({tag}){_sharing(registry, tag)}")
     return 0
@@ -203,7 +213,7 @@ def _approve(registry: "Registry", options: argparse.Namespace) -> int:
 def _vouch(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry.attest import vouch
 
-    version = _numbered(registry, options.model, "one vouches for one version")
+    version = _numbered(registry, options.model, "you vouch for one version")
     tag = vouch(registry, version)
     print(f"{version.tag.name} is vouched for ({tag}){_sharing(registry, tag)}")
     return 0
@@ -216,12 +226,12 @@ def _numbered(registry: "Registry", model: str, why: str) -> "Version":
 
     asked = names.parse(model)
     if asked.version is None:
-        raise InputError(f"{model!r} is no version: give NAME@v1.0.0, since {why}")
+        raise InputError(f"{model!r} does not name a version: give NAME@v1.0.0, since {why}")
     return registry.version(asked)
 
 
 def _tell_unserved(registry: "Registry", name: str) -> None:
-    """Say on stderr if the serving folder is not what the tags say; a command that shows changes nothing."""
+    """Warn on stderr if the serving folder does not match the tags; commands that only show change nothing."""
     from tapeline.registry.alignment import served_otherwise
 
     if said := served_otherwise(registry, name):

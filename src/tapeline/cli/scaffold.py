@@ -10,7 +10,7 @@ from tapeline.runtime.errors import plain
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add them."""
-    what = "turn a folder into a project: params.yaml, dvc.yaml, engine.lock and a first recipe; overwrites nothing"
+    what = "make a folder a project: params.yaml, dvc.yaml, engine.lock and a first recipe; overwrites nothing"
     starting = commands.add_parser("init", help=what, description=what)
     starting.add_argument(
         "folder", metavar="FOLDER", nargs="?", type=Path, default=Path(), help="the folder (default: this one)"
@@ -24,10 +24,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     starting.add_argument("--flows", action="store_true", help="also write a prefect.yaml with a nightly run")
     starting.set_defaults(command=_init)
     _add_new(commands)
-    what = "show what is missing on this machine and in this repository, and how to get it; status 1 if anything is"
+    what = "show what is missing on this machine and in this repository and how to get it; status 1 if anything is"
     examining = commands.add_parser("doctor", help=what, description=what)
     examining.set_defaults(command=_doctor)
-    what = "write a JSON schema of params.yaml, with which editors complete names and mark errors"
+    what = "write a JSON schema for params.yaml, with which editors complete names and flag errors"
     describing = commands.add_parser("schema", help=what, description=what)
     describing.set_defaults(command=_schema)
 
@@ -40,10 +40,10 @@ def _add_new(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     making.add_argument(
         "--like",
         metavar="KIND",
-        help="table, number, image, text, gan or own-step (default: what fits the dataset, else table)",
+        help="table, number, image, text, gan or own-step (default: whichever fits the dataset, else table)",
     )
     making.add_argument(
-        "--dataset", metavar="NAME", help="also add a pipeline to params.yaml that trains it on this dataset"
+        "--dataset", metavar="NAME", help="also add a pipeline that trains it on this dataset to params.yaml"
     )
     making.set_defaults(command=_new_recipe)
 
@@ -55,16 +55,16 @@ def _new_recipe(options: argparse.Namespace) -> int:
 
     if options.like is not None and options.like not in KINDS:
         kinds = "; ".join(f"{name} ({kind.what})" for name, kind in KINDS.items())
-        raise InputError(f"--like {options.like!r} is not a kind of recipe; there are: {kinds}")
+        raise InputError(f"--like {options.like!r} is not a kind of recipe: choose one of {kinds}")
     project = Project.find()
     new = new_recipe(project, options.name, like=options.like, dataset=options.dataset, say=print)
     for path in new:
         print(f"written: {path.relative_to(project.folder)}")
     if not new:
-        print("nothing to do: all of it exists")
+        print("nothing to do: everything exists already")
     elif options.dataset:
         name = options.name.replace("_", "-")
-        print(f"next: `dvc repro export@{name}`; for the registry, a line under `artifacts:` in dvc.yaml")
+        print(f"next: `dvc repro export@{name}`; to register its models, add a line under `artifacts:` in dvc.yaml")
     return 0
 
 
@@ -82,7 +82,7 @@ def _schema(options: argparse.Namespace) -> int:
     from tapeline.config.project import Project
 
     path = schema.write(Project.find())
-    print(f"{path}: editors find it by this first line of params.yaml:\n{schema.LINE}")
+    print(f"{path}: editors find it through this first line of params.yaml:\n{schema.LINE}")
     return 0
 
 
@@ -101,7 +101,8 @@ def _init(options: argparse.Namespace) -> int:
         datasets = Params.load(folder).datasets.values() if options.data else ()
         needed = unversioned(Project.find(folder), (one.needs for one in datasets if one.source != "tfds"))
         adding = "".join(f"`dvc add {shlex.quote(path)}`, " for path in needed)
-        going = "" if folder == Path.cwd() else f"`cd {shlex.quote(str(options.folder))}`, "
+        place = f"./{options.folder}" if str(options.folder).startswith("-") else str(options.folder)
+        going = "" if folder == Path.cwd() else f"`cd {shlex.quote(place)}`, "
         top = dvc_top(folder) or folder
         above = [os.path.relpath(top / name, folder) for name in (".dvc", ".dvcignore") if top != folder]
         committing = f"git add {shlex.join(['.', *above])} && git commit"

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the four stages."""
     for stage, what in (
-        ("ingest", "write a dataset's columns to data/NAME/"),
-        ("train", "train a pipeline; resumes from its checkpoint"),
-        ("validate", "measure the test split and give a verdict"),
-        ("export", "write a checked SavedModel to models/NAME/"),
+        ("ingest", "read a dataset and write its columns to data/NAME/"),
+        ("train", "train a pipeline; resume from its checkpoint, if there is one"),
+        ("validate", "measure a trained pipeline on the test split and give a verdict"),
+        ("export", "write a SavedModel to models/NAME/, and check it in a fresh process"),
     ):
         command = commands.add_parser(stage, help=what, description=what)
         command.add_argument(
@@ -44,7 +44,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         command.set_defaults(command=_stage, stage=stage)
         if stage == "train":
             where = command.add_mutually_exclusive_group()
-            where.add_argument("--fresh", action="store_true", help="drop the checkpoints and start at step 0")
+            where.add_argument("--fresh", action="store_true", help="discard the checkpoints and start at step 0")
             where.add_argument("--extend", action="store_true", help="continue a run that had fewer epochs")
             command.add_argument("--profile", metavar="FIRST:LAST", help="trace these steps for TensorBoard's profiler")
 
@@ -62,7 +62,9 @@ def _stage(options: argparse.Namespace) -> int:
             Progress(project.progress(options.stage, options.name)) as report,
         ):
             if "[" in str(project.folder):
-                raise InputError(f"{project.folder} has a [, which TensorFlow takes for a pattern: rename the folder")
+                raise InputError(
+                    f"{project.folder} contains a [, which TensorFlow reads as a file pattern: rename the folder"
+                )
             engine_lock.check(project.folder, options.stage)
             kind = "dataset" if options.stage == "ingest" else "pipeline"
             params = Params.load_for(project.folder, **{kind: options.name})
@@ -79,11 +81,11 @@ def _stage(options: argparse.Namespace) -> int:
 
 
 def _ignore(project: Project, stage: str, name: str) -> None:
-    """Keep the stage's outputs out of Git; that this fails costs no result."""
+    """Keep the stage's outputs out of Git. A failure is reported, but does not fail the stage."""
     try:
         ignored.ignore(project, ignored.outputs(project, stage, name))
     except (TapelineError, OSError) as error:
-        print(f"tapeline: `git add` may take the outputs of {stage}: {error}", file=sys.stderr)
+        print(f"tapeline: `git add` may pick up the outputs of {stage}: {error}", file=sys.stderr)
 
 
 def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:
@@ -172,7 +174,7 @@ def _train(call: Call, report: Report) -> None:
 
 
 def _expect(pipeline: Pipeline, rehearsed: "Rehearsed") -> None:
-    """Fail before hours of training, not after, for what validate would refuse."""
+    """Fail before hours of training, rather than after, if validate would refuse the recipe."""
     from tapeline.validate import expected
 
     expected.check_answers(rehearsed.target, rehearsed.kind, rehearsed.answers)

@@ -1,4 +1,4 @@
-"""What commands print to stderr besides their results, and what of their results may reach a terminal."""
+"""Messages on stderr, and escaping of what commands print to a terminal."""
 
 import io
 import os
@@ -26,7 +26,7 @@ def wait(text: str) -> None:
 def open_missing() -> None:
     """Open /dev/null in the place of each standard stream that the caller has closed.
 
-    Its descriptor too: the next file that is opened would get it, and what libraries and children print.
+    This includes its descriptor: else the next file opened would get it, and the output of libraries and children.
     """
     missing = [(number, *stream) for number, stream in enumerate(STREAMS) if getattr(sys, stream[0]) is None]
     for number, *_ in missing:
@@ -50,19 +50,19 @@ def _open_missing(number: int) -> None:
 
 
 def print_any_name() -> None:
-    """Have stdout escape what its encoding lacks, as stderr does: the name of a file may be no text at all."""
+    """Make stdout escape what its encoding cannot represent, as stderr does: a file name need not be valid text."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 class EscapedTerminal:
-    """A terminal that gets no control characters but line ends and tabs: names, notes and cells may be anybody's.
+    """A terminal to which only line ends and tabs pass as control characters: names, notes and cells are untrusted.
 
-    A file or a pipe gets a result as it is.
+    A file or a pipe gets results unchanged.
     """
 
     CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-    """Also those that turn the direction of a text."""
+    """Includes those that change the direction of text."""
 
     def __init__(self, to: TextIO) -> None:
         self._to = to
@@ -83,7 +83,7 @@ class EscapedTerminal:
 
 
 class EscapedLog(EscapedTerminal):
-    """What a stage says, to a terminal or not: what is printed as one line stays one, so that no name forges another.
+    """The output of a stage, to a terminal or not: each line printed stays one line, so that no name can forge another.
 
     People read logs in terminals, and CI systems look in them for commands of their own.
     """

@@ -16,12 +16,12 @@ from tapeline.runtime.interruption import SIGNALS, interrupt
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the three commands."""
     for tool, what in (
-        ("lr-find", "find a learning rate by a range test, with a picture"),
+        ("lr-find", "find a learning rate with a range test, and plot it"),
         (
             "tune",
-            "measure the ways to train a pipeline on this machine: modes, precisions, fused kernels, shards, threads",
+            "measure what trains a pipeline fastest on this machine: modes, precisions, fused kernels, shards, threads",
         ),
-        ("metric-names", "list the metrics that validation measures, one per line, before any training"),
+        ("metric-names", "list the metrics that validation measures, one per line, without training"),
     ):
         command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing in the project")
         command.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
@@ -29,15 +29,17 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         if tool == "lr-find":
             command.add_argument("--low", type=float, default=1e-6, help="the first rate (default: %(default)g)")
             command.add_argument("--high", type=float, default=10.0, help="the last rate (default: %(default)g)")
-            command.add_argument("--steps", type=int, default=200, help="how many steps (default: %(default)d)")
-            command.add_argument("--metric", help="the step's metric to look at (default: loss, else the first)")
+            command.add_argument("--steps", type=int, default=200, help="number of steps (default: %(default)d)")
+            command.add_argument(
+                "--metric", help="the metric of train_step to minimize (default: loss, else the first)"
+            )
             command.add_argument("--picture", type=Path, help="the PNG to write (default: .tapeline/lr-find/NAME.png)")
         elif tool == "tune":
             command.add_argument(
-                "--steps", type=int, default=50, help="steps after which losses are compared (default: %(default)d)"
+                "--steps", type=int, default=50, help="compare losses after this many steps (default: %(default)d)"
             )
             command.add_argument(
-                "--seconds", type=float, default=3.0, help="how long to measure a mode (default: %(default)g)"
+                "--seconds", type=float, default=3.0, help="how long to measure each mode (default: %(default)g)"
             )
 
 
@@ -63,24 +65,24 @@ def _lr_find(call: Call) -> Iterator[str]:
     asked = call.options
     tried = Range(low=asked.low, high=asked.high, steps=asked.steps, metric=asked.metric)
     picture = asked.picture or call.project.local / "lr-find" / f"{call.name}.png"
-    return find(call.name, **_trained(call), tried=tried, picture=picture)
+    return find(call.name, **_arguments(call), tried=tried, picture=picture)
 
 
 def _tune(call: Call) -> Iterator[str]:
     from tapeline.tuning.modes import Effort, tune
 
     effort = Effort(steps=call.options.steps, seconds=call.options.seconds)
-    return tune(call.name, **_trained(call), effort=effort)
+    return tune(call.name, **_arguments(call), effort=effort)
 
 
 def _metric_names(call: Call) -> Iterator[str]:
     from tapeline.tuning.metric_names import measured
 
-    return measured(call.name, **_trained(call))
+    return measured(call.name, **_arguments(call))
 
 
-def _trained(call: Call) -> dict[str, Any]:
-    """Return the arguments that all tools share."""
+def _arguments(call: Call) -> dict[str, Any]:
+    """Return the arguments that all tools take."""
     pipeline = call.pipeline()
     return {
         "recipe": call.project.folder / pipeline.recipe,

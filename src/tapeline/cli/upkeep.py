@@ -16,48 +16,60 @@ from tapeline.runtime.text_table import aligned
 
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands."""
-    what = "show each pipeline: its data, whether it needs a network, whether it is up to date, what it teaches"
+    what = "list the pipelines: their data, whether they need a network, whether they are up to date, what they teach"
     listing = commands.add_parser("list", help=what, description=what)
-    listing.add_argument("--offline", action="store_true", help="only those that need no network")
+    listing.add_argument("--offline", action="store_true", help="list only those that need no network")
     listing.add_argument("--targets", action="store_true", help="print the targets for `dvc repro`, one per line")
     listing.set_defaults(command=_list)
     what = "show the metrics of each pipeline: a line for each metric, a column for each split"
     measuring = commands.add_parser("metrics", help=what, description=what)
     measuring.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (default: all)")
     measuring.set_defaults(command=_metrics)
-    what = "rebuild HEAD in a temporary clone and compare every output with dvc.lock; status 1 on a difference"
+    what = "rebuild HEAD in a temporary clone and compare every output with dvc.lock; status 1 if any differs"
     verifying = commands.add_parser("verify", help=what, description=what)
     verifying.add_argument("names", metavar="NAME", nargs="*", help="a pipeline (default: all that need no network)")
     verifying.set_defaults(command=_verify)
-    what = "repair a truncated dvc.lock or .dvc/tmp/rwlock, clear locks of killed processes, merge what Git could not"
+    what = "repair a truncated dvc.lock or .dvc/tmp/rwlock, clear locks of killed processes, merge where Git could not"
     repairing = commands.add_parser("repair", help=what, description=what)
     repairing.set_defaults(command=_repair)
     what = (
         "record each stage's code hash and the library versions in engine.lock, write the .tfds files, "
-        "and list what becomes stale"
+        "and list the stages that this makes stale"
     )
     locking = commands.add_parser("lock", help=what, description=what)
     locking.add_argument("--check", action="store_true", help="write nothing; status 1 if a file is not current")
     locking.set_defaults(command=_lock)
-    what = "migrate a project from an older version: rebuild each stage elsewhere, and keep what comes out the same"
+    what = (
+        "migrate a project from an older version: rebuild each stage elsewhere, and keep the results that are identical"
+    )
     upgrading = commands.add_parser("upgrade", help=what, description=f"{what}; status 1 if a result differs")
     upgrading.add_argument(
-        "names", metavar="PIPELINE", nargs="*", help="rebuild only these (default: all that are built)"
+        "names", metavar="PIPELINE", nargs="*", help="rebuild only these (default: all that have results)"
     )
-    upgrading.add_argument("--dry-run", action="store_true", help="rebuild and compare, write nothing")
+    upgrading.add_argument("--dry-run", action="store_true", help="rebuild and compare, but write nothing")
     upgrading.add_argument(
-        "--accept", metavar="PIPELINE", action="append", default=[], help="accept its new results where they differ"
+        "--accept",
+        metavar="PIPELINE",
+        action="append",
+        default=[],
+        help="accept the new results of this pipeline where they differ",
     )
     upgrading.set_defaults(command=_upgrade)
-    what = "show what old runs take up and what still needs it: branches runs/*, worktrees, checkpoints, DVC's cache"
-    pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing keeps")
+    what = (
+        "show the disk space of old runs and what still needs it: branches runs/*, worktrees, checkpoints, DVC's cache"
+    )
+    pruning = commands.add_parser("prune", help=what, description=f"{what}; --apply removes what nothing needs")
     pruning.add_argument(
         "--runs", type=int, default=20, metavar="N", help="keep the newest N branches (default: %(default)d)"
     )
     pruning.add_argument(
-        "--days", type=float, default=30.0, metavar="N", help="keep what is younger than N days (default: %(default)g)"
+        "--days",
+        type=float,
+        default=30.0,
+        metavar="N",
+        help="keep everything younger than N days (default: %(default)g)",
     )
-    pruning.add_argument("--apply", action="store_true", help="remove what nothing keeps; remotes are not touched")
+    pruning.add_argument("--apply", action="store_true", help="remove what nothing needs; remotes are not touched")
     pruning.set_defaults(command=_prune)
 
 
@@ -90,13 +102,13 @@ def _lock(options: argparse.Namespace) -> int:
             print(f"{engine_lock.LOCK} is not current: {', '.join(found)}: run `tapeline lock`", file=sys.stderr)
         other = catalogue.changed(folder, Params.sound(folder)[0])
         for path in other:
-            print(f"{path.relative_to(folder)} is not what params.yaml reads: run `tapeline lock`", file=sys.stderr)
+            print(f"{path.relative_to(folder)} does not match params.yaml: run `tapeline lock`", file=sys.stderr)
         return int(bool(found or other))
     try:
         engine_lock.recorded(folder)
     except InputError:  # such as one with a conflict of Git's
         engine_lock.write(folder)
-        print(f"{engine_lock.LOCK} could not be read, and is written anew: `tapeline list` says what is stale")
+        print(f"{engine_lock.LOCK} could not be read and was rewritten: `tapeline list` shows what is stale")
     else:
         stages = engine_lock.write(folder)
         print(f"stale now: {', '.join(stages)}" if stages else f"{engine_lock.LOCK} is current")
@@ -114,7 +126,7 @@ def _metrics(options: argparse.Namespace) -> int:
         params.pipeline(name)
     for number, name in enumerate(options.names or params.pipelines):
         metrics = measured(project, name)
-        shown = table(metrics) if metrics else "nothing: it is not built, or its files are not here"
+        shown = table(metrics) if metrics else "no metrics: it is not built, or its files are not here"
         print(*([""] if number else []), name, shown, sep="\n")
     return 0
 
@@ -150,7 +162,7 @@ def _upgrade(options: argparse.Namespace) -> int:
     try:
         done = upgrade(Project.find(), options.names, accept=options.accept, dry_run=options.dry_run, say=say)
     except KeyboardInterrupt:
-        raise Interrupted("stopped; call `tapeline upgrade` again", signum=signal.SIGINT) from None
+        raise Interrupted("stopped; run `tapeline upgrade` again", signum=signal.SIGINT) from None
     return 0 if done else 1
 
 
@@ -159,7 +171,7 @@ def _prune(options: argparse.Namespace) -> int:
     from tapeline.repository.retention.prune import prune
 
     if options.runs < 0 or not options.days >= 0:
-        raise InputError(f"--runs {options.runs} --days {options.days:g}: a limit is 0 or more")
+        raise InputError(f"--runs {options.runs} --days {options.days:g}: both must be at least 0")
     project = Project.find()
     pipelines = Params.load(project.folder).pipelines
     limits = Limits(runs=options.runs, days=options.days)

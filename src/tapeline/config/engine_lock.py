@@ -32,7 +32,7 @@ _HEAD = """\
 # What results are made with: a hash of the code for each stage, and the libraries that decide bits. `tapeline lock`
 # writes this file.
 """
-_REMEDY = "`tapeline upgrade` shows which results stay the same, `tapeline lock` takes"
+_REMEDY = "`tapeline upgrade` shows which results stay the same, `tapeline lock` accepts"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _engine(content: Any) -> Engine:
     if not isinstance(content, dict) or content.keys() - {LIBRARIES} != set(STAGES):
         raise InputError(f"{LOCK} must have a hash for each of {', '.join(STAGES)}: run `tapeline lock`")
     if LIBRARIES not in content:
-        raise InputError(f"{LOCK} has no {LIBRARIES}, an older Tapeline wrote it: `tapeline upgrade` migrates it")
+        raise InputError(f"{LOCK} has no {LIBRARIES}, so an older Tapeline wrote it: `tapeline upgrade` migrates it")
     libraries = content[LIBRARIES]
     if not isinstance(libraries, dict) or libraries.keys() != library_versions().keys():
         raise InputError(f"{LOCK} must have {', '.join(library_versions())} under {LIBRARIES}: run `tapeline lock`")
@@ -116,7 +116,7 @@ def differences(folder: Path) -> list[str]:
     said, here = recorded(folder), installed()
     if said is None:
         return [f"there is no {LOCK}"]
-    found = [f"{stage} is other code" for stage in STAGES if said.stages[stage] != here.stages[stage]]
+    found = [f"the code of {stage} differs" for stage in STAGES if said.stages[stage] != here.stages[stage]]
     return found + [
         f"{name} {version} is installed, not {said.libraries[name]}"
         for name, version in here.libraries.items()
@@ -154,7 +154,7 @@ def check(folder: Path, *stages: str) -> None:
     for name, version in library_versions().items():
         if said.libraries[name] != version:
             raise InputError(
-                f"{LOCK} has {name} {said.libraries[name]}, and {version} is installed: install "
+                f"{LOCK} has {name} {said.libraries[name]}, but {version} is installed: install "
                 f"{name}=={said.libraries[name]}; or {_REMEDY} {version}, which makes every stage stale"
             )
     for stage in stages:

@@ -9,7 +9,7 @@ Precision = Literal["float32", "int8"]
 
 
 class ExportSettings(BaseModel):
-    """How far the exported model may deviate from what validate recorded, and what is exported in addition."""
+    """How far the exported model may deviate from what validate recorded, and what else is exported."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Side = Annotated[int, Field(gt=0, le=2**14)]
-"""Of an image, in pixels. Larger ones fill the memory: a single one of 2**14 by 2**14 has 805 MB in RGB."""
+"""Height or width of an image, in pixels. Larger images fill the memory: one of 2**14 by 2**14 has 805 MB in RGB."""
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -13,8 +13,8 @@ def _one_path(value: Any) -> Any:
     """Refuse a list: DVC's templates take one path for a dependency; of a folder, DVC hashes every file."""
     if isinstance(value, list):
         raise ValueError(
-            f"needs is a list, and `dvc.yaml` takes one path: put {' and '.join(map(str, value[:2])) or 'the files'}"
-            f"{' and the others' if len(value) > 2 else ''}, or links to files, into one folder, and name that"
+            f"needs is a list, but `dvc.yaml` takes one path: put {' and '.join(map(str, value[:2])) or 'the files'}"
+            f"{' and the others' if len(value) > 2 else ''}, or links to them, into one folder, and give that"
         )
     return value
 
@@ -22,7 +22,7 @@ def _one_path(value: Any) -> Any:
 def _possible_path(value: str) -> str:
     """Refuse what no path can hold: `Path.exists` and others raise `ValueError` for it."""
     if "\0" in value:
-        raise ValueError(f"needs is {value!r}, which has a null byte, and no path has one: write the path without it")
+        raise ValueError(f"needs is {value!r}, which has a null byte, as no path may: remove it")
     return value
 
 
@@ -30,7 +30,7 @@ Needs = Annotated[str, BeforeValidator(_one_path), AfterValidator(_possible_path
 
 
 class DatasetSettings(BaseModel):
-    """Settings common to all dataset entries."""
+    """Settings that all datasets have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -40,7 +40,7 @@ class DatasetSettings(BaseModel):
     validation: float = Field(default=0.0, ge=0.0, lt=1.0)
     """Fraction of `train` moved to `val`, chosen by a hash of each example's key, or of its content without one."""
     columns: Names | None = None
-    """Features to keep; default: all."""
+    """The features to keep; default: all."""
 
 
 class TfdsSource(DatasetSettings):
@@ -54,16 +54,16 @@ class TfdsSource(DatasetSettings):
     @model_validator(mode="after")
     def _splits_fit(self) -> "TfdsSource":
         if "train" not in self.splits:
-            raise ValueError("splits has no train: it is the one that is trained on")
+            raise ValueError("splits has no train, on which a model is trained: add it")
         if self.validation and "val" in self.splits:
-            raise ValueError("splits has val, and validation would cut another: give one of the two")
+            raise ValueError("splits has val, and validation would cut another one: give only one of the two")
         return self
 
 
 class BuilderSource(DatasetSettings):
-    """A user-defined TFDS `GeneratorBasedBuilder`, the only one in the file `needs`.
+    """A user-defined TFDS `GeneratorBasedBuilder`, the only one in the file that `needs` names.
 
-    Or `needs` is a folder with that file and its data: the file is the only Python file there, or is named like the
+    Alternatively, `needs` is a folder with that file and its data: the only Python file there, or one named like the
     folder, with or without the suffix `_dataset_builder`.
 
     The validation split is chosen by an example's content: adding examples moves no others, and copies stay together.
@@ -104,16 +104,16 @@ class TableSource(DatasetSettings):
     @model_validator(mode="after")
     def _label_fits(self) -> "TableSource":
         if self.label is not None and not isinstance(self.features.get(self.label), str):
-            raise ValueError(f"label is {self.label!r}: it must be a feature that is made of one table column")
+            raise ValueError(f"label is {self.label!r}: it must be a feature with a single table column")
         if self.test and self.split is not None:
-            raise ValueError("split says which rows are test, and test would cut others: give one of the two")
+            raise ValueError("split says which rows are test, and test would cut others: give only one of the two")
         if self.stratify is not None and (self.split is not None or not (self.test or self.validation)):
-            raise ValueError("stratify needs a fraction to cut, `test` or `validation`, and no split column")
+            raise ValueError("stratify needs a fraction to cut (`test` or `validation`) and no split column")
         if self.stratify is not None and self.key is not None:
-            raise ValueError("key keeps rows together, and stratify parts them: give one of the two")
+            raise ValueError("key keeps rows together, but stratify separates them: give only one of the two")
         for name in self.integers:
             if name not in self.features or name == self.label:
-                raise ValueError(f"integers has {name!r}: it must be a feature that is not the label")
+                raise ValueError(f"integers has {name!r}: it must be a feature other than the label")
         return self
 
 

@@ -38,7 +38,7 @@ def _named(entries: dict[str, Any]) -> dict[str, Any]:
     for name in entries:
         if not NAME.fullmatch(name):
             raise ValueError(
-                f"{name!r} is not a name: lower-case letters, digits and inner hyphens (it becomes a Git tag)"
+                f"{name!r} is not a name: use lower-case letters, digits and inner hyphens (it becomes a Git tag)"
             )
     return entries
 
@@ -52,7 +52,7 @@ class Pipeline(BaseModel):
     recipe: str
     """The recipe's file, relative to `params.yaml`, so that DVC can track it as a dependency."""
     needs: Needs
-    """An additional dependency of train and validate, a file or a folder; the dataset's folder if there is none."""
+    """An additional dependency of train and validate, a file or a folder; the dataset's own folder if there is none."""
     params: dict[str, Any]
     """The recipe's own hyperparameters, typed by its `Params`."""
     train: TrainSettings
@@ -155,7 +155,7 @@ def _content(folder: Path, text: str | None = None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{PARAMS} is empty: it needs datasets and pipelines")
     if OLD in content:
-        raise InputError(f"{PARAMS}: {OLD} is of an older Tapeline: `tapeline upgrade` moves it to engine.lock")
+        raise InputError(f"{PARAMS}: {OLD} is from an older Tapeline: `tapeline upgrade` moves it to engine.lock")
     return content
 
 
@@ -198,7 +198,7 @@ def checked(model: type[Model], content: Any, *, where: str) -> Model:
     try:
         text = json.dumps(content, default=str)
     except (TypeError, ValueError, RecursionError) as error:  # a date as a key, a list inside of itself
-        raise InputError(f"{where}: no values as JSON has them: {error}") from None
+        raise InputError(f"{where}: not values that JSON can hold: {error}") from None
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
@@ -243,4 +243,6 @@ def _annotation(model: type[BaseModel], name: str) -> Any:
 def _known(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names) or 'none'}"
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"choose from {', '.join(names)}" if names else "there are none"

@@ -17,12 +17,12 @@ def overlap(name: str, needs: str, project: Path, out: Path, *, reads: bool = Tr
         where = "its own output" if source == target else f"a part of {shown}, its own output"
         return (
             f"dataset {name!r} needs {needs}, {where}, which ingest would replace: move it to another place, such as "
-            f"one in data/raw, and let `needs` say so, or rename the dataset"
+            f"one in data/raw, and set `needs` to that, or rename the dataset"
         )
     if reads and target.is_relative_to(source):
         return (
-            f"dataset {name!r} needs {needs}, and its own output, {shown}, is in there, which ingest would read: "
-            f"let `needs` be a folder with nothing but the raw data"
+            f"dataset {name!r} needs {needs}, but its own output, {shown}, is in there, and ingest would read it: set "
+            f"`needs` to a folder with nothing but the raw data"
         )
     return ""
 
@@ -40,7 +40,7 @@ def overlaps(folder: Path, needs: Mapping[str, str]) -> dict[str, str]:
         lost = [other for other, place in sources.items() if other != name and target in place.parents]
         if lost and not reason:
             reason = (
-                f"dataset {name!r} is written to data/{name}, which ingest would replace, and dataset {lost[0]!r} "
+                f"dataset {name!r} is written to data/{name}, which ingest would replace, but dataset {lost[0]!r} "
                 f"needs {needs[lost[0]]}: rename dataset {name!r}, or move what is in data/{name} to another place"
             )
         if reason:

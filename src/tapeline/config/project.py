@@ -46,7 +46,7 @@ class Project:
             if (folder / PARAMS).is_file():
                 _check_links(folder)
                 return cls(folder, folder / STATE, _shared_state(folder))
-        raise InputError(f"no {PARAMS} in {start} or above it: call tapeline inside a project folder")
+        raise InputError(f"no {PARAMS} in {start} or above it: run tapeline inside a project")
 
     def data(self, dataset: str) -> Path:
         """Return the output folder of `ingest@dataset`."""
@@ -110,8 +110,8 @@ def _check_links(folder: Path) -> None:
     for some in links.values():
         for tracked in _tracked(some):
             raise InputError(
-                f"{tracked} is a link that came with this repository, and Tapeline would write where it leads: "
-                "`git rm --cached` it, and remove it"
+                f"{tracked} is a link that came with this repository, through which Tapeline would write: `git rm "
+                "--cached` it, and remove it"
             )
 
 

@@ -24,7 +24,7 @@ def declared_params(path: Path) -> type[RecipeParams] | None:
     file that is missing or is not Python.
     """
     if path.suffix == ".ipynb":  # JSON, which Python can parse
-        raise InputError(f"recipe {path} is a notebook: write the recipe's class to a .py file")
+        raise InputError(f"recipe {path} is a notebook: move the recipe's class to a .py file")
     try:
         tree = ast.parse(files.read_bytes(path).decode(), filename=str(path))
     except FileNotFoundError:

@@ -15,7 +15,7 @@ class _Settings(BaseModel):
 
 
 class SliceSettings(_Settings):
-    """Bounds on a metric for each value of a feature (of the label: for each class)."""
+    """Bounds on a metric for each value of a feature (for the label: for each class)."""
 
     feature: str
     metric: str
@@ -33,7 +33,7 @@ class SliceSettings(_Settings):
 
 
 class PairedSettings(_Settings):
-    """The paired test of challenger against champion on the same examples."""
+    """The paired test of challenger and champion on the same examples."""
 
     asks: Literal["not-worse", "better"] = "not-worse"
     margin: Annotated[float, Field(ge=0, lt=1)] = 0.02
@@ -44,7 +44,7 @@ class PairedSettings(_Settings):
 
 
 class GateSettings(_Settings):
-    """Requirements on the test data. Metrics are measured with the exported model; any others come from `validate`."""
+    """Requirements on metrics of the test data. The exported model is measured; any other metrics are `validate`'s."""
 
     target: str | None = None
     """The predicted feature; inferred if one feature is a class, or if an output has its name."""
@@ -53,7 +53,7 @@ class GateSettings(_Settings):
     """Metric → bounds on challenger minus champion."""
     slices: tuple[SliceSettings, ...] = ()
     paired: PairedSettings | None = PairedSettings()
-    """None for no paired test, as for a model that predicts no feature."""
+    """`null` for no paired test, as for a model that predicts no feature."""
 
 
 class CheckSettings(_Settings):
@@ -66,11 +66,11 @@ class CheckSettings(_Settings):
     """Bounds on the time of one call with one example."""
     latency_p99_ms: PositiveFloat | None = None
     size_mb: PositiveFloat | None = None
-    """Bound on the sum of the model's files."""
+    """Bound on the total size of the model's files."""
 
 
 class StageSettings(_Settings):
-    """What a version needs to enter a stage."""
+    """What a version needs in order to enter a stage."""
 
     gate: bool = True
     check: bool = True
@@ -93,23 +93,23 @@ People = Annotated[tuple[Person, ...], Field(min_length=1)]
 
 
 class TrustSettings(_Settings):
-    """Who may do what, by their keys. In force as it is at the policy's ref, never as in the working tree."""
+    """Who may do what, identified by their keys. Read at the policy's ref, never from the working tree."""
 
     signers: str
     """The file with each person's keys, in the format of `ssh-keygen`'s allowed signers; committed."""
     gpg_keys: str | None = None
     """A file with the public GPG keys, armored; committed."""
     register_: People = Field(alias="register")
-    """Who may register versions; a run's commit that one of them signed is taken for ours."""
+    """Who may register versions; a run's commit that one of them signed counts as built here."""
     promote: dict[str, People] = Field(min_length=1)
-    """Stage → who may put versions into it and take them back out. Nobody may for a stage that is not here."""
+    """Stage → who may put versions into it and take them back out. Nobody may for a stage that is not listed."""
     approve: dict[str, People] = Field(default={})
-    """Stage → of whom one must have approved a version; the promoter's own approval does not count."""
+    """Stage → the people one of whom must have approved a version; the promoter's own approval does not count."""
     revoke: People
 
     @property
     def people(self) -> tuple[str, ...]:
-        """Everybody who is named."""
+        """All people who are named."""
         rules = (self.register_, *self.promote.values(), *self.approve.values(), self.revoke)
         return tuple(dict.fromkeys(person for people in rules for person in people))
 
@@ -117,16 +117,20 @@ class TrustSettings(_Settings):
     def _can_be_kept(self) -> "TrustSettings":
         for stage, people in self.approve.items():
             if len({*people, *self.promote.get(stage, ())}) < 2:
-                raise ValueError(f"nobody could approve for {stage}: the one who may is the one who promotes")
+                raise ValueError(
+                    f"nobody could approve for {stage}: the only person who may is also the only one who may promote"
+                )
         return self
 
 
 def _stages(stages: dict[str, StageSettings]) -> dict[str, StageSettings]:
     if not stages:
-        raise ValueError("there must be a stage, such as prod")
+        raise ValueError("there must be at least one stage, such as prod")
     for name in stages:
         if not STAGE.fullmatch(name):
-            raise ValueError(f"{name!r} is not a stage: lower-case letters, digits and inner hyphens, at least two")
+            raise ValueError(
+                f"{name!r} is not a stage name: use at least two lower-case letters, digits and inner hyphens"
+            )
     return stages
 
 
@@ -139,15 +143,15 @@ class RegistrySettings(_Settings):
 
     stages: Annotated[dict[str, StageSettings], AfterValidator(_stages)] = Field(default_factory=_default_stages)
     models: dict[str, ModelSettings] = Field(default={})
-    """Pipeline → its bounds; the others have the defaults."""
+    """Pipeline → its bounds; pipelines that are not listed have the defaults."""
     trust: TrustSettings | None = None
-    """Who may do what; None for a registry whose tags are not verified."""
+    """Who may do what; `null` for a registry whose tags are not verified."""
 
     @model_validator(mode="after")
     def _trusts_stages(self) -> "RegistrySettings":
         for stage in (*self.trust.promote, *self.trust.approve) if self.trust else ():
             if stage not in self.stages:
-                raise ValueError(f"trust names the stage {stage!r}, and there are {', '.join(self.stages)}")
+                raise ValueError(f"trust names the stage {stage!r}, but the stages are {', '.join(self.stages)}")
         return self
 
     @property

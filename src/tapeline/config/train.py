@@ -15,7 +15,7 @@ Bits = Literal["portable", "native"]
 Promise = Literal["portable", "capped", "native"]
 
 MOST_THREADS = 1024
-"""That an operation can be cut for."""
+"""The most threads that an operation can be cut for."""
 
 
 class Section(BaseModel):
@@ -30,7 +30,7 @@ class Best(Section):
     metric: str
     mode: Literal["min", "max"]
     patience: PositiveInt | None = None
-    """Validations without improvement after which training ends early; default: never."""
+    """Training ends early after this many validations without improvement; default: never."""
 
     @property
     def names(self) -> tuple[str, str]:
@@ -47,7 +47,7 @@ class Best(Section):
 
 
 class CheckpointPolicy(Section):
-    """When to write a checkpoint and how many to keep. Has no effect on the result, to the bit."""
+    """When to write a checkpoint and how many to keep. The result is the same to the bit."""
 
     every_steps: PositiveInt | None = None
     every_seconds: PositiveFloat = 30.0
@@ -55,54 +55,54 @@ class CheckpointPolicy(Section):
 
 
 class TrainSettings(Section):
-    """One training run. `params.yaml` need not mention a setting that keeps its default."""
+    """One training run. `params.yaml` may omit every setting that has a default."""
 
     seed: NonNegativeInt = Field(default=0, lt=2**31)
     epochs: PositiveInt
     batch_size: PositiveInt
     steps_per_epoch: PositiveInt | None = None
-    """For recipes that generate their training data; otherwise it follows from the data."""
+    """Only for recipes that generate their training data; for all others it follows from the data."""
     shuffle: bool = True
-    """A new permutation of all examples each epoch; `false` keeps the order on disk."""
+    """Whether each epoch draws a new permutation of all examples; `false` keeps the order on disk."""
     compile: Compile = "graph"
     precision: Precision = "float32"
     bits: Bits = "portable"
-    """`portable`: the same result on each x86-64 CPU with AVX2, with any number of cores; in graph mode and under XLA.
-    `native`: all that this CPU has, and a result that its type alone repeats."""
+    """`portable`: the same result on every x86-64 CPU with AVX2, with any number of cores, in graph mode and under XLA.
+    `native`: everything that this CPU offers, but only CPUs of its type repeat the result."""
     threads: PositiveInt = Field(default=arithmetic.THREADS, le=MOST_THREADS)
-    """Threads that an operation is cut for with portable bits, of which as many work as there are cores. Another number
-    has other last bits; two is faster on two cores, and more than four can be on more. `tapeline tune` measures it."""
+    """Number of threads that an operation is cut for with portable bits; as many run as there are cores. Another number
+    changes the last bits; two is faster on two cores, more than four can be faster on more. See `tapeline tune`."""
     data: Literal["auto", "ram", "stream"] = "auto"
-    """Whether columns are held in RAM or streamed from disk; the result is the same to the bit."""
+    """Whether columns are held in memory or streamed from disk; the result is the same to the bit."""
     validate_every: PositiveInt = 1
     """Epochs between validations; the last epoch is always validated if there is a `val` split."""
     in_graph_epochs: PositiveInt = 1
     """Maximum epochs of training and validation in one call of the compiled loop; the result is the same to the bit."""
     best: Best | None = None
-    """Default: keep the weights of the last step."""
+    """Which weights to keep; default: those of the last step."""
     checkpoint: CheckpointPolicy = CheckpointPolicy()
     gradients: dict[str, Transforms] = {}
-    """Optimizer attribute of the recipe → transforms."""
+    """The recipe's attribute that holds an optimizer → transforms of its gradients."""
     shards: PositiveInt = 1
-    """Equal parts that a step's batch is cut into; each takes the step on one core, and they meet at each update. The
-    update is that of the whole batch where the loss is a mean over examples; batch normalization takes the moments of
+    """Number of equal parts that a batch is cut into; each runs the step on one core, and they meet at each update. The
+    update is that of the whole batch if the loss is a mean over examples; batch normalization uses the moments of
     the whole batch."""
     at_once: PositiveInt | None = None
-    """How many shards run at once in graph mode: as many as this process has cores, if not set; with 1, a step needs
-    the memory of one shard. Has no effect on the result, to the bit."""
+    """How many shards run at once in graph mode; default: as many as this process has cores. With 1, a step needs
+    the memory of one shard. The result is the same to the bit."""
     fused: bool = False
     """Use TensorFlow's fused kernels for optimizer updates and batch normalization. Results differ in the last bits;
     `tapeline tune` measures the gain."""
     ema: float | None = Field(default=None, gt=0.0, lt=1.0)
-    """Decay of an exponential moving average of the weights; if set, the average is what is validated and kept."""
+    """Decay of an exponential moving average of the weights; if set, the average is validated and kept instead."""
     max_skipped: NonNegativeInt = 0
-    """Non-finite steps to skip before training stops."""
+    """How many non-finite steps to skip before training stops."""
     skip: tuple[NonNegativeInt, ...] = ()
-    """Steps to skip in any case, such as those of a known bad batch."""
+    """Steps to skip unconditionally, such as those of a known bad batch."""
     max_time: PositiveFloat | None = None
-    """Wall-clock limit in seconds; past it the run ends with a checkpoint and a non-zero status."""
+    """Wall-clock limit in seconds, after which the run ends with a checkpoint and a non-zero status."""
     log_every: PositiveInt | None = None
-    """Steps between two log lines."""
+    """Number of steps between log lines."""
     tensorboard: bool = False
     """Write scalars and pictures to `.tapeline/train/<pipeline>/tensorboard/`."""
     init_from: str | None = None
@@ -119,7 +119,7 @@ class TrainSettings(Section):
             known = all(isinstance(number, int) for number in old.values())
             today = " and ".join(f"{name}: {number}" for name, number in (as_shards(**old) if known else {}).items())
             said = " and ".join(f"{name}: {number}" for name, number in old.items())
-            raise ValueError(f"{said} is of an older Tapeline: write {today or 'shards'}, as `tapeline upgrade` does")
+            raise ValueError(f"{said} is from an older Tapeline: write {today or 'shards'}, as `tapeline upgrade` does")
         return self
 
     @model_validator(mode="after")
@@ -132,24 +132,28 @@ class TrainSettings(Section):
     def _threads_are_used(self) -> "TrainSettings":
         if self.threads != arithmetic.THREADS and self.bits == "native":
             raise ValueError(
-                "threads needs bits portable: with native bits an operation is cut for this machine's cores"
+                "threads requires `bits: portable`: with native bits an operation is cut for this machine's cores"
             )
         if self.threads != arithmetic.THREADS and self.one_thread:
-            raise ValueError("threads is for whole batches: in graph mode a shard has one thread, so drop one")
+            raise ValueError(
+                "threads is for whole batches: in graph mode a shard has one thread, so remove threads or shards"
+            )
         return self
 
     @model_validator(mode="after")
     def _several_epochs_inside(self) -> "TrainSettings":
         if self.in_graph_epochs > 1 and self.compile == "xla":
-            raise ValueError("in_graph_epochs needs compile graph: XLA would round the validation in another way")
+            raise ValueError("in_graph_epochs requires `compile: graph`: XLA would round the validation differently")
         if self.in_graph_epochs > 1 and self.best:
-            raise ValueError("in_graph_epochs keeps the last weights: `best` looks at them between epochs, so drop one")
+            raise ValueError(
+                "in_graph_epochs keeps the last weights, but `best` compares them between epochs: remove one of the two"
+            )
         return self
 
     @model_validator(mode="after")
     def _patience_needs_validations(self) -> "TrainSettings":
         if self.best and self.best.patience and self.validate_every > self.epochs:
-            raise ValueError("best.patience counts validations, and validate_every is longer than the run")
+            raise ValueError("best.patience counts validations, but validate_every is longer than the run: lower it")
         return self
 
     @property
@@ -164,7 +168,7 @@ class TrainSettings(Section):
 
     @property
     def promised_bits(self) -> Promise:
-        """`portable` only where operations are in a graph, in which the approximate ones are replaced."""
+        """`portable` but for eager steps, which were not compared between CPUs."""
         return "capped" if self.compile == "eager" and self.bits == "portable" else self.bits
 
     def deciding(self) -> dict[str, object]:

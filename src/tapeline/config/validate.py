@@ -19,7 +19,7 @@ class Bound(BaseModel):
 
 
 class ValidateSettings(BaseModel):
-    """How the test split is judged."""
+    """How a trained model is judged on the test split."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 

@@ -59,7 +59,7 @@ class Dataset:
             if not file.is_file():
                 raise InputError(f"{file} is missing: {remedy}")
             if file.stat().st_size != size:
-                raise InputError(f"{file} has {file.stat().st_size} bytes and {INDEX} says {size}: {remedy}")
+                raise InputError(f"{file} has {file.stat().st_size} bytes, but {INDEX} says {size}: {remedy}")
         return dataset
 
     @property
@@ -108,7 +108,7 @@ class Dataset:
             raise InputError(f"{path} is not an .npy array ({error}): {remedy}") from None
         if array.shape != shape or array.dtype != np.dtype(kind.dtype):
             found = f"{array.dtype}{array.shape}"
-            raise InputError(f"{path} holds {found} and {INDEX} says {kind.dtype}{shape}: {remedy}")
+            raise InputError(f"{path} holds {found}, but {INDEX} says {kind.dtype}{shape}: {remedy}")
         return array
 
     def columns(self, split: str) -> dict[str, NDArray[Any]]:
@@ -122,8 +122,8 @@ class Dataset:
                 record = self._record(split, name)
                 if files.sha256(self.folder / record["file"]) != record["sha256"]:
                     raise InputError(
-                        f"{self.folder / record['file']} was altered: its SHA-256 is not the one in {INDEX}; "
-                        f"run `tapeline ingest {self.name}`"
+                        f"{self.folder / record['file']} was altered: its SHA-256 does not match {INDEX}; run "
+                        f"`tapeline ingest {self.name}`"
                     )
 
     def fingerprint(self) -> str:

@@ -135,7 +135,7 @@ class ColumnStatistics:
     @cached_property
     def _moments(self) -> Moments:
         if self.feature.classes:
-            raise InputError(f"statistics[{self.name!r}]: {self.name} is a label, which has counts alone")
+            raise InputError(f"statistics[{self.name!r}]: {self.name} is a label, which has only counts")
         return moments(self.path, self.feature.shape[-1] if self.feature.shape else 1)
 
     def _of_last_axis(self, values: NDArray[Any]) -> NDArray[np.float64]:

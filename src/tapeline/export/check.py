@@ -68,12 +68,12 @@ def batched(answer: Callable[[Arrays], Mapping[str, Any]], given: Mapping[str, A
 def difference(answers: Arrays, recorded: Mapping[str, Any], tolerance: float) -> str:
     """Return how the first output that differs from the recorded one does; empty if none does."""
     if answers.keys() != recorded.keys():
-        return f"outputs are {sorted(answers)}, validate recorded {sorted(recorded)}"
+        return f"outputs are {sorted(answers)}, but validate recorded {sorted(recorded)}"
     for name, answer in answers.items():
         expected = recorded[name]
         same_type = answer.dtype == expected.dtype or answer.dtype.kind == expected.dtype.kind == "S"
         if answer.shape != expected.shape or not same_type:
-            return f"{name} is {answer.dtype}{answer.shape}, validate recorded {expected.dtype}{expected.shape}"
+            return f"{name} is {answer.dtype}{answer.shape}, but validate recorded {expected.dtype}{expected.shape}"
         if close(answer, expected, tolerance):
             continue
         if np.issubdtype(answer.dtype, np.floating):
@@ -81,8 +81,8 @@ def difference(answers: Arrays, recorded: Mapping[str, Any], tolerance: float) -
             worst = np.unravel_index(np.argmax(apart - tolerance * (1 + np.abs(expected))), apart.shape)
             allowed = tolerance * (1 + abs(expected[worst]))
             return (
-                f"{name} differs by {apart[worst]:g} where validate recorded {expected[worst]:g}, and by `tolerance: "
-                f"{tolerance:g}` under `export` in params.yaml it may by {allowed:g}"
+                f"{name} differs by {apart[worst]:g} where validate recorded {expected[worst]:g}, but `tolerance: "
+                f"{tolerance:g}` under `export` in params.yaml allows {allowed:g}"
             )
         wrong = int(np.sum(answer != expected))
         return f"{name} differs from what validate recorded in {wrong} of {answer.size} values"

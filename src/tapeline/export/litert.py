@@ -31,12 +31,19 @@ def convert(saved_model: Path, precision: Precision) -> bytes:
 
 
 def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return a LiteRT model's outputs for all inputs, in order. Shapes (examples, ...)."""
+    """Return a LiteRT model's outputs for all inputs, in order. Shapes (examples, ...).
+
+    Raises `RunError` if it does not run: what converts need not.
+    """
     with warnings.catch_warnings(), startup.quietly():
         # Deprecated; the package that replaces it has no release for every Python version that Tapeline supports.
         warnings.filterwarnings("ignore", message=r"(?s).*tf\.lite\.Interpreter is deprecated", category=UserWarning)
-        runner = tf.lite.Interpreter(model_content=model).get_signature_runner(SIGNATURE)
-        return check.batched(lambda batch: runner(**batch), inputs)
+        try:
+            runner = tf.lite.Interpreter(model_content=model).get_signature_runner(SIGNATURE)
+            return check.batched(lambda batch: runner(**batch), inputs)
+        except (RuntimeError, ValueError) as error:  # the interpreter's, of an operation or of its arguments
+            said = " ".join(str(error).split())
+            raise RunError(f"the model converts to LiteRT and does not run: {said}; leave out export.litert") from None
 
 
 def measured(

@@ -60,7 +60,7 @@ def save(
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
     count = len(next(iter(served.values())))
     keys = ", ".join(sorted(signatures))
-    print(f"exported {out.parent.name}/{out.name}: {size:.2f} MB, {keys}; {count} answers are those of validate")
+    print(f"exported {out.parent.name}/{out.name}: {size:.2f} MB, {keys}; {count} predictions match validate")
 
 
 def _model(

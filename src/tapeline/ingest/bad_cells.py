@@ -83,5 +83,5 @@ class Collected:
             others = ", ".join(cell.briefly() for cell in self.first[1:])
             total = f"{COUNTED:,} or more" if self.full else str(self.count)
             more = ", ..." if self.count > len(self.first) else ""
-            message += f" ({total} bad cells, also {others}{more})"
+            message += f" ({total} bad cells; also {others}{more})"
         raise InputError(message)

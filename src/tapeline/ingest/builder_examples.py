@@ -19,13 +19,16 @@ from tapeline.ingest import checks, pixels, remarks, tfds_reader
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
+LACKING = object()
+"""No number, label or image: each check leaves it to TFDS. NumPy would make a NaN of None."""
+
 
 def check_each(builder: Any, columns: tuple[str, ...] | None) -> None:
     """Have the builder raise `InputError` for an example that is unusable, or of which TFDS would store something else.
 
     That is a label that is no class, a float that is not finite, an integer that its feature does not hold, and for an
-    image of 8 bits a file of another size, of more than 8 bits a channel or of several frames. Call it before the
-    builder is prepared.
+    image of 8 bits, also one of a sequence or a video, a file of another size, of more than 8 bits a channel or of
+    several frames. Call it before the builder is prepared.
     """
     features = tfds_reader.chosen(builder, columns)
     generate = builder._split_generators
@@ -47,7 +50,7 @@ def _checked(split: str, examples: Iterable[Any], features: Mapping[str, Any]) -
     integers = {name: dtype for name, feature in features.items() if (dtype := _integer(feature)) is not None}
     floats = {name: dtype for name, feature in features.items() if (dtype := _stored(feature)).kind == "f"}
     labels = {name: feature for name, feature in features.items() if _is_label(feature)}
-    images = {name: feature for name, feature in features.items() if _is_image(feature)}
+    images = {name: feature for name, feature in features.items() if _is_image(_innermost(feature))}
     for key, example in examples:
         of = f"{split} example {key!r}"
         for name, dtype in integers.items():
@@ -57,7 +60,7 @@ def _checked(split: str, examples: Iterable[Any], features: Mapping[str, Any]) -
         for name, feature in labels.items():
             _check_label(_inner(example, name), feature, name, of)
         for name, feature in images.items():
-            _check_image(_inner(example, name), feature, f"{of}: feature {name!r}")
+            _check_images(_inner(example, name), feature, f"{of}: feature {name!r}")
         yield key, example
 
 
@@ -66,24 +69,29 @@ def _stored(feature: Any) -> Any:
     return np.dtype(feature.get_tensor_info().np_dtype)
 
 
+def _innermost(feature: Any) -> Any:
+    """Return the feature of which a sequence or a video consists; a feature of another kind as it is."""
+    while isinstance(feature, tfds.features.Sequence):
+        feature = feature.feature
+    return feature
+
+
 def _integer(feature: Any) -> Any:
     """Return the dtype of integers or booleans, in sequences too, also of labels; None for another kind of feature."""
-    inner = feature
-    while isinstance(inner, tfds.features.Sequence):
-        inner = inner.feature
+    inner = _innermost(feature)
     labels = inner is not feature and isinstance(inner, tfds.features.ClassLabel)
-    if not labels and type(inner) not in (tfds.features.Tensor, tfds.features.Scalar):
+    if not labels and type(inner) not in (tfds.features.Tensor, tfds.features.Scalar, tfds.features.Audio):
         return None
     dtype = np.dtype(inner.np_dtype)
     return dtype if dtype.kind in "biu" else None
 
 
 def _inner(example: Any, name: str) -> Any:
-    """Return the value of a feature; None if the example lacks it, which TFDS says better."""
+    """Return the value of a feature; `LACKING` if the example lacks it, which TFDS says better."""
     try:
         return tfds_reader.inner(example, name)
     except (KeyError, TypeError, IndexError):
-        return None
+        return LACKING
 
 
 def _check_integers(value: Any, dtype: Any, where: str) -> None:
@@ -99,9 +107,7 @@ def _check_integers(value: Any, dtype: Any, where: str) -> None:
         return
     for one in np.asarray(value, object).flat:  # as they are: NumPy makes floats of signed and unsigned integers
         if not (least <= one <= most and int(one) == one):
-            raise InputError(
-                f"{where} has {one}, which {dtype} does not hold: declare a type that does, or mend the value"
-            )
+            raise InputError(f"{where} has {one}, which {dtype} cannot hold: declare a type that can, or fix the value")
 
 
 def _check_floats(value: Any, dtype: Any, name: str, of: str) -> None:
@@ -154,6 +160,15 @@ def _is_image(feature: Any) -> bool:
     return type(feature) in kinds and feature.np_dtype == np.uint8 and len(feature.shape) == 3
 
 
+def _check_images(value: Any, feature: Any, where: str) -> None:
+    """Do what `_check_image` does for an image, or each one of a sequence. The file of a video is left to TFDS."""
+    if not isinstance(feature, tfds.features.Sequence):
+        _check_image(value, feature, where)
+    elif isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.dtype.kind in "OSU"):
+        for number, one in enumerate(value):
+            _check_images(one, feature.feature, f"{where}, image {number}")
+
+
 def _check_image(value: Any, feature: Any, where: str) -> None:
     """Raise `InputError` for an image of another size, of more than 8 bits a channel, or of several frames.
 
@@ -168,6 +183,7 @@ def _check_image(value: Any, feature: Any, where: str) -> None:
         shown = f"{where}: {_shown(value)}"
         with pixels.decoded(io.BytesIO(content), shown) as image:
             _check_size(image, feature.shape, shown)
+            pixels.refuse_misread(image, feature.shape[2], shown)
             _check_greys(image, feature, shown)
 
 

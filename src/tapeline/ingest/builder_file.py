@@ -69,8 +69,8 @@ def _refuse_rounded(features: Mapping[str, Any]) -> None:
 
 def _bring(downloads: Path) -> str:
     return (
-        f"copy {downloads} from a machine that has downloaded them, "
-        "or bring the files with `dvc add` and have the builder read them from there"
+        f"copy {downloads} from a machine that has them, or add the files with `dvc add` and have the builder read "
+        "them from there"
     )
 
 
@@ -92,9 +92,8 @@ def _compiled(path: Path) -> CodeType:
     if path.is_file() and not os.access(path, os.R_OK):
         raise InputError(f"{path.name} cannot be read by this user: allow it with `chmod u+r`")
     if not path.is_file() or path.suffix != ".py":
-        raise InputError(
-            f"{path.name} is not a builder: a Python file with one tfds.core.GeneratorBasedBuilder is needed"
-        )
+        raise InputError(f"{path.name} is not a builder: give a Python file with one tfds.core.GeneratorBasedBuilder")
+    files.refuse_pointer(path)
     try:
         return compile(files.read_bytes(path), str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError) as error:
@@ -116,7 +115,7 @@ def _builder_class(path: Path, code: CodeType) -> Any:
     builders: list[Any] = [value for value in classes if issubclass(value, tfds.core.GeneratorBasedBuilder)]
     if len(builders) != 1:
         names = ", ".join(builder.__name__ for builder in builders) or "none"
-        raise InputError(f"{path.name} must define exactly one tfds.core.GeneratorBasedBuilder and defines {names}")
+        raise InputError(f"{path.name} must define exactly one tfds.core.GeneratorBasedBuilder, but defines {names}")
     (builder,) = builders
     tfds_internals.set_folder(builder, path.parent)
     if builder.__name__ == "Builder":  # as in TFDS's template, whose file is `<name>_dataset_builder.py`

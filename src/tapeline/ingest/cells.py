@@ -23,8 +23,8 @@ BEYOND = 2.0**63
 MEND = "fix the row or drop it"
 USABLE = "a feature needs numbers: integers, floats, decimals, booleans, or text that holds numbers"
 TEXT = (
-    "most of the column is text: it can be the `label` or say the `split`; for a feature write numbers, "
-    "or leave the column out"
+    "most of the column is text: it can be the `label` or the `split` column; for a feature write numbers, or leave "
+    "the column out"
 )
 KEEP = "keep the feature as int64 with `integers`, or store it in smaller units"
 ROUNDED = f"a whole number that float32 rounds: {KEEP}"

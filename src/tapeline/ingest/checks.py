@@ -21,7 +21,7 @@ def check(examples: Examples, features: Mapping[str, Feature]) -> None:
         if values.shape[1:] != feature.shape or values.dtype != np.dtype(feature.dtype):
             raise InputError(
                 f"feature {name!r} has {values.dtype}{values.shape[1:]} in {examples.split} example {examples.keys[0]} "
-                f"and is {feature.dtype}{feature.shape} in the dataset: all examples must have one shape and dtype"
+                f"but {feature.dtype}{feature.shape} in the dataset: all examples must have the same shape and dtype"
             )
         if feature.classes:
             wrong = (values < 0) | (values >= len(feature.classes))

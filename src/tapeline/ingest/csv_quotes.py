@@ -80,6 +80,6 @@ def _refusal(path: Path, at: int) -> str:
         above = file.read(at)
     line = 1 + len(re.findall(rb"\r\n|\r|\n", above))
     return (
-        f"{path.name} cannot be read as CSV: in line {line} a cell begins with a quote that is not closed, and would "
-        f"take in the rows below; close it, or take it out"
+        f"{path.name} cannot be read as CSV: in line {line} a cell begins with an unclosed quote, and would swallow "
+        "the rows below; close it, or remove it"
     )

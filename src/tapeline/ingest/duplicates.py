@@ -1,4 +1,4 @@
-"""Find examples of `val` or `test` that are also in `train`, by a hash of their input features.
+"""Find examples of `val` or `test` that are also in `train`, by a hash of their input features, or whose key is.
 
 Labels do not count: the same image with two labels is a duplicate nevertheless.
 """
@@ -20,7 +20,9 @@ NAMED = 3
 class Duplicates:
     """Collects examples and reports held-out ones that are also in `train`. Costs 8 bytes plus the key per example."""
 
-    def __init__(self, features: Mapping[str, Feature]) -> None:
+    def __init__(self, features: Mapping[str, Feature], *, key: str | None = None) -> None:
+        """Collect nothing yet. key: the column of a table by which rows belong together, which a split may part."""
+        self._key = key
         self._features = [name for name in features if not features[name].classes] or list(features)
         self._hashes: dict[str, list[NDArray[np.uint64]]] = defaultdict(list)
         self._keys: dict[str, list[NDArray[np.bytes_]]] = defaultdict(list)
@@ -41,15 +43,20 @@ class Duplicates:
         self._keys[examples.split].append(np.array([key.encode() for key in examples.keys]))
 
     def notes(self) -> Iterator[str]:
-        """Yield a line for each held-out split that shares examples with `train`."""
+        """Yield a line for each held-out split that shares examples with `train`, and one if it shares keys."""
         if "train" not in self._hashes:
             return
         train = np.unique(np.concatenate(self._hashes["train"]))
         for split in (split for split in SPLITS if split in self._hashes and split != "train"):
-            hashes = np.concatenate(self._hashes[split])
+            hashes, keys = np.concatenate(self._hashes[split]), np.concatenate(self._keys[split])
+            if self._key is not None:
+                both = np.intersect1d(np.concatenate(self._keys["train"]), keys)
+                if len(both):
+                    yield f"{len(both):,} values of the key {self._key!r} are in {split} and in train: {_named(both)}"
             same = np.flatnonzero(np.isin(hashes, train))
-            if not len(same):
-                continue
-            keys = np.concatenate(self._keys[split])[same[:NAMED]]
-            named = ", ".join(key.decode() for key in keys) + (", ..." if len(same) > NAMED else "")
-            yield f"{len(same):,} of {len(hashes):,} examples of {split} are in train too: {named}"
+            if len(same):
+                yield f"{len(same):,} of {len(hashes):,} examples of {split} are also in train: {_named(keys[same])}"
+
+
+def _named(keys: NDArray[np.bytes_]) -> str:
+    return ", ".join(key.decode() for key in keys[:NAMED]) + (", ..." if len(keys) > NAMED else "")

@@ -112,9 +112,11 @@ def _inside(folder: Path, root: Path, *, folders: bool) -> list[str]:
         if kind.is_dir() == folders and (folders or kind.is_file()):
             continue
         if path.is_symlink() and not path.exists():
-            raise InputError(f"{_shown(path, root)} is a link to {path.readlink()}, where nothing is: fix or remove it")
+            raise InputError(
+                f"{_shown(path, root)} is a link to {path.readlink()}, which does not exist: fix or remove it"
+            )
         if not (path.is_dir() or path.is_file()):  # reading a FIFO would block forever
-            raise InputError(f"{_shown(path, root)} is a FIFO, a socket or a device, and no file: remove it")
+            raise InputError(f"{_shown(path, root)} is a FIFO, a socket or a device, not a file: remove it")
         what = "a folder where images are" if path.is_dir() else "a file where folders are"
         raise InputError(f"{_shown(path, root)} is {what} expected: an image folder is <split>/<class>/<image>")
     return [entry.name for entry in entries]

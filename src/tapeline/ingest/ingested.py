@@ -41,8 +41,8 @@ def _refuse_parted(dataset: Dataset, validation: float) -> None:
     """Raise `InputError` if the rows of one key were to stay together, which a cut by content would part."""
     if (key := dataset.index["source"].get("key")) is not None:
         raise InputError(
-            f"dataset {dataset.name!r} is of a table whose rows of one {key!r} stay together, and has no keys to cut "
-            f"`validation: {validation}` by: cut it where the table is ingested"
+            f"dataset {dataset.name!r} comes from a table whose rows with the same {key!r} stay together, but has no "
+            f"keys by which to cut `validation: {validation}`: cut it where the table is ingested"
         )
 
 

@@ -8,6 +8,7 @@ misplaced marker, data that end before the picture does, and data that continue 
 that it looks ahead. Damage after which it comes out at the very place where the data end is not detected.
 """
 
+import io
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ SPACES = {"RGB": ("RGBX", "RGBX"), "L": ("GRAY", "L")}
 and would unpack three into four."""
 TENSORFLOW = {1: "GRAY", 3: "RGB"}
 """Channels of a feature → what simplejpeg decodes to."""
+FOUR_INKS = ("CMYK", "YCCK")
+"""What simplejpeg calls the spaces of four channels."""
 REFUSALS = (ValueError, KeyError)
 """What simplejpeg raises: libjpeg's warning or error, and a key where the header is none that it knows."""
 EIGHTH: dict[str, Any] = {"min_height": 1, "min_width": 1, "min_factor": 8}
@@ -58,14 +61,25 @@ def decoded(content: bytes, image: Image.Image) -> tuple[Image.Image, str]:
 def as_tensorflow(content: bytes, channels: int) -> NDArray[np.uint8] | None:
     """Return a JPEG's pixels as TensorFlow decodes them, by libjpeg's fast transform; Pillow's differ by up to 3.
 
-    channels: 1 or 3, the last axis of (height, width, channels). None for other channels, for CMYK, and for a file that
-    is no JPEG.
+    channels: 1 or 3, the last axis of (height, width, channels). None for other channels, for greys of CMYK, and for a
+    file that is no JPEG.
     """
     space = TENSORFLOW.get(channels)
-    if is_grey(content) is None or not space or simplejpeg.decode_jpeg_header(content)[2] in ("CMYK", "YCCK"):
+    if is_grey(content) is None or not space:
         return None
-    pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(content, space, fastdct=True, fastupsample=False, strict=False)
-    return pixels
+    if (inks := simplejpeg.decode_jpeg_header(content)[2] in FOUR_INKS) and channels == 1:
+        return None
+    pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(
+        content, "CMYK" if inks else space, fastdct=True, fastupsample=False, strict=False
+    )
+    return _without_black(content, pixels) if inks else pixels
+
+
+def _without_black(content: bytes, inks: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return CMYK as TensorFlow makes RGB of it. With a marker of Adobe, 255 is no ink; without one, it is all."""
+    with Image.open(io.BytesIO(content)) as image:
+        light = inks.astype(np.uint16) if "adobe" in image.info else 255 - inks.astype(np.uint16)
+    return (light[..., :3] * light[..., 3:] // 255).astype(np.uint8)
 
 
 def is_grey(content: bytes) -> bool | None:
@@ -84,7 +98,7 @@ def damage(content: bytes) -> str:
         return ""
     try:
         _, _, stored, _ = simplejpeg.decode_jpeg_header(content, strict=False)
-        simplejpeg.decode_jpeg(content, "CMYK" if stored in ("CMYK", "YCCK") else "GRAY", strict=True, **EIGHTH)
+        simplejpeg.decode_jpeg(content, "CMYK" if stored in FOUR_INKS else "GRAY", strict=True, **EIGHTH)
     except REFUSALS as warning:
         return _in_words(warning)
     return ""

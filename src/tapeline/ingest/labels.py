@@ -46,22 +46,25 @@ def find_classes(labels: Iterable[str], *, of: str) -> Classes:
         if longest := next((name for name in names if len(name) > LONGEST), ""):
             raise InputError(
                 f"{of} has a class id of {len(longest):,} digits, {longest[:LONGEST]}...: ids must be 0, 1, 2, ... "
-                f"without a gap: renumber, or write names"
+                "without gaps: renumber them, or write names"
             )
         ids = sorted({int(name) for name in names})
         if len(ids) < len(names):
             one, other = _same_number(names)
             raise InputError(
-                f"{of} has the class ids {one!r} and {other!r}, which are one number: write one form of it"
+                f"{of} has the class ids {one!r} and {other!r}, which are the same number: write it in one form"
             )
         if ids != list(range(len(ids))):
             raise InputError(
-                f"{of} has class ids {_some(ids)}: they must be 0, 1, 2, ... without a gap: renumber, or write names"
+                f"{of} has class ids {_some(ids)}: they must be 0, 1, 2, ... without gaps: renumber them, or write "
+                "names"
             )
         return Classes(tuple(map(str, ids)), ids=True)
     if _are_numbers(names):
         value = next(name for name in names if not WHOLE.fullmatch(name))
-        raise InputError(f"{of} has the value {value}: a label is a class name or id; drop `label` to learn a number")
+        raise InputError(
+            f"{of} has the value {value}: a label is a class name or id; remove `label` to predict a number"
+        )
     return Classes(tuple(names), ids=False)
 
 

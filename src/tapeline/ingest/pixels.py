@@ -40,7 +40,7 @@ AVIF_DEPTH = re.compile(rb"\0\0\0.av1C\x81.(.)", re.DOTALL)
 
 
 @contextmanager
-def decoded(file: IO[bytes], shown: str) -> Iterator[Image.Image]:
+def decoded(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
     """Yield an opened image with 8 bits per channel and one frame. Raises `InputError`, naming `shown`, for others."""
     with quiet(), decoding(file, shown) as image:
         yield image
@@ -60,7 +60,9 @@ def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
     try:
         with Image.open(file) as image:
             if image.format == PROGRAM:
-                raise InputError(f"{shown} is {PROGRAM}, a program that Ghostscript would have to run: save it as PNG")
+                raise InputError(
+                    f"{shown} is {PROGRAM}, a program that Ghostscript would have to execute: save it as PNG"
+                )
             _refuse_deep(image, shown)
             _refuse_frames(image, shown)
             yield image
@@ -69,6 +71,8 @@ def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
     except Exception as error:  # Pillow's format readers raise anything: ValueError, IndexError, KeyError
         if isinstance(error, OSError) and error.errno in files.DISK_ERRORS:
             raise
+        if not file.closed and file.seek(0) == 0 and files.is_pointer(file.read(len(files.LFS_POINTER))):
+            raise InputError(files.NO_CONTENT.format(shown)) from None
         # Drop the buffer's memory address, which Pillow prints.
         reason = " ".join(str(error).split("<_io")[0].split())
         raise InputError(f"{shown} is not an image that can be decoded ({reason}): replace or remove it") from None
@@ -102,6 +106,43 @@ def upright(image: Image.Image, channels: int) -> Image.Image:
 def is_turned(image: Image.Image) -> bool:
     """Return whether `upright` would turn an image according to its EXIF tag."""
     return _orientation(image) in TURNS
+
+
+def refuse_misread(image: ImageFile.ImageFile, channels: int, shown: str) -> None:
+    """Raise `InputError` for a file of which TensorFlow, and so TFDS, makes another picture than it holds.
+
+    It takes the numbers of a BMP's palette for greys. Of a PNG of less than 8 bits, it takes the largest number for the
+    alpha of what is opaque: 15 of 255. Call it before the pixels are decoded.
+    """
+    if image.format == "BMP" and image.mode == "P":
+        raise InputError(f"{shown} is a BMP with a palette, whose numbers TensorFlow takes for greys: save it as PNG")
+    few = image.format == "PNG" and any(how == "1" or ";" in str(how) for *_, how in image.tile)
+    if few and channels == 4 and (image.mode != "P" or "transparency" not in image.info):
+        raise InputError(
+            f"{shown} has less than 8 bits a channel, of which TensorFlow makes a nearly transparent image: save it as "
+            "RGBA"
+        )
+
+
+def refuse_other_pixels(image: ImageFile.ImageFile, channels: int, shown: str) -> None:
+    """Raise `InputError` for a file, not a JPEG, of which TensorFlow, and so TFDS, makes other pixels than Pillow.
+
+    That is what it misreads, the alpha of a BMP, which Pillow leaves out, and the greys of colours. Call it as
+    `refuse_misread`.
+    """
+    refuse_misread(image, channels, shown)
+    if image.format == "BMP" and channels == 4 and any("BGRX" in str(how) for *_, how in image.tile):
+        raise InputError(f"{shown} is a BMP of 32 bits, and programs do not agree on its transparency: save it as PNG")
+    if channels == 1 and image.mode not in GREY and image.format != "JPEG" and _has_colours(image):
+        raise InputError(
+            f"{shown} is in colours, and the model takes greys, into which programs turn colours differently: save it "
+            "as a grey image"
+        )
+
+
+def _has_colours(image: Image.Image) -> bool:
+    colours = np.asarray(image.convert("RGB"))
+    return bool((colours != colours[..., :1]).any())
 
 
 def resized(image: Image.Image, height: int, width: int) -> Image.Image:
@@ -164,7 +205,8 @@ def _refuse_frames(image: ImageFile.ImageFile, shown: str) -> None:
         image.seek(0)
     if count > 1:
         raise InputError(
-            f"{shown} has {count} frames or pages, and an example is one image: save each that counts as its own file"
+            f"{shown} has {count} frames or pages, but an example is one image: save each one that you need as its own "
+            "file"
         )
 
 

@@ -28,7 +28,9 @@ def prepare(builder: Any, *, downloads: Path, bring: str, report: Report) -> Non
         raise RunError(f"{one_line(error)} {bring}") from error
     except OSError as error:
         if error.errno is None and isinstance(error, FileNotFoundError):  # a file named in the builder's examples
-            raise InputError(f"{builder.name}: an example names a file that is not there: {one_line(error)}") from error
+            raise InputError(
+                f"{builder.name}: an example names a file that does not exist: {one_line(error)}"
+            ) from error
         if error.errno is None:  # from `requests` or TFDS itself, not from the disk
             raise RunError(f"{builder.name} could not be downloaded or prepared: {one_line(error)}; {bring}") from error
         raise

@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.dataset.columns import Feature
+from tapeline.dataset.columns import LONGEST_NAME, Feature
 from tapeline.runtime.errors import InputError
 
 PIECE_BYTES = 8 * 2**20
@@ -87,12 +87,20 @@ def chosen_features(available: Iterable[str], columns: tuple[str, ...] | None, *
     names = list(available)
     for name in columns or ():
         if name not in names:
-            raise InputError(f"{of} has no feature {name!r} to keep as `columns` says: it has {', '.join(names)}")
+            raise InputError(f"{of} has no feature {name!r}, which `columns` lists: it has {', '.join(names)}")
     kept = [name for name in names if columns is None or name in columns]
     for name in kept:
         if not NAME.fullmatch(name):
             raise InputError(
-                f"{of}: feature {name!r} becomes a file of that name: use letters, digits, '_', '-', '.', or drop it"
+                f"{of}: feature {name!r} becomes a file of that name: use only letters, digits, '_', '-' and '.', or "
+                "drop it"
+            )
+        if any(len(part.encode()) > LONGEST_NAME for part in f"{name}.npy".split("/")):
+            raise InputError(f"{of}: feature {name[:30] + '...'!r} is too long for the name of its file: shorten it")
+        if inside := [other for other in kept if other.startswith(f"{name}.npy/")]:
+            raise InputError(
+                f"{of}: feature {name!r} becomes the file {name}.npy, and {inside[0]!r} needs a folder of that name: "
+                "rename one"
             )
     return kept
 
@@ -102,5 +110,5 @@ def split_name(name: str, *, of: str) -> str:
     if name == "validation":
         return "val"
     if name not in SPLITS:
-        raise InputError(f"{of} has a split {name!r}: splits are called train, val (or validation) and test")
+        raise InputError(f"{of} has a split {name!r}: name splits train, val (or validation) and test")
     return name

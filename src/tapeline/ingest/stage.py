@@ -110,8 +110,8 @@ def _check_place(name: str, out: Path, project: Path) -> None:
         return
     what = f"has files, but no {INDEX}" if out.is_dir() else "is a file"
     raise InputError(
-        f"dataset {name!r} would be written to {_shown(out, project)}, which {what}: ingest did not write it; "
-        f"move it to another place, such as one in data/raw, or remove it, or rename the dataset"
+        f"dataset {name!r} would be written to {_shown(out, project)}, which {what}: ingest did not write it; move it "
+        "elsewhere, such as to data/raw, remove it, or rename the dataset"
     )
 
 
@@ -124,7 +124,7 @@ def _existing(name: str, needs: str, project: Path) -> Path:
     if path.exists():
         return path
     tracked = path.with_name(f"{path.name}.dvc").exists()
-    remedy = f"run `dvc pull {needs}.dvc`" if tracked else "bring it, or correct `needs`"
+    remedy = f"run `dvc pull {needs}.dvc`" if tracked else "add it, or correct `needs`"
     raise InputError(f"dataset {name!r} needs {needs}, which does not exist: {remedy}")
 
 
@@ -133,16 +133,21 @@ def _check_splits(name: str, source: Source, settings: IngestSettings) -> None:
     validation = settings.validation
     if "train" not in source.splits and not (isinstance(settings, BuilderSource) and source.splits):
         there = ", ".join(source.splits) or "none"
-        raise InputError(f"dataset {name!r} has no train split (there: {there}): it is the one that is trained on")
+        raise InputError(f"dataset {name!r} has no train split, on which a model is trained (it has {there})")
     if validation and "train" not in source.splits:
-        raise InputError(f"dataset {name!r} has no train split to cut `validation: {validation}` from: drop one")
+        raise InputError(
+            f"dataset {name!r} has no train split from which to cut `validation: {validation}`: remove `validation`"
+        )
     if validation and "val" in source.splits:
         raise InputError(
-            f"dataset {name!r} has a val split, and `validation: {validation}` would cut another: drop one"
+            f"dataset {name!r} has a val split, but `validation: {validation}` would cut another one: remove one of "
+            "the two"
         )
 
 
 def _check_counts(name: str, source: Source, counts: Mapping[str, int], validation: float) -> None:
+    if not counts:
+        raise InputError(f"dataset {name!r}: its source has no examples")
     expected = (*source.splits, "val") if validation else source.splits
     for split in expected:
         if not counts.get(split):
@@ -155,7 +160,8 @@ def _write_columns(source: Source, folder: Path, validation: float, report: Repo
     """Write every column and return the number of examples in each split. Appends messages to `notes`."""
     constants = Constants(source.features)
     # A single split has no duplicates in another one, so hashing is skipped.
-    duplicates = Duplicates(source.features) if validation or len(source.splits) > 1 else None
+    key = source.origin.get("key") if source.origin["kind"] == "table" else None  # a copy has no keys
+    duplicates = Duplicates(source.features, key=key) if validation or len(source.splits) > 1 else None
     counts: Counter[str] = Counter()
     counter = ExampleCounter(report, source.total)
     with ExitStack() as stack:

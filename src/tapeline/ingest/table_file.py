@@ -7,7 +7,7 @@
 CSV cells are first read as text, so that a bad one can be reported with value, column and row.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -38,6 +38,9 @@ READ_AHEAD = 2**25
 """The approximate number of bytes of a Parquet file that are converted at once; one part always is."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """How a text in UTF-16 begins, such as a spreadsheet's "Unicode text"."""
+COMPRESSED = {".gz", ".zip", ".bz2", ".xz", ".zst"}
+MOST_NAMED = 50
+"""Columns that a message names."""
 CONVERTING = 4
 """Threads that convert a Parquet file's parts: one reader keeps no more of them busy."""
 
@@ -68,9 +71,17 @@ class Table:
     def __init__(self, path: Path) -> None:
         self.path, self._csv = path, path.suffix.lower() == ".csv"
         self._kept, self._quotes_checked = Kept({}), False
+        if path.is_dir():
+            raise InputError(f"{path.name} is not a table, but a folder: write the parts in it into one Parquet file")
         if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
-            raise InputError(f"{path.name} is not a table: a file that ends in .csv or .parquet is")
+            remedy = (
+                "unpack it, or save it as Parquet"
+                if path.suffix.lower() in COMPRESSED
+                else "give a .csv or .parquet file"
+            )
+            raise InputError(f"{path.name} is not a table: {remedy}")
         _check_readable(path, text=self._csv)
+        files.refuse_pointer(path)
         if self._csv and not csv_quotes.has_sound_header(path):
             self._check_quotes()
         with self._reading():
@@ -79,10 +90,12 @@ class Table:
 
     def require(self, columns: Iterable[str]) -> None:
         """Raise `InputError` for a column that the table lacks or has more than once."""
-        known = ", ".join(repr(name) if name.strip() != name else " ".join(name.split()) for name in self._names)
+        some = [repr(name) if name.strip() != name else " ".join(name.split()) for name in self._names[:MOST_NAMED]]
+        known = ", ".join(some) + (f", ... ({len(self._names):,} in all)" if len(self._names) > MOST_NAMED else "")
+        counts = Counter(self._names)
         for column in columns:
-            if self._names.count(column) != 1:
-                what = "no column" if column not in self._names else "more than one column"
+            if counts[column] != 1:
+                what = "no column" if not counts[column] else "more than one column"
                 blank = [name for name in self._names if name != column and name.strip() == column.strip()]
                 remedy = f"; take the blanks out of the header's {blank[0]!r}, or name it so" if blank else ""
                 raise InputError(f"{self.path.name} has {what} {column!r}: it has {known}{remedy}")
@@ -211,7 +224,7 @@ class Table:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
             raise self._unreadable(error) from None
         except MemoryError:
-            raise self._unreadable(ValueError("it asks for more memory than there is")) from None
+            raise self._unreadable(ValueError("it needs more memory than there is")) from None
         except OSError as error:
             if error.errno is None:  # from Arrow for a truncated file, not from the system for a failed disk
                 raise self._unreadable(error) from None
@@ -219,10 +232,11 @@ class Table:
 
     def _unreadable(self, error: Exception) -> InputError:
         kind, reason = "CSV" if self._csv else "Parquet", " ".join(str(error).split())
-        if "straddling" in reason:
-            reason = f"a row is longer than {CSV_BLOCK_BYTES:,} bytes, or a quote is not closed"
         not_utf8 = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in reason
-        remedy = "save it as UTF-8" if not_utf8 and self._csv else "fix it or get it again"
+        remedy = "save it as UTF-8" if not_utf8 and self._csv else "fix it or get a new copy"
+        if "straddling" in reason:
+            reason = f"a row is longer than {CSV_BLOCK_BYTES:,} bytes, or a quote is unclosed"
+            remedy = "fix it, or save a table of so many columns as Parquet"
         return InputError(f"{self.path.name} cannot be read as {kind}: {reason}; {remedy}")
 
 
@@ -242,4 +256,4 @@ def _check_readable(path: Path, *, text: bool) -> None:
     except PermissionError:
         raise InputError(f"{path.name} cannot be read by this user: allow it with `chmod u+r`") from None
     if text and begun in UTF16:
-        raise InputError(f"{path.name} is not UTF-8: it begins as UTF-16 does; save it as UTF-8")
+        raise InputError(f"{path.name} is not UTF-8: it begins like UTF-16; save it as UTF-8")

@@ -35,7 +35,7 @@ def survey(table: Table, label: str | None, split: str | None, then: Mapping[str
     table.require(columns)
 
     def found(rows: Rows, bad: Collected) -> tuple[int, set[str], set[str]]:
-        labels, splits = set[str](), {"train"} if split is None else set[str]()
+        labels, splits = set[str](), set[str]()
         if label is not None:
             with bad.column():
                 labels.update(pc.unique(rows.cells(label).words()).to_pylist())
@@ -57,7 +57,7 @@ def survey(table: Table, label: str | None, split: str | None, then: Mapping[str
             if bad.full:
                 break
         bad.refuse()
-    names = {name for _, _, splits in pieces for name in splits}
+    names = {name for _, _, splits in pieces for name in splits} | ({"train"} if split is None else set())
     labels = {name for _, labels, _ in pieces for name in labels}
     classes = None if label is None else find_classes(labels, of=f"{table.path.name}: column {label!r}")
     return Survey(sum(count for count, _, _ in pieces), tuple(name for name in SPLITS if name in names), classes)

@@ -86,7 +86,7 @@ def _builder(name: str, folder: Path) -> Any:
 def _download(builder: Any, name: str, folder: Path, report: Report) -> None:
     downloads = folder / "downloads"
     bring = (
-        f"with a network run `tfds build {name}` and copy ~/tensorflow_datasets/{builder.info.full_name} "
+        f"where there is a network, run `tfds build {name}`, and copy ~/tensorflow_datasets/{builder.info.full_name} "
         f"to the same place here or below TFDS_DATA_DIR, or put the raw files into {downloads / 'manual'}"
     )
     try:

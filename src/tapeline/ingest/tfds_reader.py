@@ -41,7 +41,7 @@ def read(
         examples=_examples(datasets, features),
         total=sum(sizes) if min(sizes) >= 0 else None,
         notes=[
-            f"feature {name!r} is float64, of which TFDS stores float32: its values are rounded" for name in rounded
+            f"feature {name!r} is float64, which TFDS stores as float32: its values are rounded" for name in rounded
         ],
     )
 
@@ -71,7 +71,7 @@ def _flat(features: Any, of: str, prefix: str = "") -> dict[str, Any]:
     """Return the features by name; nested ones are named `outer/inner`."""
     if not isinstance(features, tfds.features.FeaturesDict):
         raise InputError(
-            f"{of} has no named features: write a builder of your own that gives a dictionary (`source: builder`)"
+            f"{of} has no named features: write a builder of your own that yields a dictionary (`source: builder`)"
         )
     flat: dict[str, Any] = {}
     for name, feature in features.items():
@@ -83,7 +83,7 @@ def _flat(features: Any, of: str, prefix: str = "") -> dict[str, Any]:
 
 
 def _type(name: str, feature: Any, of: str) -> Feature:
-    remedy = "keep others with `columns`, or write a builder of your own that makes it so (`source: builder`)"
+    remedy = "keep only others with `columns`, or write a builder of your own that converts it (`source: builder`)"
     info = feature.get_tensor_info()
     if not isinstance(info, tfds.features.TensorInfo):
         raise InputError(f"{of}: feature {name!r} is a sequence of examples; a column needs one fixed shape: {remedy}")
@@ -93,6 +93,11 @@ def _type(name: str, feature: Any, of: str) -> Feature:
         raise InputError(f"{of}: feature {name!r} is {what}; a column needs numbers of one fixed shape: {remedy}")
     if not all(info.shape):
         raise InputError(f"{of}: feature {name!r} has the shape {info.shape}; a column needs one fixed shape: {remedy}")
+    if info.sequence_rank > 1:
+        raise InputError(
+            f"{of}: feature {name!r} is a sequence of sequences, which TFDS cannot read back where their lengths are "
+            f"fixed: declare one tfds.features.Tensor of the shape {info.shape}, or images one by one"
+        )
     classes = tuple(feature.names) if isinstance(feature, tfds.features.ClassLabel) and feature.num_classes else None
     return Feature(tuple(info.shape), dtype, classes)
 
@@ -121,11 +126,21 @@ def _examples(datasets: Mapping[str, Any], features: Mapping[str, Feature]) -> I
 
     for split, dataset in datasets.items():
         place, kept = 0, dataset.map(keep)
-        batches = kept.batch(size).as_numpy_iterator()
+        batches = _begun(kept.batch(size), split, features)
         while columns := _next(batches, kept, split, place, features):
             count = len(next(iter(columns.values())))
             yield Examples(split, [str(place + index) for index in range(count)], columns, own_keys=False)
             place += count
+
+
+def _begun(batched: Any, split: str, features: Mapping[str, Feature]) -> Any:
+    """Return an iterator. Raises `InputError` where TensorFlow sees beforehand that it can read no example."""
+    import tensorflow as tf
+
+    try:
+        return batched.as_numpy_iterator()
+    except tf.errors.OpError as error:
+        raise InputError(f"{split} cannot be read: {_reason(error, sorted(features))}") from None
 
 
 def _next(batches: Any, kept: Any, split: str, place: int, features: Mapping[str, Feature]) -> Any:

@@ -8,7 +8,6 @@ The event is `tapeline.data-changed` of the resource `tapeline.dataset.NAME`; `p
 Only the branch is compared: the Git id of the raw data's `.dvc` file (or of the data), and the dataset's settings.
 """
 
-import argparse
 import hashlib
 import json
 import posixpath
@@ -22,6 +21,7 @@ from tapeline.orchestration.connection import command, discovery
 from tapeline.parsing import yaml_text
 from tapeline.repository.git import Git
 from tapeline.runtime import files, streams
+from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,8 +48,15 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
         if before == now:
             continue
         if before is not None:
-            send(client, DATA_CHANGED, kind="dataset", name=name, payload={"ref": ref, "commit": commit, "data": now})
-            yield f"the data of {name} have changed on {ref} ({commit[:7]})"
+            send(
+                client,
+                project,
+                DATA_CHANGED,
+                kind="dataset",
+                name=name,
+                payload={"ref": ref, "commit": commit, "data": now},
+            )
+            yield f"the data of {name} has changed on {ref} ({commit[:7]})"
         files.write_text(seen, now)
 
 
@@ -64,7 +71,7 @@ def versions(git: Git, commit: str) -> dict[str, str]:
     except (AttributeError, TypeError, ValueError):
         datasets = {}
     if not datasets:
-        raise InputError(f"commit {commit[:7]} has no {PARAMS} with datasets: name a ref that has")
+        raise InputError(f"commit {commit[:7]} has no {PARAMS} with datasets: give a ref that has them")
     return {name: _version(git, commit, entry) for name, entry in datasets.items() if isinstance(entry, Mapping)}
 
 
@@ -94,10 +101,8 @@ def _linked(git: Git, commit: str, folder: PurePosixPath) -> Iterator[PurePosixP
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check once, and return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tapeline.orchestration.data_changes", description="Report changed data."
-    )
-    parser.add_argument("--ref", default="", help="the branch to look at (default: the main branch)")
+    parser = Parser(prog="python -m tapeline.orchestration.data_changes", description="Report changed data.")
+    parser.add_argument("--ref", default="", help="the branch to check (default: the main branch)")
     options = parser.parse_args(argv)
     return command.status("data_changes", lambda: _tell_all(options.ref))
 
@@ -106,7 +111,7 @@ def _tell_all(ref: str) -> None:
     project = Project.find()
     discovery.use_configured(project)
     with command.client() as client:
-        streams.say("\n".join(tell_changes(client, project, ref=ref)) or "no data have changed", sys.stdout)
+        streams.say("\n".join(tell_changes(client, project, ref=ref)) or "no data has changed", sys.stdout)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@
 As `prefect deploy --all`, and then what the file no longer has is removed on the server: deployments and schedules.
 """
 
-import argparse
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from tapeline.config.project import Project
 from tapeline.orchestration.connection import command, discovery
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, Deployment, anchored, read
 from tapeline.runtime import leash, streams
+from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import with_this_code
 
@@ -30,8 +30,8 @@ LONGEST = 300
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy") -> int:
     """Deploy, and return the exit status."""
-    description = "Update a Prefect server with workers to match prefect.yaml, and print what changed."
-    argparse.ArgumentParser(prog=program, description=description).parse_args(argv)
+    description = "Update a Prefect server that has workers to match prefect.yaml, and print what changed."
+    Parser(prog=program, description=description).parse_args(argv)
     return command.status("deploy", lambda: _deploy(Project.find()))
 
 
@@ -45,10 +45,12 @@ def deploy(checkout: Path) -> None:
     wanted = read(checkout / FILE)
     pools = {str(d.work_pool.get("name", "")): d.name for d in wanted}
     if "" in pools:
-        raise InputError(f"{FILE}: deployment {pools['']} has no work_pool.name: a worker finds its runs by it")
+        raise InputError(
+            f"{FILE}: deployment {pools['']} has no work_pool.name, by which a worker finds its runs: add it"
+        )
 
-    with command.client(", or call `tapeline serve`, which has its own") as client:
-        from tapeline.orchestration.schedules.reconciliation import reconciled
+    with command.client(", or use `tapeline serve`, which starts its own") as client:
+        from tapeline.orchestration.schedules.reconciliation import reconciled, sharing
 
         def create() -> None:
             _make_pools(client, pools)
@@ -56,7 +58,8 @@ def deploy(checkout: Path) -> None:
                 _prefect_deploy(checkout)
 
         lines = reconciled(client, {_full_name(each, checkout): each for each in wanted}, checkout, create)
-    streams.say("\n".join(lines) or "nothing changed", sys.stdout)
+        notes = [*sharing(client, pools, checkout)]
+    streams.say("\n".join([*(lines or ["nothing changed"]), *notes]), sys.stdout)
 
 
 def _full_name(deployment: Deployment, checkout: Path) -> str:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from tapeline.config.params import NAME, checked
 from tapeline.config.registry import STAGE
+from tapeline.orchestration.storable import Storable
 from tapeline.registry.tags.names import VERSION
 
 Stage = Literal["ingest", "train", "validate", "export"]
@@ -22,7 +23,7 @@ Ref = Annotated[
     str, Field(pattern=r"^([^-\s\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*)?$", max_length=250, examples=["main", "v1.2.0"])
 ]
 Override = Annotated[str, Field(pattern=r"^(params|train|validate|export)(\.[^.\s]+)+$|^(dataset|recipe|needs)$")]
-Overrides = Annotated[dict[Override, Any], Field(examples=[{"train.epochs": 20, "params.learning_rate": 0.001}])]
+Overrides = Annotated[dict[Override, Storable], Field(examples=[{"train.epochs": 20, "params.learning_rate": 0.001}])]
 Retries = Annotated[int, Field(ge=0, le=10)]
 Timeouts = Annotated[dict[Stage, Seconds], Field(examples=[{"train": 3600}])]
 
@@ -31,6 +32,8 @@ RegistryStage = Annotated[str, Field(pattern=f"^{STAGE.pattern}$", examples=["pr
 Version = Annotated[str, Field(pattern=f"^v?{VERSION.pattern.removeprefix('v')}$", examples=["v1.0.0"])]
 Wait = Annotated[int, Field(ge=1, le=YEAR)]
 """Seconds that a person may take."""
+
+BatchSize = Annotated[int, Field(ge=1, lt=2**31)]
 
 Text = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 """An argument of a command, such as a file's name."""
@@ -76,7 +79,7 @@ class Request(BaseModel):
         given = [name for name in ("ref", "overrides", "push", "registered") if getattr(self, name)]
         if given and not self.isolated:
             raise ValueError(
-                f"{', '.join(given)} would have no effect: a run in place takes the checkout as it is and commits "
+                f"{', '.join(given)} would have no effect: a run in place uses the checkout as it is and commits "
                 "nothing; leave it out, or set isolated"
             )
         return self

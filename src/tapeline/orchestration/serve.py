@@ -31,6 +31,7 @@ from tapeline.orchestration.connection.kept_server import KeptServer
 from tapeline.orchestration.connection.server import BACKLOG
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.orchestration.stages.child import Child
+from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 from tapeline.runtime.exit_status import teller
 from tapeline.runtime.interpreter import with_this_code
@@ -89,7 +90,7 @@ class Supervisor:
         self._connect_own(self._server)
         say(f"server: http://{LOOPBACK}:{self._port}")
         file = os.path.relpath(self._project.shared / credentials.FOLDER / credentials.FILE)
-        say(f"its page asks once for a password: cat {shlex.quote(file)}")
+        say(f"its web page asks once for the password: cat {shlex.quote(file)}")
 
     def _connect_own(self, server: KeptServer) -> None:
         self._auth = server.auth
@@ -130,7 +131,10 @@ class Supervisor:
         deploy(self._project.folder)
         pools = {str(deployment.work_pool["name"]) for deployment in read(self._project.folder / FILE)}
         if len(pools) != 1:
-            raise InputError(f"{FILE} has the work pools {', '.join(sorted(pools))}: a worker serves one; start others")
+            raise InputError(
+                f"{FILE} has the work pools {', '.join(sorted(pools))}: a worker serves one pool; start another worker "
+                "for each of the others"
+            )
         return ["prefect", "worker", "start", "--type", "process", "--pool", *pools]
 
     def look(self) -> None:
@@ -141,12 +145,12 @@ class Supervisor:
                 self._connect_own(self._server)
         if self._runner and self._runner.returncode is not None:
             if self._runner.returncode == InputError.status:
-                raise InputError(f"{FILE} cannot be served: the reason is above")
+                raise InputError(f"cannot serve {FILE}: the reason is above")
             if not unanswered():  # one without a server cannot stay
                 self._failures = self._failures + 1 if time.monotonic() - self._began < SETTLED else 1
             if self._failures > TRIES:
-                raise RunError(f"the runner ended {self._failures} times at once: what it said is above")
-            say(f"the runner ended with status {self._runner.returncode}: starting it again")
+                raise RunError(f"the runner ended {self._failures} times right after its start: its output is above")
+            say(f"the runner ended with status {self._runner.returncode}; restarting it")
             self.end()
             self._due = time.monotonic() + PAUSE
         if self._runner is None and time.monotonic() >= self._due:
@@ -162,9 +166,11 @@ class Supervisor:
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") -> int:
     """Serve until a signal comes, and return the exit status."""
-    parser = argparse.ArgumentParser(prog=program, description="Run the deployments in prefect.yaml on this machine.")
-    parser.add_argument("--worker", action="store_true", help="run them through the file's work pool")
-    parser.add_argument("--port", type=int, default=PORT, help="the port of a server of its own (default: %(default)d)")
+    parser = Parser(prog=program, description="Run the deployments in prefect.yaml on this machine.")
+    parser.add_argument("--worker", action="store_true", help="run them through the work pool in prefect.yaml")
+    parser.add_argument(
+        "--port", type=int, default=PORT, help="the port for a server that it starts (default: %(default)d)"
+    )
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     return command.status("serve", lambda: _serve(options))
@@ -180,13 +186,15 @@ def _serve(options: argparse.Namespace) -> None:
             supervisor = Supervisor(project, port=options.port, worker=options.worker, stack=stack)
             try:
                 supervisor.start_server()
-                stack.enter_context(discovery.serving(project, os.environ[API], ours=supervisor.owns_server))
+                announced = discovery.serving(project, os.environ[API], ours=supervisor.owns_server)
+                if not stack.enter_context(announced):
+                    say("another `tapeline serve` of this project is running: each takes what is due, one is enough")
                 supervisor.start_runner()
                 _watch(supervisor, project)
             finally:  # before the stack ends the server: what runs tells it how it ended
                 supervisor.end()
     except (KeyboardInterrupt, Interrupted):
-        say("stopped; the schedules stay")
+        say("stopped; the schedules remain")
 
 
 def _watch(supervisor: Supervisor, project: Project) -> None:
@@ -205,12 +213,12 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
         looked, mistake = time.monotonic(), ""
         try:
             with get_client(sync_client=True) as client:
-                for line in chain(dead_runs.bury(client), tell_changes(client, project)):
+                for line in chain(dead_runs.mark(client), tell_changes(client, project)):
                     say(line)
         except httpx.HTTPError as error:
             mistake = f"the server {fault(error)}"
         except (InputError, RunError) as error:
-            mistake = f"changed data are not noticed: {error}"
+            mistake = f"cannot check for changed data: {error}"
         if mistake and mistake != told:
             say(mistake)
         told = mistake
@@ -230,7 +238,7 @@ def listening(port: int) -> socket.socket:
         return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
     except OSError as error:
         raise RunError(
-            f"port {port} cannot be had ({error.strerror}): give --port, or, to use a server of yours that is there, "
+            f"port {port} cannot be used ({error.strerror}): give another --port, or, to use your own server there, "
             f"set {API}=http://{LOOPBACK}:{port}/api"
         ) from None
 

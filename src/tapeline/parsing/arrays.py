@@ -84,7 +84,7 @@ class Stored:
         left, at = into.view(np.uint8).data, self._start + at
         while left:
             if not (count := os.preadv(self._file.fileno(), [left], at)):
-                raise NotArrays("it has become shorter while it was read")
+                raise NotArrays("it became shorter while it was read")
             left, at = left[count:], at + count
 
 
@@ -114,13 +114,17 @@ def unpacked(path: Path, names: Collection[str] | None = None) -> dict[str, NDAr
     `InputError` for anything but a regular file; `OSError`.
     """
     with files.opened(path) as file, _refused(), zipfile.ZipFile(file) as archive:
-        listed = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        listed: dict[str, zipfile.ZipInfo] = {}
+        for info in archive.infolist():
+            name = info.filename.removesuffix(".npy")
+            if listed.setdefault(name, info) is not info and (names is None or name in names):
+                raise NotArrays(f"it has {name!r} twice")
         wanted = {name: info for name, info in listed.items() if names is None or name in names}
         total = sum(info.file_size for info in wanted.values())
         if total > MOST_UNPACKED:
             raise NotArrays(
-                f"it unpacks to {total / 2**30:.1f} GB, and at most {MOST_UNPACKED >> 30} GB is held in memory: "
-                "save it in parts, or as .npy"
+                f"it unpacks to {total / 2**30:.1f} GB, but at most {MOST_UNPACKED >> 30} GB is held in memory: save "
+                "it in parts, or as .npy"
             )
         return {name: _member(archive, info) for name, info in wanted.items()}
 
@@ -144,7 +148,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(info) as member:
         shape, _, dtype = _header(member)
         if math.prod(shape) * dtype.itemsize > info.file_size:
-            raise NotArrays(f"{info.filename} has {info.file_size} bytes, and says {dtype}{_shown(shape)}")
+            raise NotArrays(f"{info.filename} has {info.file_size} bytes, but says {dtype}{_shown(shape)}")
     with archive.open(info) as member:
         array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
         member.read()  # to the end, where the checksum is verified

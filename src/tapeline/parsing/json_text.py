@@ -1,7 +1,7 @@
 """Parse untrusted JSON: any fault is one `ValueError` with a one-line message.
 
 Python's parser accepts more than other programs do, and more than our code can use: non-finite numbers, text that
-UTF-8 cannot encode, nesting that ends in a `RecursionError`, a key that stands twice in one object.
+UTF-8 cannot encode, nesting that ends in a `RecursionError`, a key that appears twice in one object.
 """
 
 import json
@@ -40,11 +40,11 @@ def parsed(content: bytes | str, *, finite: bool = True) -> Any:
     except (UnicodeDecodeError, UnicodeEncodeError) as error:
         raise NotJson(f"not UTF-8: {error.reason}") from None
     except RecursionError:
-        raise NotJson(f"nested more than {DEEPEST} deep") from None
+        raise NotJson(f"nested more than {DEEPEST} levels deep") from None
     except ValueError as error:
         raise NotJson(plain(str(error))) from None
     if text.count("[") + text.count("{") > DEEPEST and _depth(value) > DEEPEST:
-        raise NotJson(f"nested more than {DEEPEST} deep")
+        raise NotJson(f"nested more than {DEEPEST} levels deep")
     return value
 
 
@@ -70,12 +70,12 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise NotJson(f"key {plain(twice)[:40]!r} stands twice in one object")
+        raise NotJson(f"key {plain(twice)[:40]!r} appears twice in one object")
     return value
 
 
 def _refuse(word: str) -> NoReturn:
-    raise NotJson(f"{word} is not a number of JSON")
+    raise NotJson(f"{word} is not a JSON number")
 
 
 def _float(word: str) -> float:

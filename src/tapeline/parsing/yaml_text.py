@@ -4,6 +4,7 @@ The text is scanned before any value is created, so that aliases cannot expand a
 """
 
 import itertools
+import re
 from collections.abc import Iterable
 from datetime import date
 from typing import Any
@@ -21,6 +22,9 @@ MOST = 1_000_000
 """Values, counting each repetition by an alias. The largest `dvc.lock` of the gallery has a hundredth of this."""
 LARGEST = 10**300
 """Larger integers do not fit in a float, and are too long to print."""
+
+CONFLICT = re.compile(r"^<<<<<<< ", re.MULTILINE)
+"""What Git writes into a file that it could not merge."""
 
 PYTHON = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 """What a constructor raises for an invalid value: a thirteenth month, text that is not base 64."""
@@ -45,6 +49,8 @@ def parsed(content: bytes | str) -> Any:
         line = error.object[: error.start].count(b"\n") + 1
         raise NotYaml(f"not UTF-8: {error.reason}", line) from None
     except YAMLError as error:
+        if conflict := CONFLICT.search(text):
+            raise NotYaml("an unresolved merge conflict", text.count("\n", 0, conflict.start()) + 1) from None
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or next(iter(str(error).splitlines()), "")
         raise NotYaml(reason, mark.line + 1 if mark else None) from None
@@ -90,7 +96,7 @@ def _check_size(events: Iterable[Any]) -> None:
         line = event.start_mark.line + 1
         if isinstance(event, AliasEvent):
             if any(anchor == event.anchor for anchor, _ in opened):
-                raise NotYaml(f"the alias *{event.anchor} is inside of what it stands for", line)
+                raise NotYaml(f"the alias *{event.anchor} is inside what it stands for", line)
             count += sizes.get(event.anchor, 1)
         elif isinstance(event, CollectionStartEvent):
             opened.append((event.anchor, count))
@@ -104,9 +110,9 @@ def _check_size(events: Iterable[Any]) -> None:
             if event.anchor:
                 sizes[event.anchor] = 1
         if len(opened) > DEEPEST:
-            raise NotYaml(f"nested more than {DEEPEST} deep", line)
+            raise NotYaml(f"nested more than {DEEPEST} levels deep", line)
         if count > MOST:
-            raise NotYaml(f"more than {MOST:,} values, those that aliases repeat counted each time", line)
+            raise NotYaml(f"more than {MOST:,} values, counting repeated aliases each time", line)
 
 
 def _check_kinds(value: Any) -> None:
@@ -120,13 +126,15 @@ def _check_kinds(value: Any) -> None:
                 seen.add(id(one))
                 waiting += itertools.chain(*one.items()) if isinstance(one, dict) else one
                 if isinstance(one, dict) and any(isinstance(key, date) for key in one):
-                    raise NotYaml("a date cannot be a key: put it into quotes")
+                    raise NotYaml("a date cannot be a key: put it in quotes")
         elif isinstance(one, str):
             try:
                 one.encode()
             except UnicodeEncodeError:
-                raise NotYaml(f"{one[:60]!a} is not a text in UTF-8") from None
+                raise NotYaml(f"{one[:60]!a} is not UTF-8 text") from None
         elif isinstance(one, int) and abs(one) >= LARGEST:
             raise NotYaml("a whole number has more than 300 digits")
         elif not (one is None or isinstance(one, int | float | date)):
-            raise NotYaml(f"{type(one).__name__} is not a kind of value here: use text, numbers, lists and mappings")
+            raise NotYaml(
+                f"{type(one).__name__} is not a supported kind of value: use text, numbers, lists and mappings"
+            )

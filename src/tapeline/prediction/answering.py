@@ -165,7 +165,7 @@ def _texts(memory: Any, at: int, count: int, size: int) -> Any:
         raise ValueError(f"{count} texts of {size} bytes at {at}")
     lengths = np.array(memory[at : at + 8 * count].view("<i8"))
     if (lengths < 0).any() or (lengths > size).any() or lengths.sum() != size:
-        raise ValueError("texts of other lengths than said")
+        raise ValueError("texts whose lengths differ from those announced")
     joined, texts, start = memory[at + 8 * count : at + 8 * count + size].tobytes(), np.empty(count, object), 0
     for number, length in enumerate(lengths.tolist()):
         texts[number] = joined[start : start + length]

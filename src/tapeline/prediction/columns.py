@@ -57,7 +57,7 @@ class Table:
     def write(self, rendered: pa.Table) -> None:
         """Write what `render` returned, sooner or later. Raises `InputError` for other types than those before."""
         if self._schema is not None and rendered.schema != self._schema:
-            raise InputError("the answers of this model differ in type or number of axes: give --out a .jsonl")
+            raise InputError("the outputs of this model vary in type or number of axes: use --out with a .jsonl file")
         if self._spool is not None:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, rendered.schema) as stream:
@@ -121,8 +121,8 @@ class Arrays:
         """Return the answers. For any thread, in any order. Raises `InputError` for what an array does not hold."""
         if text := [name for name, values in answers.items() if values.dtype == object]:
             raise InputError(
-                f"the output {', '.join(text)} is text of any length, which no array holds: give --out a .parquet, "
-                ".csv or .jsonl, or choose others by --outputs"
+                f"the output {', '.join(text)} is text of varying length, which an array cannot hold: use --out with a "
+                ".parquet, .csv or .jsonl file, or choose other --outputs"
             )
         return dict(answers)
 
@@ -174,7 +174,8 @@ class _Column:
         if (values.dtype, values.shape[1:]) != (self._dtype, self._shape):
             raise InputError(
                 f"the output {self._name} has shape {shape_text(values.shape[1:])} for some examples and "
-                f"{shape_text(self._shape)} for others, which no array holds: give --out a .jsonl or .parquet"
+                f"{shape_text(self._shape)} for others, which an array cannot hold: use --out with a .jsonl or "
+                ".parquet file"
             )
         self._count += len(values)
         self.file.write(np.ascontiguousarray(values).data.cast("B") if values.size else b"")
@@ -199,7 +200,9 @@ class _Column:
 def _nested(name: str, values: NDArray[Any]) -> pa.Array:
     """Return one value or list per example. Raises `InputError` for a dtype that Parquet lacks."""
     if values.dtype.kind == "c":
-        raise InputError(f"the output {name} is complex, which Parquet does not have: give --out a .csv or .npz")
+        raise InputError(
+            f"the output {name} is complex, which Parquet does not support: use --out with a .csv or .npz file"
+        )
     text = values.dtype.kind in "OSU"
     found = pa.array(texts(values), pa.string()) if text else pa.array(np.ravel(values))
     for axis in range(values.ndim - 1, 0, -1):

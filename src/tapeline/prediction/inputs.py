@@ -70,12 +70,12 @@ def check(given: Sequence[Path]) -> None:
         except FileNotFoundError:
             raise InputError(f"{file}: no such file") from None
         except IsADirectoryError:
-            raise InputError(f"{file} is a folder: give its files, such as {file}/*.png") from None
+            raise InputError(f"{file} is a folder: name its files, such as {file}/*.png") from None
         except OSError as error:
             raise InputError(f"{file} cannot be read: {error.strerror}") from None
         if file.suffix.lower() not in KINDS and not _is_image(file):
             raise InputError(
-                f"{file} is not of a kind that can be read: give one of {', '.join(KINDS)}, or another kind of image"
+                f"{file} is not a supported kind of file: use one of {', '.join(KINDS)}, or another image format"
             )
 
 
@@ -104,9 +104,7 @@ def _text(file: Path, signature: Signature) -> Iterator[Inputs]:
     except UnicodeDecodeError as error:
         raise InputError(f"{file} is not UTF-8: {error.reason}; save it as UTF-8") from None
     except csv.Error as error:
-        raise InputError(
-            f"{file} cannot be read as CSV: {error}; fix it, or look for a quote that is not closed"
-        ) from None
+        raise InputError(f"{file} cannot be read as CSV: {error}; fix it, or look for an unclosed quote") from None
 
 
 def _regrouped(file: Path, chunks: Iterable[Inputs], batch_size: int) -> Iterator[Piece]:
@@ -154,7 +152,7 @@ def _stacked(file: Path, first: int, parts: Sequence[Inputs]) -> Inputs:
             if values.shape[1:] != wanted:
                 raise InputError(
                     f"{file}: {name} of example {number} has shape {shape_text(values.shape[1:])}, and that of example "
-                    f"{first}, in the same batch, {shape_text(wanted)}: give --batch-size 1, or lengths that are equal"
+                    f"{first}, in the same batch, {shape_text(wanted)}: use --batch-size 1, or inputs of equal length"
                 )
         number += len(next(iter(part.values())))
     return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -198,7 +196,7 @@ def _given(
 
 def _check_names(file: Path, known: Sequence[str], signature: Signature) -> None:
     if missing := sorted(signature.shapes.keys() - known):
-        raise InputError(f"{file} has {shortened(known)} and lacks {shortened(missing)}, which the model takes")
+        raise InputError(f"{file} has {shortened(known)} and lacks {shortened(missing)}, which the model needs")
 
 
 def _image(file: Path, signature: Signature) -> NDArray[Any]:
@@ -207,18 +205,20 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
     name = signature.only(file)
     shape = signature.shapes[name]
     if len(shape) != 3 or shape[2] not in pixels.MODES:
-        raise InputError(f"{file} is an image, and the model takes {name} of shape {shape_text(shape)}")
+        raise InputError(f"{file} is an image, but the model takes {name} of shape {shape_text(shape)}")
     if signature.dtypes[name] != "uint8":
         raise InputError(
-            f"{file} is an image, whose pixels are 0 to 255, and the model takes {name} as {signature.dtypes[name]}, "
-            "on a scale that no image says: give .npy"
+            f"{file} is an image with pixels from 0 to 255, but the model takes {name} as {signature.dtypes[name]}, on "
+            "a scale that an image does not record: use .npy"
         )
     content = files.read_bytes(file)
     with pixels.decoded(io.BytesIO(content), str(file)) as image:
+        if name not in signature.resized:
+            pixels.refuse_other_pixels(image, shape[2], str(file))
         if name not in signature.resized and pixels.is_turned(image):
             raise InputError(
-                f"{file} is to be turned, as its EXIF data say, and nothing says that the images which the model was "
-                "trained on were turned: give .npy, or save it upright"
+                f"{file} is rotated by its EXIF data, but nothing says whether the model's training images were "
+                "rotated accordingly: use .npy, or save it upright"
             )
         picture = pixels.upright(image, shape[2])
         if name in signature.resized and shape[0] is not None and shape[1] is not None:
@@ -227,8 +227,8 @@ def _image(file: Path, signature: Signature) -> NDArray[Any]:
     if name not in signature.resized and (decoded := jpeg.as_tensorflow(content, shape[2])) is not None:
         values = decoded  # TFDS has TensorFlow decode, and such an input is a builder's or of the catalogue
     if why := jpeg.damage(content):
-        raise InputError(f"{file} seems damaged, so that some of its pixels would be made up: {why}; get it again")
+        raise InputError(f"{file} seems damaged, so that some of its pixels would be invented: {why}; get a new copy")
     if any(w not in (None, s) for s, w in zip(values.shape[:2], shape[:2], strict=True)):
         height, width = values.shape[:2]
-        raise InputError(f"{file} is {width}×{height}, the model takes {shape[1]}×{shape[0]}: scale it first")
+        raise InputError(f"{file} is {width}×{height}, but the model takes {shape[1]}×{shape[0]}: scale it first")
     return signature.fitted(name, values[np.newaxis], str(file))

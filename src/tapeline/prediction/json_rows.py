@@ -58,7 +58,7 @@ def _json_row(line: str, where: str, file: Path, signature: Signature) -> Inputs
         cells = {name: exact([row[name]], signature.dtypes[name], where) for name in signature.shapes}
         found = {name: signature.fitted(name, values, where) for name, values in cells.items()}
     except ValueError:
-        raise InputError(f"{where}: a list has parts of different lengths") from None
+        raise InputError(f"{where}: the parts of a list differ in length") from None
     for name, values in found.items():
         if has_infinity(values) and _overflows(line, name):
             raise InputError(f"{where}: {name} has values that are too large for {signature.dtypes[name]}")

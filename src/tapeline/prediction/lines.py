@@ -56,7 +56,7 @@ class Lines:
             self._file.write(header)
         elif header != self._header:
             raise InputError(
-                "the answers of this model differ in length, which a table cannot hold: give --out a .jsonl"
+                "the outputs of this model vary in length, which a table cannot hold: use --out with a .jsonl file"
             )
         self._header = header
         self._file.write(lines)
@@ -128,7 +128,9 @@ def _cells(values: NDArray[Any], form: Form) -> pa.Array:
     if values.dtype.kind in "iu":
         return pc.cast(pa.array(np.ravel(values)), pa.large_string())
     if values.dtype.kind == "c" and form == "jsonl":
-        raise InputError("this model answers with complex numbers, which JSON does not have: give --out a .csv or .npz")
+        raise InputError(
+            "this model returns complex numbers, which JSON does not support: use --out with a .csv or .npz file"
+        )
     quoted = json.dumps if form == "jsonl" else _csv_text
     return pa.array([quoted(one) for one in texts(values)], pa.large_string())
 

@@ -36,7 +36,7 @@ def chosen(names: Sequence[str], asked: Sequence[str]) -> list[str]:
         matches = [word] if word in names else [name for name in names if word and name.startswith(word)]
         if not matches:
             raise InputError(
-                f"--outputs has {word!r}, and the model's outputs are {shortened(names)}: name some of them"
+                f"--outputs has {word!r}, but the model's outputs are {shortened(names)}: choose from these"
             )
         found.update(matches)
     return [name for name in names if name in found]

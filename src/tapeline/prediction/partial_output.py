@@ -33,11 +33,11 @@ def check(out: Path) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISLNK(found):
-        raise InputError(f"--out is {str(out)!r}, a link: give the name of the file behind it, or remove the link")
+        raise InputError(f"--out is {str(out)!r}, a link: give the file that it points to, or remove the link")
     if stat.S_ISDIR(found):
         raise InputError(f"--out is {str(out)!r}, a folder: give the name of a file")
     if not stat.S_ISREG(found):
-        raise InputError(f"--out is {str(out)!r}, a FIFO, a socket or a device: give the name of a file")
+        raise InputError(f"--out is {str(out)!r}, which is a FIFO, a socket or a device: give the name of a file")
 
 
 class PartialOutput:
@@ -71,7 +71,7 @@ class PartialOutput:
                     shutil.rmtree(folder, ignore_errors=True)
                 else:
                     count = partial.saved["examples"]
-                    note(f"{count:,} answers are kept: the same command continues, --fresh starts over")
+                    note(f"{count:,} predictions are kept: the same command resumes, --fresh starts over")
                 raise
             partial._close()
             shutil.rmtree(folder, ignore_errors=True)
@@ -148,9 +148,18 @@ def _locked(out: Path, folder: Path) -> Iterator[None]:
 
 
 def _make(folder: Path) -> None:
-    """Make a folder for this user alone. Raises `InputError` if there is something else of that name."""
-    with contextlib.suppress(FileExistsError):
+    """Make a folder for this user alone.
+
+    Raises `InputError` if there is something else of that name, or where no folder can be made, such as in `/proc`.
+    """
+    try:
         folder.mkdir(mode=0o700)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        raise InputError(
+            f"{folder} cannot be made, and partial results go there: give --out in another folder"
+        ) from None
     try:
         found = folder.lstat()
     except FileNotFoundError:
@@ -159,7 +168,7 @@ def _make(folder: Path) -> None:
         folder.unlink(missing_ok=True)
         folder.mkdir(mode=0o700)
     elif not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise InputError(f"{folder} is no folder of yours, and partial results go there: remove it")
+        raise InputError(f"{folder}, where partial results go, is not a folder of yours: remove it")
 
 
 def _is_same(path: Path, descriptor: int) -> bool:

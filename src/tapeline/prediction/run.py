@@ -104,7 +104,7 @@ class Prediction:
     def _check_first(self, files: Sequence[Path]) -> None:
         """Raise `InputError` if there is no example, or if the first one does not fit."""
         if next(inputs.pieces(files, self._model.signature, 1), None) is None:
-            raise InputError(f"{shortened([str(file) for file in files])}: no example in there")
+            raise InputError(f"{shortened([str(file) for file in files])}: no examples")
 
     def _loaded(self) -> Sandboxed:
         if self._sandboxed is None or not self._sandboxed.is_alive:
@@ -137,7 +137,7 @@ class Prediction:
         if partial.saved is not None:
             try:
                 writer = _writer(partial, self._options.form, partial.saved["writer"])
-                self._note(f"{partial.out}: continuing after {partial.saved['examples']:,} examples")
+                self._note(f"{partial.out}: resuming after {partial.saved['examples']:,} examples")
                 return writer, _NonFinite(partial.saved["odd"])
             except (ValueError, KeyError, TypeError, OSError):
                 self._note(f"{partial.out}: found damaged partial results; starting over")
@@ -236,12 +236,12 @@ class _Predictor:
         for name, values in answers.items():
             if values.shape[:1] != (len(batch),):
                 raise InputError(
-                    f"the output {name} has shape {shape_text(values.shape)} for {len(batch)} examples, so it is not "
-                    "one answer for each: choose others by --outputs"
+                    f"the output {name} has shape {shape_text(values.shape)} for {len(batch)} examples, which is not "
+                    "one per example: choose other --outputs"
                 )
         named = outputs.named(answers, self.classes)
         if missing := [name for name in self.wanted if name not in named]:
-            raise RunError(f"the model's process does not answer {shortened(missing)}")
+            raise RunError(f"the model's process did not return {shortened(missing)}")
         answers = {name: one for name, one in named.items() if name in self.wanted}
         non_finite = {}
         for what, columns in (("examples", batch.inputs), ("answers", answers)):
@@ -271,4 +271,4 @@ class _NonFinite:
 
     def lines(self, count: int) -> Iterator[str]:
         for what, (wrong, place) in self.found.items():
-            yield f"{wrong:,} of {count:,} {what} have values that are not finite; the first is number {place}"
+            yield f"{wrong:,} of {count:,} {what} have values that are not finite; the first one is number {place}"

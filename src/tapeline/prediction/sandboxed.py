@@ -101,7 +101,7 @@ class Sandboxed:
             raise self._failure() from None
         except (KeyError, TypeError, ValueError) as error:
             self.kill()  # what it says next could be taken for the answer to something else
-            raise RunError(f"the model's process answers nonsense: {error}") from None
+            raise RunError(f"the model's process sent an invalid reply: {error}") from None
         finally:
             self._free.put(channel)
 
@@ -147,16 +147,16 @@ class Sandboxed:
             status = self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            return RunError("the model's process answers nonsense")
+            return RunError("the model's process sent an invalid reply")
         self._listener.join(1)
         lines = b"".join(self._printed).decode("utf-8", errors="replace").strip().splitlines()
         if status == -signal.SIGKILL:
             return RunError(
-                "the model's process was killed (SIGKILL), by somebody or for want of memory: give a smaller "
-                "--batch-size, or free some memory"
+                "the model's process was killed (SIGKILL), perhaps for lack of memory: use a smaller --batch-size, or "
+                "free some memory"
             )
         if status < 0:
-            return RunError(f"the model's process was ended by {signal.Signals(-status).name}")
+            return RunError(f"the model's process was killed by {signal.Signals(-status).name}")
         return RunError(f"the model does not load or answer: {lines[-1] if lines else f'status {status}'}")
 
 
@@ -201,4 +201,8 @@ def _started(folder: Path, home: Path, ends: list[tuple[int, int, int, int]]) ->
 def _missing_protection(used: str) -> str:
     """Return the sandbox protections that this kernel lacks; empty if none."""
     missing = [name for name in PROTECTIONS if name not in used.split(", ")]
-    return f"the model ran in a sandbox without {', '.join(missing)}: this kernel has none" if missing else ""
+    return (
+        f"the model ran in a sandbox without {', '.join(missing)}, which this kernel does not support"
+        if missing
+        else ""
+    )

@@ -49,7 +49,7 @@ class Signature:
         Raises `InputError` for a signature without a batch dimension.
         """
         if any((spec["shape"] or [])[:1] != [None] for spec in inputs.values()):
-            raise InputError("this model takes one fixed number of examples: call its SavedModel yourself")
+            raise InputError("this model takes a fixed number of examples: call its SavedModel yourself")
         shapes = {name: tuple(spec["shape"][1:]) for name, spec in inputs.items()}
         columns = {}
         for name, shape in shapes.items():
@@ -72,7 +72,7 @@ class Signature:
         """Return the only input. Raises `InputError` if there are several."""
         if len(self.shapes) != 1:
             raise InputError(
-                f"{file} holds one input and the model takes {', '.join(self.shapes)}: give .npz, CSV or JSON lines"
+                f"{file} holds one input, but the model takes {', '.join(self.shapes)}: use .npz, CSV or JSON lines"
             )
         return next(iter(self.shapes))
 
@@ -93,7 +93,7 @@ class Signature:
             w not in (None, s) for s, w in zip(array.shape[1:], wanted, strict=True)
         ):
             raise InputError(
-                f"{where}: {name} has shape {shape_text(array.shape[1:])}, the model takes {shape_text(wanted)}"
+                f"{where}: {name} has shape {shape_text(array.shape[1:])}, but the model takes {shape_text(wanted)}"
             )
         if array.dtype == cast.dtype:
             return cast
@@ -114,14 +114,14 @@ def exact(values: Any, dtype: str, where: str) -> NDArray[Any]:
     array = np.asarray(values)
     plain = array.dtype.kind in "biuf" and dtype not in ("bool", "string")
     if plain and any(type(one) is bool for one in np.asarray(values, dtype=object).flat):
-        raise InputError(f"{where}: true and false are no {dtype}")
+        raise InputError(f"{where}: true and false are not {dtype} values")
     if array.dtype != np.float64 or "int" not in dtype or not (np.abs(array) >= LARGEST_EXACT).any():
         return array
     numbers = np.asarray(values, dtype=object)
     for one in numbers.flat:
         if isinstance(one, float) and abs(one) >= LARGEST_EXACT:
             raise InputError(
-                f"{where}: {one} may have been rounded, and the model takes {dtype}: write it without a point"
+                f"{where}: {one} may have been rounded, but the model takes {dtype}: write it without a decimal point"
             )
     return numbers
 

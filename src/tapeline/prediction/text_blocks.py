@@ -67,7 +67,7 @@ class Blocks:
             self.line += 1
             if len(line) > LONGEST:
                 raise InputError(
-                    f"{self._file}, line {self.line} has more than {LONGEST:,} characters: give an .npy file"
+                    f"{self._file}, line {self.line} has more than {LONGEST:,} characters: use an .npy file"
                 )
             if self._text.tell() >= self._length:
                 self._text = None

@@ -7,6 +7,7 @@ Python: so values and refusals are Python's, whichever reads.
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,16 @@ def csv_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
 def _check_names(file: Path, names: Sequence[str], signature: Signature) -> None:
     needed = [column for columns in signature.columns.values() for column in columns]
     if len(needed) > MAX_COLUMNS:
-        raise InputError(f"{file}: the model takes too many values for a table: give .npy or .npz")
-    if missing := [column for column in needed if column not in names]:
+        raise InputError(f"{file}: the model takes too many values for a table: use .npy or .npz")
+    counts = Counter(names)
+    if missing := [column for column in needed if not counts[column]]:
         raise InputError(f"{file} has no column {shortened(missing)}: it has {shortened(names)}")
-    if twice := [column for column in needed if names.count(column) > 1]:
-        raise InputError(f"{file} has more than one column {shortened(twice)}: leave one out")
+    if twice := [column for column in needed if counts[column] > 1]:
+        raise InputError(f"{file} has more than one column {shortened(twice)}: remove one")
 
 
+BOOLEANS = {"true": True, "false": False, "1": True, "0": False}
+"""How a boolean is written, in any case: pandas and spreadsheets write it as a word."""
 _INTEGER = re.compile(r"[+-]?[0-9]+(\.0+)?")
 
 
@@ -126,7 +130,7 @@ class _Csv:
         """Raise `InputError` for a row after a blank line: of one column, that is a row without a value."""
         if self._blank:
             raise InputError(
-                f'{self._blank} is blank, and {self._names[0]} is missing: give its value, "" for an empty text, or '
+                f'{self._blank} is blank, so {self._names[0]} is missing: write its value, "" for an empty text, or '
                 "remove the line"
             )
 
@@ -134,7 +138,7 @@ class _Csv:
         """Raise `InputError` for a row with more or fewer values than there are columns."""
         if len(row) != len(self._names):
             raise InputError(
-                f"{where} has {len(row)} values under {len(self._names)} columns: put a text with a comma into double "
+                f"{where} has {len(row)} values for {len(self._names)} columns: put text that has a comma in double "
                 "quotes"
             )
 
@@ -148,8 +152,10 @@ def _cell(text: str, dtype: str, column: str, where: str) -> float | int | str:
     if dtype == "string":
         return text
     plain = text.strip()
+    if dtype == "bool" and plain.lower() in BOOLEANS:
+        return BOOLEANS[plain.lower()]
     try:
-        if not plain.isascii() or "_" in plain or ("int" in dtype and not _INTEGER.fullmatch(plain)):
+        if dtype == "bool" or not plain.isascii() or "_" in plain or ("int" in dtype and not _INTEGER.fullmatch(plain)):
             raise ValueError(text)
         value = int(plain.partition(".")[0]) if "int" in dtype else float(plain)
     except ValueError:

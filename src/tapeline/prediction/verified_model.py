@@ -49,10 +49,10 @@ class VerifiedModel:
     def at(cls, folder: Path) -> "VerifiedModel":
         """Return the model in a folder that export wrote. Raises `InputError` for anything else."""
         if not (folder / DESCRIPTION).is_file() or not (folder / SAVED_MODEL).is_dir():
-            raise InputError(f"{folder} has no {DESCRIPTION} and {SAVED_MODEL}: give the folder of an exported model")
+            raise InputError(f"{folder} lacks {DESCRIPTION} or {SAVED_MODEL}: give the folder of an exported model")
         model = Model(described(files.read_bytes(folder / DESCRIPTION), str(folder)), 0)
         if not has_sums(folder, model.content["files"]):
-            raise InputError(f"{folder} lacks files of its {DESCRIPTION}, or has others: export again")
+            raise InputError(f"the files in {folder} are not those that its {DESCRIPTION} lists: export it again")
         signature = _signature(model, str(folder))
         if model.columns is None and model.source.get("kind") == "table":
             raise InputError(f"{DESCRIPTION} does not name the table columns of {model.dataset}: export it again")
@@ -68,12 +68,13 @@ class VerifiedModel:
         wanted = chosen(available(self.outputs if outputs is None else outputs, self.classes), asked)
         if form == "npy" and len(wanted) > 1:
             raise InputError(
-                f"an .npy file holds one output, and these are {shortened(wanted)}: choose by --outputs, or give .npz"
+                f"an .npy file holds one output, but these are {shortened(wanted)}: choose one with --outputs, or use "
+                ".npz"
             )
         if form not in ("npy", "npz") and (taken := [name for name in PLACE if name in wanted]):
             raise InputError(
-                f"the output {taken[0]} has the name of the column that says which example is answered: choose others "
-                "by --outputs, or give --out a .npz"
+                f"the output {taken[0]} has the name of the column that numbers the examples: choose other --outputs, "
+                "or use --out with an .npz file"
             )
         return wanted
 

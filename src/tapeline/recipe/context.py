@@ -1,4 +1,4 @@
-"""What a step gets besides its batch: the global step and its own seed."""
+"""What a step gets in addition to its batch: the global step and its own seed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 @dataclass(frozen=True)
 class Context:
-    """The global step and the run's key, both tensors inside a graph.
+    """The global step and the run's random key, both tensors inside a graph.
 
     step: int64 scalar, 0 at the first step of the run.
     key: int32, shape (2,), the same for the whole run.
@@ -36,7 +36,7 @@ class Context:
         return Context(self.step, tf.random.fold_in(self.key, number))
 
     def shard(self, number: int) -> "Context":
-        """Return the context of one shard of the step's batch, the first one's too: each draws numbers of its own."""
+        """Return the context of one shard of the step's batch; each shard, also the first, draws its own numbers."""
         return self.fold_in(_SHARDS + number)
 
 

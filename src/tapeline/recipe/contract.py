@@ -33,6 +33,10 @@ Columns = Mapping[str, NDArray[Any]]
 """Feature → all values of a split, shape (examples, *feature shape), read-only."""
 
 
+SET_BY_ENGINE = ("params", "features", "_statistics", "_transforms", "_fused", "batch_size", "updated")
+"""Attributes of every recipe, which a class of its own cannot define."""
+
+
 class Recipe(ABC):
     """Base class of every recipe. Implement `build`, `train_step` and `eval_step`; the rest has defaults."""
 
@@ -43,15 +47,15 @@ class Recipe(ABC):
         "xla": ("float32", "mixed_bfloat16"),
         "eager": ("float32", "mixed_bfloat16"),
     }
-    """Compile mode → precisions that the recipe supports. Others are refused with a one-line message."""
+    """Compile mode → precisions that the recipe supports. All others are refused before training."""
     inputs: Sequence[str] | Mapping[str, Feature | Noise] = ()
     """The inputs of `predict`, and so of the exported model: names of features.
 
-    If not all inputs are features, `build` sets a dict of name → type:
+    If some inputs are not features, `build` sets a dict of name → type instead:
     `self.inputs = {"label": self.features["label"], "noise": Noise(100)}`.
     """
     target: ClassVar[str | None] = None
-    """The feature that `predict` predicts."""
+    """The feature that `predict` predicts, if there is one."""
 
     def __init__(
         self, params: RecipeParams, features: Mapping[str, Feature], statistics: TrainStatistics | None = None
@@ -64,17 +68,17 @@ class Recipe(ABC):
         self.batch_size = 1
         """Examples in a training step, or in one shard of it; for recipes that generate their data."""
         self.updated: set[str] = set()
-        """The names of the optimizers that `update` was called with."""
+        """The names of the optimizers passed to `update`."""
 
     @property
     def statistics(self) -> TrainStatistics:
-        """The train split's statistics: `statistics["age"].mean`, `.std`, `.min`, `.max`; `statistics["kind"].counts`.
+        """Statistics of the train split: `statistics["age"].mean`, `.std`, `.min`, `.max`; `statistics["kind"].counts`.
 
-        They depend only on the dataset, so a constant computed from them is the same in each run, resumed or not, and
+        They depend only on the dataset, so a constant computed from them is the same in every run, resumed or not, and
         in the exported model. Raises `InputError` for an unknown feature or a missing train split.
         """
         if self._statistics is None:
-            raise InputError(f"{type(self).__name__} asks for statistics, and was built without a dataset")
+            raise InputError(f"{type(self).__name__} uses statistics, but was built without a dataset")
         return self._statistics
 
     def configure(
@@ -85,7 +89,7 @@ class Recipe(ABC):
         shards: int = 1,
         fused: bool = False,
     ) -> None:
-        """Apply the step settings of `params.yaml`. transforms: by the optimizer's name in `optimizers()`."""
+        """Apply the step settings of `params.yaml`. transforms: by optimizer name, as in `optimizers()`."""
         self.batch_size, self._transforms, self._fused = batch_size // shards, transforms or {}, fused
         for layer in layers(self):
             if shards > 1:
@@ -99,30 +103,30 @@ class Recipe(ABC):
 
     @abstractmethod
     def train_step(self, batch: Batch, context: Context) -> Metrics:
-        """Update the state by one step and return the metrics to sum over the epoch. Graph-traceable."""
+        """Run one training step and return the metrics to accumulate over the epoch. Must be traceable as a graph."""
 
     @abstractmethod
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
-        """Measure one batch without changing any state. Graph-traceable."""
+        """Measure one batch without changing any state. Must be traceable as a graph."""
 
     def prepare(self, batch: Batch, context: Context) -> Batch:
-        """Add what belongs outside the compiled step: latent noise, crop offsets, coin flips.
+        """Add random draws that belong outside the compiled step: latent noise, crop offsets, coin flips.
 
         Runs in the input pipeline, for training only. Use it for random draws and integer work; floating-point
-        arithmetic on features belongs in the step, where results do not depend on how the data are read.
+        arithmetic on features belongs in the step, where the result does not depend on how the data is read.
         """
         return batch
 
     def predict(self, inputs: Batch) -> Mapping[str, tf.Tensor]:
-        """Return named outputs of shape (batch, ...) for raw features. This function is what is exported."""
+        """Return named outputs of shape (batch, ...) for raw features. This function is exported."""
         raise InputError(
-            f"{type(self).__name__} has no `predict`, which validate and export call: add one, or `signatures`"
+            f"{type(self).__name__} has no `predict`, which validate and export call: implement it, or `signatures`"
         )
 
     def served(self, data: Columns) -> Columns:
-        """Return the inputs for recording the exported model's outputs on a split: the features in `inputs`.
+        """Return the inputs on which the exported model's outputs are recorded for a split: the features in `inputs`.
 
-        `Noise` among the inputs is drawn for as many examples as the split has. Override this for a model with other
+        `Noise` among the inputs is drawn once per example of the split. Override this for a model with other
         kinds of inputs. Every call must return the same values.
         """
         examples = len(next(iter(data.values())))
@@ -134,23 +138,23 @@ class Recipe(ABC):
         return {name: drawn[name] if name in drawn else data[name] for name in self.inputs}
 
     def evaluate(self, data: Columns) -> Mapping[str, float]:
-        """Return metrics of a split that are not sums over examples. Plain Python on the host; none by default."""
+        """Return metrics of a split that cannot be summed over examples. Runs as plain Python; none by default."""
         return {}
 
     def pictures(self, data: Columns) -> Mapping[str, NDArray[np.uint8]]:
-        """Return images to show after a validation, uint8 of shape (height, width, 1 or 3); none by default."""
+        """Return images to show after each validation, uint8 of shape (height, width, 1 or 3); none by default."""
         return {}
 
     def hooks(self) -> Sequence[Hook]:
-        """Return what watches training: callables that take a record of `tapeline.recipe`; none by default.
+        """Return callables that observe training; each takes a record from `tapeline.recipe`. None by default.
 
         Called once in each process, before the first step. Between two loops each hook gets `Started`, `LoopEnded` or
         `Skipped`, and after a validation `Validated`. Where loops end depends on the machine's speed; a hook with a
         method `next_stop(step)` names the next step above `step` at which it must be called.
 
-        A hook may watch, and end the run by raising `Stop`. It may change nothing that decides results: a hook that
-        writes to a variable is refused by name, and so is one that changes Python state of the recipe which later steps
-        or `evaluate` could read. A hook's own state is in no checkpoint: derive it from `Started.history`.
+        A hook may observe, and end the run by raising `Stop`. It must not change what decides results: a hook that
+        writes to a variable is refused by name, and so is one that changes Python state of the recipe that later steps
+        or `evaluate` could read. No checkpoint holds a hook's own state: derive it from `Started.history`.
         """
         return ()
 
@@ -170,26 +174,25 @@ class Recipe(ABC):
         Raises `InputError` for a variable that the loss does not depend on.
         """
         self.refuse_missing(variables, gradients)
-        name = self._name(optimizer)
-        self.updated.add(name)
+        names = self._names(optimizer)
+        self.updated.update(names)
         shard = meetings.running()
         if shard is None:
             self._apply(optimizer, variables, gradients)
         else:
             step = shard.step
             meetings.meet(
-                f"self.update of {name or 'an optimizer'}",
+                f"self.update of {names[0] if names else 'an optimizer'}",
                 list(gradients),
                 lambda brought: self._apply(optimizer, variables, means.batch_gradients(step, brought)),
             )
 
     def _apply(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor]) -> None:
-        name = self._name(optimizer)
-        transforms = self._transforms.get(name)
+        transforms, number = self._settings(optimizer)
         gradients = [summed(gradient, variable) for gradient, variable in zip(gradients, variables, strict=True)]
         if transforms is not None:
             # Each optimizer has noise of its own, in each of its updates of a step.
-            seed = tf.random.fold_in(current().fold_in(1).seed, list(self.optimizers()).index(name))
+            seed = tf.random.fold_in(current().fold_in(1).seed, number)
             seed = tf.random.fold_in(seed, optimizer.iterations.value)
             gradients = transform(gradients, variables, transforms, seed)
         if self._fused:
@@ -197,9 +200,9 @@ class Recipe(ABC):
         else:
             optimizer.apply(gradients, variables)
 
-    @tf.autograph.experimental.do_not_convert  # the next three are plain Python, and converting them takes 0.15 s
+    @tf.autograph.experimental.do_not_convert  # the next four are plain Python, and converting them takes 0.15 s
     def refuse_missing(self, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
-        """Raise `InputError` for the first variable without a gradient, and unless there is one for each."""
+        """Raise `InputError` if a variable has no gradient, or if their numbers differ."""
         if len(variables) != len(gradients):
             raise InputError(f"update got {len(variables)} variables and {len(gradients)} gradients: give one for each")
         for variable, gradient in zip(variables, gradients, strict=True):
@@ -218,5 +221,13 @@ class Recipe(ABC):
         return found
 
     @tf.autograph.experimental.do_not_convert
-    def _name(self, optimizer: Any) -> str:
-        return next((name for name, value in self.optimizers().items() if value is optimizer), "")
+    def _names(self, optimizer: Any) -> list[str]:
+        """Return all names of an optimizer, which several attributes may hold."""
+        return [name for name, value in self.optimizers().items() if value is optimizer]
+
+    @tf.autograph.experimental.do_not_convert
+    def _settings(self, optimizer: Any) -> tuple[Transforms | None, int]:
+        """Return an optimizer's `train.gradients`, under any of its names, and its place among all."""
+        names = self._names(optimizer)
+        found = [self._transforms[name] for name in names if name in self._transforms]
+        return (found[0], list(self.optimizers()).index(names[0])) if found else (None, 0)

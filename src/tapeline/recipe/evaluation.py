@@ -6,6 +6,7 @@ Training uses it for `val`, validate for `test`.
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Any
 
 import keras
@@ -84,11 +85,17 @@ class Evaluation:
         return measure.get_concrete_function(specs, tf.TensorSpec([], tf.int64))
 
     def pictures(self) -> Mapping[str, NDArray[np.uint8]]:
-        """Return the recipe's pictures of the split."""
+        """Return the recipe's pictures of the split. Raises `InputError` for what is no PNG file's name or content."""
         if type(self._recipe).pictures is Recipe.pictures:
             return {}
         with self._seeded():
-            return self._recipe.pictures(self._columns)
+            returned: Any = self._recipe.pictures(self._columns)
+        if not isinstance(returned, Mapping):
+            what = what_is(returned)
+            raise InputError(f"pictures returns {what}: return a dict of images, such as {{'samples': pixels}}")
+        for name, picture in returned.items():
+            _check_picture(name, picture)
+        return dict(returned)
 
     @contextmanager
     def _seeded(self) -> Iterator[None]:
@@ -140,3 +147,22 @@ class Evaluation:
             metrics = step(batch, context)
         self.names, totals = sums_and_counts(metrics, of="eval_step")
         return totals
+
+
+def _check_picture(name: Any, picture: Any) -> None:
+    """Raise `InputError` unless a picture has a file's name and a PNG's pixels."""
+    parts = PurePosixPath(name).parts if isinstance(name, str) else ()
+    if not parts or not set(parts).isdisjoint(("/", "//", "..")) or not name.isprintable():
+        raise InputError(f"pictures names {name!r}: a picture's name becomes a file's, such as 'samples'")
+    if not isinstance(picture, np.ndarray):
+        raise InputError(f"pictures returns {what_is(picture)} for {name!r}: make it a NumPy array")
+    if (
+        picture.dtype not in (np.uint8, np.uint16)
+        or picture.ndim != 3
+        or not 1 <= picture.shape[2] <= 4
+        or not picture.size
+    ):
+        raise InputError(
+            f"pictures returns {picture.dtype} of shape {picture.shape} for {name!r}: it must be uint8 of shape "
+            f"(height, width, 1 or 3)"
+        )

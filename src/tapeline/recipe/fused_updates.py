@@ -31,10 +31,12 @@ def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[An
     kernel = _KERNELS.get(type(optimizer))
     if kernel is None:
         known = ", ".join(sorted(kind.__name__ for kind in _KERNELS))
-        raise InputError(f"train.fused: {type(optimizer).__name__} has no fused kernel; {known} have one")
+        raise InputError(
+            f"train.fused: {type(optimizer).__name__} has no fused kernel: use {known}, or set train.fused to false"
+        )
     if asked := [name for name in _UNFUSED if getattr(optimizer, name, None)]:
         raise InputError(
-            f"train.fused: {type(optimizer).__name__} with {asked[0]} has no fused kernel; use train.gradients"
+            f"train.fused: {type(optimizer).__name__} with {asked[0]} has no fused kernel: use train.gradients instead"
         )
     if not optimizer.built:
         with tf.init_scope():

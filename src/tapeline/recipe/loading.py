@@ -18,9 +18,12 @@ from tapeline.config.hyperparameters import RecipeParams
 from tapeline.config.mistakes import mistakes_in
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
-from tapeline.recipe.contract import Recipe
+from tapeline.recipe.contract import SET_BY_ENGINE, Recipe
 from tapeline.runtime import files, own_modules, tensorflow_files
 from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_reason
+
+_INTERNAL = sorted(name for name in vars(Recipe) if name.startswith("_") and not name.startswith(("__", "_abc_")))
+"""What `Recipe` has for itself."""
 
 
 def load(path: Path) -> type[Recipe]:
@@ -35,6 +38,7 @@ def load(path: Path) -> type[Recipe]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     own_modules.use(path)
+    files.refuse_pointer(path)
     with blaming(path, InputError, "does not load"):
         try:
             spec.loader.exec_module(module)
@@ -51,10 +55,15 @@ def load(path: Path) -> type[Recipe]:
     if len(found) != 1:
         names = ", ".join(recipe.__name__ for recipe in found) or "none"
         raise InputError(
-            f"recipe {path} must define exactly one class derived from Recipe or Supervised; it has {names}"
+            f"recipe {path} must define exactly one class derived from Recipe or Supervised, but defines {names}"
         )
     if abstract := sorted(getattr(found[0], "__abstractmethods__", ())):
         raise InputError(f"recipe {path}: {found[0].__name__} lacks {', '.join(abstract)}")
+    own = {name for kind in found[0].__mro__ if kind not in Recipe.__mro__ for name in vars(kind)}
+    if taken := [name for name in (*SET_BY_ENGINE, *_INTERNAL) if name in own]:
+        raise InputError(
+            f"recipe {path}: {found[0].__name__} defines {taken[0]}, which every recipe has from Tapeline: rename it"
+        )
     if not (isinstance(found[0].Params, type) and issubclass(found[0].Params, RecipeParams)):
         raise InputError(f"recipe {path}: {found[0].__name__}.Params must derive from RecipeParams of tapeline.recipe")
     return found[0]

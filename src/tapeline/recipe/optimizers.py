@@ -11,7 +11,7 @@ from tapeline.runtime.errors import InputError
 def optimizer(name: str, learning_rate: Any, **options: Any) -> Any:
     """Return a Keras optimizer.
 
-    name: its class, case-insensitive: "adam", "AdamW", "sgd". learning_rate: a number or a schedule. options: other
+    name: its class, case-insensitive: "adam", "AdamW", "sgd". learning_rate: a number or a schedule. options: further
     arguments. Raises `InputError` for a name or an option unknown to Keras.
 
     >>> optimizer("sgd", 0.1, momentum=0.9).momentum
@@ -20,7 +20,7 @@ def optimizer(name: str, learning_rate: Any, **options: Any) -> Any:
     known = {kind.__name__.lower(): kind for kind in vars(keras.optimizers).values() if _is_optimizer(kind)}
     if name.lower() not in known:
         near = difflib.get_close_matches(name.lower(), known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(sorted(known))}"
         raise InputError(f"no optimizer {name!r} in Keras {keras.__version__}; {hint}")
     try:
         return known[name.lower()](learning_rate=learning_rate, **options)
@@ -29,7 +29,7 @@ def optimizer(name: str, learning_rate: Any, **options: Any) -> Any:
 
 
 def scales_loss(optimizer: Any) -> bool:
-    """Return whether an optimizer takes gradients of a scaled loss, and divides them by the scale."""
+    """Return whether an optimizer expects gradients of a scaled loss, and divides them by the scale."""
     dynamic = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     return dynamic or getattr(optimizer, "loss_scale_factor", None) is not None
 

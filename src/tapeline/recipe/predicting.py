@@ -30,7 +30,7 @@ def served(recipe: Recipe, data: Columns) -> dict[str, NDArray[Any]]:
     found: Any = recipe.served(data)
     if not isinstance(found, Mapping):
         what = what_is(found)
-        raise InputError(f"served returns {what}: return a dict of NumPy arrays, an input's name to its values")
+        raise InputError(f"served returns {what}: return a dict from input name to NumPy array")
     for name, values in found.items():
         if not isinstance(values, np.ndarray):
             raise InputError(f"served returns a {type(values).__name__} for {name}: make it a NumPy array")
@@ -58,7 +58,9 @@ def check_given(names: Iterable[str], given: Iterable[str]) -> None:
     """Raise `InputError` for an input of the signature that `served` does not give."""
     given = list(given)
     if unknown := sorted(set(names) - set(given)):
-        raise InputError(f"the model takes {', '.join(unknown)}; given are {', '.join(given) or 'none'}: see `served`")
+        raise InputError(
+            f"the model takes {', '.join(unknown)}, but gets {', '.join(given) or 'nothing'}: return it from `served`"
+        )
 
 
 def inputs(signature: Any) -> list[str]:

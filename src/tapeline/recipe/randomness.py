@@ -91,7 +91,7 @@ def seeded_images(context: Context, where: str) -> Iterator[None]:
 
 def _in_a_loop(where: str, what: str) -> str:
     return (
-        f"{where} calls {what} inside a loop or a tf.function of its own, where each call would draw the same numbers: "
+        f"{where} calls {what} inside a loop or a separate tf.function, where each call would draw the same numbers: "
         f"call it once for the whole batch, or use tf.random.stateless_… with a seed per example, from context.seed"
     )
 

@@ -1,4 +1,4 @@
-"""Learning rates as pure functions of the step, for any optimizer and for your own arithmetic.
+"""Learning rates as pure functions of the step, for any optimizer or for your own arithmetic.
 
     from tapeline.recipe import schedules
     keras.optimizers.SGD(schedules.Cyclic(1e-4, 1e-2, step_size=500))
@@ -6,7 +6,7 @@
 
 Each is a `keras.optimizers.schedules.LearningRateSchedule`: it maps an integer scalar step, starting at 0, to a float32
 scalar, in eager, graph and XLA mode alike. Step arithmetic is int64, so that periods stay exact at step 10⁹, where
-float32 no longer tells a step from the next.
+float32 can no longer distinguish consecutive steps.
 
 | rate | class |
 |---|---|
@@ -50,7 +50,7 @@ __all__ = [
 
 @keras.saving.register_keras_serializable(package="tapeline")
 class Constant(LearningRateSchedule):
-    """The same rate at every step, for places that need a schedule rather than a number."""
+    """The same rate at every step, for code that needs a schedule rather than a number."""
 
     def __init__(self, learning_rate: float) -> None:
         self.learning_rate = _positive("learning_rate", learning_rate)
@@ -71,10 +71,10 @@ class WarmupCosineRestarts(LearningRateSchedule):
         step < warmup_steps:   warmup_start + (learning_rate - warmup_start) * step / warmup_steps
         else, in cycle i:      learning_rate * (alpha + (1 - alpha) * m_mul^i * (1 + cos(pi * t / T_i)) / 2)
 
-    with T_i = first_decay_steps * t_mul^i and t the steps since the cycle began. Without a warm-up it matches Keras'
-    `CosineDecayRestarts`, which computes the cycle by a float32 logarithm and so may restart a step late.
+    where T_i = first_decay_steps * t_mul^i, and t is the number of steps since the cycle began. Without a warm-up it
+    matches Keras' `CosineDecayRestarts`, which finds the cycle with a float32 logarithm and so may restart a step late.
 
-    learning_rate: the peak of the first cycle. first_decay_steps: its length, without the warm-up.
+    learning_rate: the peak of the first cycle. first_decay_steps: its length in steps, without the warm-up.
     warmup_steps: 0 for none. warmup_start: the rate at step 0, at most `learning_rate`.
     t_mul: ratio of a cycle's length to the previous one's, an integer of at least 1.
     m_mul: ratio of a cycle's peak to the previous one's. alpha: the lowest rate / `learning_rate`.
@@ -135,14 +135,14 @@ class WarmupCosineRestarts(LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="tapeline")
 class Cyclic(LearningRateSchedule):
-    """A rate that rises from `low` to `high` in `step_size` steps, falls back in as many, and repeats.
+    """A rate that rises from `low` to `high` over `step_size` steps, falls back over as many, and repeats.
 
         rate = low + (high - low) * (1 - |t / step_size - 1|) * scale,   t = step mod (2 * step_size)
 
-    mode: how the amplitude scales: "triangular", scale = 1; "triangular2", scale = 1 / 2^cycle, half as high each
+    mode: how the amplitude scales: "triangular", scale = 1; "triangular2", scale = 1 / 2^cycle, halved each
     cycle; "exp_range", scale = gamma^step.
-    step_size: half a cycle in steps; Smith advises 2 to 10 epochs. `tapeline lr-find` suggests `low` and `high`.
-    gamma: in (0, 1]; "exp_range" only.
+    step_size: half a cycle, in steps; Smith recommends 2 to 10 epochs. `tapeline lr-find` suggests `low` and `high`.
+    gamma: in (0, 1]; used only by "exp_range".
 
     Raises `ValueError` for an argument outside its range.
     Smith 2017, Cyclical Learning Rates for Training Neural Networks, https://arxiv.org/abs/1506.01186.
@@ -214,7 +214,7 @@ class OneCycle(LearningRateSchedule):
         self.three_phase = bool(three_phase)
 
     def corners(self) -> list[tuple[int, float]]:
-        """Return (step, rate) where the pieces meet, in order."""
+        """Return (step, rate) at each corner, in order."""
         peak = min(max(1, round(self.pct_start * self.total_steps)), self.total_steps - (2 if self.three_phase else 1))
         start = self.learning_rate / self.div_factor
         back = [(min(2 * peak, self.total_steps - 1), start)] if self.three_phase else []

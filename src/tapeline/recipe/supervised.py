@@ -1,4 +1,4 @@
-"""The common case: one loss, one optimizer. Tape → gradients → transforms → update."""
+"""The common case: one loss and one optimizer. Tape → gradients → transforms → update."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ class Supervised(Recipe):
         """Return the loss of each example, shape (batch,), and further metrics: per example, or (sum, count) pairs."""
 
     def configure(self, **options: Any) -> None:
-        """Apply the options, and create the optimizer's slots now if the variables exist: then one trace is enough."""
+        """Apply the options. Creates the optimizer's slots now if the variables exist, so that one trace is enough."""
         super().configure(**options)
         kind = type(self)
         if kind.variables is Supervised.variables and not hasattr(self, "model"):
             raise InputError(
-                f"{kind.__name__} has no self.model: create it in `build`, or let the property `variables` return what "
-                f"is to be trained"
+                f"{kind.__name__} has no self.model: create it in `build`, or override the property `variables` to "
+                "return what to train"
             )
         if kind.train_step is Supervised.train_step and not hasattr(self, "optimizer"):
             raise InputError(f"{kind.__name__} has no self.optimizer: create it in `build`")
@@ -40,17 +40,17 @@ class Supervised(Recipe):
 
     @property
     def variables(self) -> Sequence[Any]:
-        """What the optimizer trains."""
+        """The variables that the optimizer trains."""
         trained: Sequence[Any] = self.model.trainable_variables
         return trained
 
     def regularization(self) -> tf.Tensor | float:
-        """Return a scalar added to the mean loss; the model's own regularizers by default."""
+        """Return a scalar to add to the mean loss; by default the sum of the model's regularization losses."""
         losses = getattr(getattr(self, "model", None), "losses", None)
         return tf.add_n(losses) if losses else 0.0
 
     def train_step(self, batch: Batch, context: Context) -> Metrics:
-        """Minimise the mean loss by one update."""
+        """Minimize the mean loss with one update."""
         gradients, metrics = self.gradients(batch)
         self.update(self.optimizer, self.variables, gradients)
         return metrics
@@ -58,8 +58,8 @@ class Supervised(Recipe):
     def gradients(self, batch: Batch) -> tuple[Sequence[tf.Tensor | None], Metrics]:
         """Return the gradient of the batch's mean loss for each of `variables`, and the metrics.
 
-        It has the optimizer's loss scale, if it has one, which the optimizer takes out again. In a shard, the gradient
-        is that of all shards, the metrics are its own.
+        If the optimizer scales the loss, the gradients are scaled too, and it unscales them. In a shard, the gradient
+        is that of the whole batch; the metrics are the shard's own.
         """
         with tf.GradientTape() as tape:
             losses, metrics = self._measured(batch, training=True)
@@ -78,7 +78,7 @@ class Supervised(Recipe):
         return optimizer.scale_loss(objective)
 
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
-        """Measure one batch without dropout and with the moving statistics."""
+        """Measure one batch in inference mode: no dropout, moving statistics in batch normalization."""
         losses, metrics = self._measured(batch, training=False)
         return {"loss": losses, **metrics}
 
@@ -87,7 +87,7 @@ class Supervised(Recipe):
         returned: Any = self.loss(batch, training=training)
         if not isinstance(returned, (tuple, list)) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise InputError(
-                f"{type(self).__name__}.loss must return a pair, the loss of each example and a dict of further "
+                f"{type(self).__name__}.loss must return a pair: the loss of each example and a dict of further "
                 f"metrics, such as `return losses, {{}}`"
             )
         return returned[0], returned[1]

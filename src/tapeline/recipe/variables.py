@@ -18,7 +18,7 @@ import tensorflow as tf
 from tapeline.recipe import randomness
 from tapeline.runtime import files, tensorflow_files
 from tapeline.runtime.errors import InputError, RunError
-from tapeline.runtime.keras_private import layers_in
+from tapeline.runtime.keras_private import METRICS, layers_in, trained_by
 
 BUNDLE = "weights"
 LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType, tf.Tensor)
@@ -110,8 +110,10 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
             if id(variable.value) not in seen:
                 seen.add(id(variable.value))
                 yield f"{path}/{variable.path}", variable.value, "optimizers"
-        for name, own in vars(value).items():  # of a class of the recipe's own
-            if isinstance(own, (keras.optimizers.Optimizer, tf.Variable)):
+        trained = set(map(id, trained_by(value)))  # weights, which an own class may have in a list too
+        for name, own in _own(vars(value)):
+            bookkeeping = name.startswith("_self_")  # TensorFlow's
+            if not bookkeeping and id(own) not in trained and not isinstance(own, keras.Variable):
                 found = _walk(own, f"{path}/{name}", seen)
                 yield from ((inside, variable, "optimizers") for inside, variable, _ in found)
     elif isinstance(value, keras.Layer):
@@ -131,7 +133,7 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
             for name, *_ in _walk(item, "", seen):
                 raise InputError(
                     f"self.{path} is a {type(value).__name__} that holds {name.strip('/') or 'a variable'}: its order "
-                    f"is another in each process, so its variables could not be told apart; make it a list or a dict"
+                    "differs between processes, so its variables could not be told apart; make it a list or a dict"
                 )
     elif hasattr(value, "__dict__"):
         for name, item in vars(value).items():
@@ -140,15 +142,28 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
 
 
 def _own(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what a layer has, in attributes or in lists and dicts of them, that is or may hold further variables."""
+    """Yield what a layer or an optimizer has, in attributes or in lists and dicts of them, that may hold variables."""
     for name, value in attributes.items():
-        if isinstance(value, (list, tuple)):
-            items: Any = enumerate(value)
-        else:
-            items = value.items() if isinstance(value, Mapping) else ()
-        for path, own in [(name, value), *((f"{name}/{place}", item) for place, item in items)]:
-            if isinstance(own, (tf.Variable, keras.Variable, tf.Module)) and not isinstance(own, keras.Layer):
+        if name in METRICS:  # the author's are under other names, too
+            continue
+        for path, own in _inside(value, name):
+            if isinstance(own, _HOLDERS) and not isinstance(own, keras.Layer):
                 yield path, own
+
+
+_HOLDERS = (tf.Variable, keras.Variable, tf.Module, keras.optimizers.Optimizer, keras.Metric)
+
+
+def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield a value, or all that lists and dicts hold at any depth, with its place."""
+    if isinstance(value, (list, tuple)):
+        for place, item in enumerate(value):
+            yield from _inside(item, f"{path}/{place}")
+    elif isinstance(value, Mapping):
+        for place, (key, item) in enumerate(value.items()):
+            yield from _inside(item, f"{path}/{key if _is_plain(key) else place}")
+    else:
+        yield path, value
 
 
 def _is_plain(key: Any) -> bool:
@@ -241,6 +256,7 @@ def open_bundle(prefix: Path, *, remedy: str = "`dvc checkout` it, or train agai
     """Read the index of a bundle. Raises `InputError`, ending in `remedy`, if it is missing, truncated or altered."""
     index = Path(f"{prefix}.index")
     try:
+        files.refuse_pointer(index)
         _check_footer(index)
         stored = tf.train.load_checkpoint(str(prefix))
         shapes, dtypes = stored.get_variable_to_shape_map(), stored.get_variable_to_dtype_map()
@@ -266,7 +282,7 @@ def _check_footer(index: Path) -> None:
             numbers.append(0)
             shift = 0
     if len(content) < 48 or len(numbers) < 5 or any(n + size > place for n, size in (numbers[:2], numbers[2:4])):
-        raise ValueError("its end points outside of it")
+        raise ValueError("its index points outside the file")
 
 
 def _altered(prefix: Path, suffix: str, error: Exception, remedy: str) -> InputError:
@@ -287,7 +303,7 @@ def read_bundle(
     bundle = open_bundle(prefix)
     for name in sorted(expected.keys() | bundle.shapes.keys()):
         if name not in bundle.shapes:
-            raise InputError(f"{prefix} has no {name}, which the recipe has: {remedy}")
+            raise InputError(f"{prefix} lacks {name}, which the recipe has: {remedy}")
         if name not in expected:
             raise InputError(f"{prefix} has {name}, which the recipe lacks: {remedy}")
         variable, shape, dtype = expected[name], bundle.shapes[name], bundle.dtypes[name]

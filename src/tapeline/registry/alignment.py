@@ -73,7 +73,7 @@ def served_otherwise(registry: Registry, name: str) -> str:
     wanted, served = live.version if live else None, str(index["version"]) if index else None
     if wanted == served and (index or not folder.integers()):
         return ""
-    return f"{folder.folder} has {served or 'nothing whole'}, and by the tags {wanted or 'nothing'} is in {stage}"
+    return f"{folder.folder} has {served or 'nothing complete'}, but by the tags {wanted or 'nothing'} is in {stage}"
 
 
 def assign(registry: Registry, version: Version, stage: str, record: dict[str, Any]) -> Assignment:
@@ -123,4 +123,4 @@ def _align_or_say(registry: Registry, name: str) -> None:
     try:
         align(registry, name)
     except (TapelineError, OSError) as error:
-        say(f"the serving folder of {name} is not in line with the tags: {error}")
+        say(f"the serving folder of {name} does not match the tags: {error}")

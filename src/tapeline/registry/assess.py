@@ -168,7 +168,7 @@ class _Trial:
             if name in model.own_inputs:
                 raise InputError(f"its input {name} is not the feature {name}")
             if (file := self._examples.files.get(name)) is None:
-                raise InputError(f"its input {name} is no feature of the test data")
+                raise InputError(f"its input {name} is not a feature of the test data")
             if classes := self._examples.classes(name):
                 md5 = self._registry.recorded(version).trained_on(model.dataset)
                 known = examples.features(self._registry.store, md5).get(name, {}).get("classes") or ()
@@ -180,7 +180,7 @@ class _Trial:
                 continue
             values = self._examples.column(name)
             if missing := [column for column in theirs if column not in ours]:
-                raise InputError(f"its {name} has the column {missing[0]}, which the challenger's has not")
+                raise InputError(f"its {name} has the column {missing[0]}, which the challenger's lacks")
             if values.shape[1:] != (len(ours),):
                 raise InputError(f"its {name} is of the columns {', '.join(theirs)}, not of {', '.join(ours)}")
             found[name] = self._folder / f"champion-{len(found)}.npy"
@@ -239,7 +239,7 @@ def within(asked: CheckSettings, figures: Mapping[str, Any]) -> Iterator[dict[st
         ("size_mb", figures.get("size_mb"), asked.size_mb),
     ):
         if most is not None and value is not None:
-            said = f"{metric} is {value:.4g}, asked at most {most:g}"
+            said = f"{metric} is {value:.4g}, must be at most {most:g}"
             yield {
                 "kind": "infra",
                 "metric": metric,

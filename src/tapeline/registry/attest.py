@@ -16,7 +16,7 @@ from tapeline.runtime.errors import InputError
 def approve(registry: Registry, version: Version, stage: str) -> str:
     """Approve a version for a stage, and return the tag. Raises `InputError` for one who may not and without policy."""
     registry.stage(stage)
-    _check_policy(registry, "an approval that nobody verifies says nothing: `tapeline registry promote --approved-by`")
+    _check_policy(registry, "nobody would verify the approval: use `tapeline registry promote --approved-by`")
     making.own(registry, "approve", stage)
     registry.check_usable(version)
     return _attest(registry, version, stage, {"action": "approve", "stage": stage})
@@ -28,14 +28,16 @@ def vouch(registry: Registry, version: Version) -> str:
     Raises `InputError` for one who may not register, without a policy, for a revoked version, and for other bytes than
     the tag's own record has.
     """
-    _check_policy(registry, "there is nobody to vouch to")
+    _check_policy(registry, "a signature would mean nothing")
     making.own(registry, "register")
     registry.check_not_revoked(version.name, version.number)
     recorded = registry.recorded(version)
     found = contents.of_model(version, recorded)
     measured = contents.of_recorded(registry.store, recorded)
     if found.sums is not None and dict(found.sums) != measured[contents.MODEL]:
-        raise InputError(f"{version.tag.name} has other files than its own record says: it was altered, or forged")
+        raise InputError(
+            f"{version.tag.name} does not have the files that its own record lists: it was altered or forged"
+        )
     return _attest(registry, version, None, {"action": "vouch", "sha256": measured})
 
 

@@ -51,14 +51,16 @@ def audit(registry: Registry, *, fetch: bool = False) -> Report:
     fetch: bring bytes that are only in DVC's remote, to check them too. Raises `InputError` in a shallow clone.
     """
     if registry.repository.git("rev-parse", "--is-shallow-repository").strip() == "true":
-        raise InputError("this clone is shallow, and an audit needs the whole history: `git fetch --unshallow --tags`")
+        raise InputError(
+            "this clone is shallow, but an audit needs the whole history: run `git fetch --unshallow --tags`"
+        )
     report = Report()
     tags = registry.repository.tags()
     for found in state.read_all(tags).values():
         if found.artifact.folder == registry.repository.inside:
             _Model(registry, found, tags, report, fetch).check()
     report.unchecked.extend(
-        f"{tag.name} is about {artifact}, which is no model's name, and says nothing"
+        f"{tag.name} names {artifact}, which is not a valid model name: ignored"
         for tag in tags
         if (artifact := names.artifact_of(tag.name))
         and not names.is_model(artifact)
@@ -67,7 +69,9 @@ def audit(registry: Registry, *, fetch: bool = False) -> Report:
     _check_seen(registry, tags, report)
     _check_branches(registry, report)
     if replaced := registry.repository.git.lines("for-each-ref", "--format=%(refname)", "refs/replace"):
-        report.unchecked.append(f"{len(replaced)} objects are replaced in Git (refs/replace): not followed here")
+        report.unchecked.append(
+            f"{len(replaced)} objects are replaced in Git (refs/replace): replacements are not followed here"
+        )
     return report
 
 
@@ -114,7 +118,7 @@ class _Model:
             self._report.count("signatures")
         except Untrusted as why:
             if tag.time < self._since and tag not in self._in_force():
-                self._report.unchecked.append(f"{tag.name} says it is older than the policy: {why}")
+                self._report.unchecked.append(f"{tag.name} claims to be older than the policy: {why}")
             else:
                 self._report.wrong.append(f"{tag.name}, which {what}, does not count: {why}")
 
@@ -126,7 +130,7 @@ class _Model:
         annotated = {tag.name for tag in self._tags} | {one.tag.name for one in self._found.quarantined}
         for name in self._registry.repository.tag_names(*names.patterns(self._found.artifact)):
             if name not in annotated and (names.EVENT.fullmatch(name) or name.startswith("tapeline")):
-                self._report.unchecked.append(f"{name} is no annotated tag on a commit, and says nothing")
+                self._report.unchecked.append(f"{name} is not an annotated tag on a commit: ignored")
 
     def _check_object(self, tag: Tag) -> None:
         """Check that an object is what its id says, and that its name is the ref's."""
@@ -136,7 +140,7 @@ class _Model:
             self._report.wrong.append(f"{tag.name}: {why}")
             return
         if named != tag.name:
-            self._report.wrong.append(f"{tag.name} was made as {named[:80]!r}, and renamed")
+            self._report.wrong.append(f"{tag.name} was created as {named[:80]!r} and then renamed")
         else:
             self._report.count("tag objects")
 
@@ -148,10 +152,10 @@ class _Model:
         found = by_object.get(before["object"])
         if found is None:
             there = any(one.name == before["tag"] for one in self._tags)
-            why = "is another tag now" if there else "is gone"
+            why = "is a different tag now" if there else "is gone"
             self._report.wrong.append(f"{tag.name} was made after {before['tag'][:80]}, which {why}")
         elif found.time >= tag.time:
-            self._report.wrong.append(f"{tag.name} names {found.name} as the tag before it, and says it is older")
+            self._report.wrong.append(f"{tag.name} names {found.name} as the tag before it, but claims to be older")
         else:
             self._report.count("links of the chain")
 
@@ -162,7 +166,9 @@ class _Model:
         for one, after in zip([0, *numbers], numbers, strict=False):
             if after > one + 1:
                 lost = f"#{one + 1}" if after == one + 2 else f"#{one + 1} to #{after - 1}"
-                self._report.wrong.append(f"{self._found.artifact.tag} has no tag {lost}, and has #{after}: deleted?")
+                self._report.wrong.append(
+                    f"{self._found.artifact.tag} has no tag {lost}, but has #{after}: was it deleted?"
+                )
 
     def _check_version(self, version: Version) -> None:
         name, trusted = version.tag.name, version
@@ -182,12 +188,12 @@ class _Model:
         store = self._registry.store
         missing = store.missing(found.md5)
         if missing and not self._fetch:
-            where = "not in the cache, which DVC's remote may have (`--fetch` checks it)"
+            where = "not in the cache, but may be on DVC's remote (`--fetch` checks it)"
             self._report.unchecked.append(f"{name}: {missing[0]} is {where}")
         elif found.sums is None:
             for part in store.listing(found.md5).values():
                 store.bring(part)
-            self._report.unchecked.append(f"{name} has no SHA-256: its bytes are those of the MD5s in dvc.lock")
+            self._report.unchecked.append(f"{name} has no SHA-256: only the MD5s in dvc.lock say what its bytes are")
         else:
             store.check(found.md5, found.sums)
             self._report.count("files by SHA-256", len(found.sums))
@@ -198,12 +204,12 @@ class _Model:
             self._by_policy(event.tag, lambda: authority.assignment(self._found, event), f"is about {event.stage}")
             counts = event.tag in self._in_force() and not authority.fault_of(self._found, event)
             if counts and (why := authority.late(self._found, event)):
-                self._report.wrong.append(f"{event.tag.name} is not followed: {why}")
+                self._report.wrong.append(f"{event.tag.name} has no effect: {why}")
             if approval := authority.approved_late(self._found, event):
                 lines = self._report.unchecked if event.tag.time < self._since else self._report.wrong
                 lines.append(
-                    f"{event.tag.name} is older than its approval {approval.name}: whatever verifies nothing had it "
-                    "live before two had agreed"
+                    f"{event.tag.name} is older than its approval {approval.name}: to whatever does not verify tags it "
+                    "was live before two people had agreed"
                 )
         elif why := judged.fault(event):
             self._report.wrong.append(f"{event.tag.name}: {why}")
@@ -223,24 +229,26 @@ class _Model:
         git, commit = self._registry.repository.git, str(said.get("commit"))
         is_id = ID.fullmatch(commit)  # a record may have an option of Git's there
         if not is_id or git.ask("merge-base", "--is-ancestor", commit, authority.policy.commit) is None:
-            self._report.wrong.append(f"{event.tag.name} was decided by rules of {commit[:10]}, not on {said['ref']}")
+            self._report.wrong.append(
+                f"{event.tag.name} was decided by the rules of {commit[:10]}, which is not on {said['ref']}"
+            )
             return
         try:
             text = self._registry.repository.read(commit, PARAMS) or ""
             params = Params.load_for(git.folder, pipeline=self._found.artifact.name, text=text)
             same = said.get("sha256") == rules.digest(params, self._found.artifact.name, event.stage)
         except (InputError, RunError, KeyError) as error:
-            self._report.unchecked.append(f"{event.tag.name}: its rules cannot be read any more: {error}")
+            self._report.unchecked.append(f"{event.tag.name}: its rules can no longer be read: {error}")
             return
         if same:
             self._report.count("rules of promotions")
         else:
-            self._report.wrong.append(f"{event.tag.name} was decided by other rules than {commit[:10]} has")
+            self._report.wrong.append(f"{event.tag.name} was decided by rules that differ from those of {commit[:10]}")
 
     def _check_attestation(self, one: Attestation) -> None:
         version = self._found.versions.get(one.version)
         if version is None or one.record.get("version_tag") != version.tag.object:
-            self._report.wrong.append(f"{one.tag.name} is about another tag than {one.version} is now")
+            self._report.wrong.append(f"{one.tag.name} refers to a tag other than the present {one.version}")
         elif self._registry.authority:
             authority = self._registry.authority
             self._by_policy(one.tag, lambda: authority.attested(one), f"is about {one.version}")
@@ -262,7 +270,7 @@ class _Model:
                 self._report.count("served models")
             else:
                 self._report.wrong.append(
-                    f"{serving.folder} has other bytes than {live.version}: `tapeline registry sync`"
+                    f"{serving.folder} does not have the bytes of {live.version}: run `tapeline registry sync`"
                 )
         except (TapelineError, OSError) as error:
             self._report.wrong.append(f"{serving.folder}: {error}")

@@ -63,9 +63,9 @@ class Authority:
         signed = objects.tag(self._git, tag.object)
         named = signed.headers["tag"].decode("utf-8", "replace")
         if named != tag.name:
-            raise Untrusted(f"it was made as {named[:80]!r}, and renamed")
+            raise Untrusted(f"it was created as {named[:80]!r} and then renamed")
         if (signed.headers["type"], signed.headers["object"]) != (b"commit", tag.commit.encode()):
-            raise Untrusted("it is on no commit")
+            raise Untrusted("it is not on a commit")
         return verify.verified(self.policy.signers, signed)
 
     def own(self, people: Iterable[str], what: str) -> Signer:
@@ -83,7 +83,7 @@ class Authority:
         """Have Git sign a commit that is on no branch, and return by which key it did."""
         if not signing.configured(self._git):
             raise InputError(
-                f"the policy of {self.policy.name} asks for signed tags, and Git has no key here: {signing.HOW}"
+                f"the policy of {self.policy.name} requires signed tags, but Git has no key here: {signing.HOW}"
             )
         tree = self._git("rev-parse", f"{self._head}^{{tree}}")
         try:
@@ -93,8 +93,8 @@ class Authority:
         try:
             return verify.verified(self.policy.signers, objects.commit(self._git, made))
         except Untrusted as why:
-            said = f"a signature of yours would not count: {why}"
-            raise Untrusted(f"{said}; `git config user.signingKey` says with which key Git signs") from None
+            said = f"your signature would not count: {why}"
+            raise Untrusted(f"{said}; `git config user.signingKey` says which key Git signs with") from None
 
     def _may(self, who: Signer, people: Iterable[str], what: str) -> Signer:
         if not who.people & set(people):
@@ -141,13 +141,13 @@ class Authority:
                 if why := _fault_about(one, version):
                     raise Untrusted(why)
                 if not who.is_other_than(promoter):
-                    raise Untrusted(f"{who} promotes it, and may not approve it too")
+                    raise Untrusted(f"{who} is the one who promotes it, and may not approve it too")
             except Untrusted as why:
                 refused.append(f"; {one.tag.name} does not count: {why}")
             else:
                 return one.tag
         raise Untrusted(
-            f"nobody else of {', '.join(people)} has approved {version.tag.name} for {stage}: one of them calls "
+            f"nobody else of {', '.join(people)} has approved {version.tag.name} for {stage}: one of them must run "
             f"`tapeline registry approve {version.tag.name} --stage {stage}`{''.join(refused)}"
         )
 
@@ -157,18 +157,18 @@ class Authority:
         if event.back:
             return who
         if not event.record:
-            raise Untrusted("it has no record of a verdict: plain GTO made it")
+            raise Untrusted("it records no verdict: plain GTO made it")
         if why := judged.fault(event):
             raise Untrusted(why)
         version = found.versions.get(event.version)
         if version is None:
             return who  # it was taken back, so this is in force nowhere
         if "version_tag" not in event.record:
-            raise Untrusted("its record does not say which tag was promoted: promote anew")
+            raise Untrusted("its record does not say which tag was promoted: promote it again")
         if event.record["version_tag"] != version.tag.object:
-            raise Untrusted(f"{version.tag.name} is another tag now than the one that was promoted")
+            raise Untrusted(f"{version.tag.name} is no longer the tag that was promoted")
         if event.tag.time < version.tag.time:
-            raise Untrusted(f"it says it is older than {version.tag.name}, which it is about")
+            raise Untrusted(f"it claims to be older than {version.tag.name}, to which it refers")
         if event.record.get("action") == "rollback":
             if why := self.promoted(found, version, event.stage):
                 raise Untrusted(f"{version.tag.name} was not promoted to {event.stage} by a tag that counts: {why}")
@@ -205,7 +205,7 @@ class Authority:
         try:
             return self._once(f"{tag.object} now", lambda: verify.verified(self.policy.signers, signed))
         except Untrusted as why:
-            raise Untrusted(f"{why}; this clone saw nothing of it before: promote anew") from None
+            raise Untrusted(f"{why}; this clone did not see it earlier: promote it again") from None
 
     def counted(self, name: str, object_id: str) -> bool:
         """Return whether somebody of the signers signed a tag that is on no ref any more; true if it cannot be read."""
@@ -225,7 +225,7 @@ class Authority:
         who = self._may(self.signer(tag), self.policy.settings.revoke, "revoke versions")
         about, version = recorded(tag).get("commit"), found.versions.get(number)
         if about is not None and version is not None and about != version.commit:
-            raise Untrusted(f"it is about another commit than that of {version.tag.name}")
+            raise Untrusted(f"it is about a commit other than that of {version.tag.name}")
         return who
 
     def known(self, tag: Tag) -> bool:
@@ -300,5 +300,5 @@ class Authority:
 def _fault_about(one: Attestation, version: Version) -> str:
     """Return why an attestation is not about exactly this tag; empty if it is. A tag names no later one's object."""
     if (one.record.get("version_tag"), one.record.get("version")) != (version.tag.object, version.number):
-        return "it is about another tag of this version"
-    return "" if one.tag.time >= version.tag.time else f"it says it is older than {version.tag.name}"
+        return "it is about a different tag of this version"
+    return "" if one.tag.time >= version.tag.time else f"it claims to be older than {version.tag.name}"

@@ -42,7 +42,7 @@ def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
         recorded = _tagged(project, tag, folder, name)
         weights = recorded.out(f"train@{name}", f"runs/{name}/train/weights")
         if not weights.endswith(".dir"):
-            raise InputError(f"runs/{name}/train/weights is a single file there, and no folder of Tapeline's")
+            raise InputError(f"runs/{name}/train/weights is a single file there, not a folder that Tapeline wrote")
         sums = _registered_sums(project, tag, folder, name, recorded)
         return Store(project.folder).kept(weights, project.local / "init_from" / tag, sums=sums)
     except InputError as error:
@@ -80,7 +80,7 @@ def _tagged(project: Project, tag: str, folder: str, name: str) -> Recorded:
 
     here = Repository(project.folder)
     if tag not in here.tag_names():
-        raise InputError("there is no such tag; `git tag` lists those there are")
+        raise InputError("there is no such tag; `git tag` lists the existing ones")
     return Repository(here.top / folder).recorded(here.git.commit_of(f"refs/tags/{tag}"), name)
 
 

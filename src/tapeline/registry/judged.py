@@ -21,7 +21,7 @@ def fault(event: Assignment) -> str:
 def check_assignment(event: Assignment) -> None:
     """Raise `InputError` for an assignment that may not be followed."""
     if why := fault(event):
-        raise InputError(f"the tag {event.tag.name} of {event.tag.author} is not followed: {why}")
+        raise InputError(f"the tag {event.tag.name} of {event.tag.author} has no effect: {why}")
 
 
 def check_promoted(found: State, version: Version, stage: str) -> None:

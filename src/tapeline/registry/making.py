@@ -24,7 +24,9 @@ def own(registry: Registry, rule: str, stage: str = "") -> Signer | None:
     people = rules[rule] if rule in rules else getattr(trust, rule).get(stage)
     if people is None:
         name = authority.policy.name
-        raise InputError(f"by the policy of {name}, nobody may {rule} for {stage}: registry.trust.{rule} lacks it")
+        raise InputError(
+            f"by the policy of {name}, nobody may {rule} for {stage}: registry.trust.{rule} does not list it"
+        )
     return authority.own(people, f"{rule} {f'for {stage}' if stage else 'versions'}")
 
 

@@ -47,7 +47,7 @@ class Model:
         """
         listing = store.listing(md5)
         if DESCRIPTION not in listing:
-            raise InputError(f"{name} has no {DESCRIPTION}: it is no model that Tapeline exported")
+            raise InputError(f"{name} has no {DESCRIPTION}: Tapeline did not export this model")
         size = sum(store.bring(part).stat().st_size for part in listing.values())
         return cls(described(store.bring(listing[DESCRIPTION]).read_bytes(), name), size)
 

@@ -25,7 +25,7 @@ class Ours:
         if commit in noted:
             return ""
         if authority is None:
-            return "it was not built here, and there is no trust policy that says whose signature counts"
+            return "it was not built here, and no trust policy says whose signature counts"
         try:
             authority.commit_signer(commit)
         except Untrusted as why:

@@ -28,7 +28,7 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
     promoter = making.own(registry, "promote", stage)
     _check_order(registry, found, version, stage)
     if approval(registry, found, version, stage, promoter) is None and asked.approval and not approved_by:
-        raise InputError(f"{stage} asks for a person's approval: give --approved-by NAME, or use `tapeline promote`")
+        raise InputError(f"{stage} requires a person's approval: give --approved-by NAME, or use `tapeline promote`")
     return None
 
 
@@ -86,12 +86,12 @@ def _check_order(registry: Registry, found: State, version: Version, stage: str)
     names = list(registry.settings.stages)
     before = names[names.index(stage) - 1] if stage != names[0] else None
     if registry.settings.stages[stage].previous and before and not found.been_in(version.number, before):
-        raise InputError(f"{version.tag.name} was never in {before}, which {stage} asks for: promote it there first")
+        raise InputError(f"{version.tag.name} was never in {before}, which {stage} requires: promote it there first")
     if not (registry.settings.stages[stage].previous and before and registry.authority):
         return
     if why := registry.authority.promoted(found, version, before):
         name = version.tag.name
-        raise InputError(f"{name} was not put into {before}, which {stage} asks for, by a tag that counts: {why}")
+        raise InputError(f"{name} was not promoted to {before}, which {stage} requires, by a tag that counts: {why}")
 
 
 def _overtaken(version: Version, stage: str, verdict: Verdict, live: Assignment | None) -> str:
@@ -99,4 +99,4 @@ def _overtaken(version: Version, stage: str, verdict: Verdict, live: Assignment 
     now: Any = (
         f"{live.version} is in {stage} now, by {live.tag.author} ({live.tag.name})" if live else f"{stage} is empty"
     )
-    return f"{version.tag.name} {compared}, and {now}: run again to compare it with that"
+    return f"{version.tag.name} {compared}, but {now}: run again to compare it with that"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -17,9 +18,10 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names, tagging
 from tapeline.registry.tags.record import message
 from tapeline.registry.tags.state import State, Version
-from tapeline.repository import described
+from tapeline.repository import described, submodules
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.recorded import Recorded
+from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 
@@ -103,7 +105,7 @@ def _check_ours(registry: Registry, name: str, revision: str, commit: str) -> No
     """Check that a commit is ours: a branch of a run may have come with a fetch, and anybody may push one."""
     ours = Ours(registry.project.folder, name)
     if not ours.merged(commit) and (why := ours.why_not(commit)):
-        way = "merge it if it is to be yours, or register it where it was built"
+        way = "merge it to make it yours, or register it where it was built"
         raise InputError(f"{revision} is not registered: {why}; {way}")
 
 
@@ -129,7 +131,9 @@ def _checked(registry: Registry, commit: str, name: str, *, is_head: bool) -> Re
 def _check_branch(registry: Registry) -> None:
     repository = registry.repository
     if repository.branch() is None:
-        raise InputError(f"HEAD is detached at {repository.head[:10]}: a version is of a branch; `git switch` to one")
+        raise InputError(
+            f"HEAD is detached at {repository.head[:10]}: a version belongs to a branch; `git switch` to one"
+        )
 
 
 def _check_tree(registry: Registry, recorded: Recorded) -> None:
@@ -151,14 +155,14 @@ def _check_tree(registry: Registry, recorded: Recorded) -> None:
 def _check_version(registry: Registry, found: State, wanted: str, head: str) -> None:
     """Raise `InputError` for a number or a commit that is a version already; by a policy, one that counts."""
     if wanted in found.versions:
-        raise InputError(f"{found.artifact.tag}@{wanted} exists: a version is never changed; give another number")
+        raise InputError(f"{found.artifact.tag}@{wanted} exists already: a version never changes; give another number")
     for name, other in found.versions.items():
         is_head, is_above = other.commit == head, names.order(name) > names.order(wanted)
         if not (is_head or is_above) or not registry.is_usable(other):
             continue
         if is_head:
-            raise InputError(f"{head[:10]} is {other.tag.name} already: one commit is one version of a model")
-        raise InputError(f"{wanted} is below {name}, which exists: versions grow")
+            raise InputError(f"{head[:10]} is already {other.tag.name}: a commit can be only one version of a model")
+        raise InputError(f"{wanted} is below {name}, which exists: give a higher number")
 
 
 def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> None:
@@ -174,22 +178,35 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
     for dep, md5 in recorded.code().items():
         path = (folder / dep).resolve()
         if not path.is_relative_to(top):
-            raise InputError(f"{dep} is outside the repository, and the model depends on it")
+            raise InputError(f"{dep} is outside the repository, but the model depends on it: move it inside")
         inside = path.relative_to(top).as_posix()
         if inside in tracked:
             if registry.repository.digest(commit, inside) != md5:
+                _check_not_in_lfs(registry, commit, [inside])
                 raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
             continue
         within = sorted(name for name in tracked if name.startswith(f"{inside}/"))
         comparable = same_rules and _of_git_alone(within)
         if comparable and _folder_digest(registry, commit, inside, within) != md5:
+            _check_not_in_lfs(registry, commit, within)
             raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
         if not within and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
             missing.append(f"{dep}.dvc" if path.with_name(f"{path.name}.dvc").is_file() else dep)
     if missing:
+        submodules.check(folder, recorded.pipeline)
         are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
         way = "`git add`" if all(name.endswith(".dvc") for name in missing) else "`git add` or `dvc add`"
-        raise InputError(f"{', '.join(missing)} {are} not committed, and the model depends on {them}: {way} {them}")
+        raise InputError(f"{', '.join(missing)} {are} not committed, but the model depends on {them}: {way} {them}")
+
+
+def _check_not_in_lfs(registry: Registry, commit: str, paths: Iterable[str]) -> None:
+    """Raise `InputError` for a file that Git LFS keeps: the commit has only a pointer."""
+    for path in paths:
+        if files.is_pointer(registry.repository.git.blob(commit, path) or b""):
+            raise InputError(
+                f"{path} is in Git LFS, so {commit[:10]} has no bytes of it to compare: exclude it from LFS in "
+                ".gitattributes and `git add --renormalize` it, or for data `git rm --cached` and `dvc add` it"
+            )
 
 
 def _of_git_alone(within: list[str]) -> bool:
@@ -246,7 +263,9 @@ def _check_kept(registry: Registry, md5: str) -> None:
     if registry.store.missing(md5):
         raise InputError(f"the cache has lost {md5}: `dvc fetch`, or `dvc repro --force`, brings it back")
     if registry.store.missing_in_remote(md5):
-        raise InputError(f"the remote has no {md5}: nobody else could use this version; run `dvc push` first")
+        raise InputError(
+            f"the DVC remote does not have {md5}, so nobody else could use this version: run `dvc push` first"
+        )
 
 
 def _check_artifact(registry: Registry, commit: str, name: str) -> None:
@@ -270,6 +289,7 @@ def _environment(registry: Registry, commit: str, name: str) -> dict[str, Any]:
         is_here = (registry.project.folder / path).exists()
         remedy = "`git add` it, and commit" if is_here else f"`dvc repro -f -s train@{name}` trains again and writes it"
         raise InputError(f"{path} is not in {commit[:10]}, so nobody could say where the model was made: {remedy}")
+    _check_not_in_lfs(registry, commit, [f"{registry.repository.inside}/{path}".removeprefix("/")])
     try:
         return json_text.mapping(text)
     except json_text.NotJson:

@@ -105,7 +105,7 @@ class Registry:
         for one in found.quarantined:
             if one.tag.name not in self.warned:
                 self.warned.add(one.tag.name)
-                say(f"the tag {one.tag.name} is ignored: {one.why}; `git tag --delete '{one.tag.name}'` removes it")
+                say(f"the tag {one.tag.name} is ignored: {one.why}; `git tag --delete '{one.tag.name}'` deletes it")
         for tag, why in found.aside.items():
             if not self.quiet and tag.name not in self.warned:
                 self.warned.add(tag.name)
@@ -127,7 +127,7 @@ class Registry:
         try:
             seen.note(self.repository.common, [*seen.in_force(self.state(name), self.settings.stages), *made])
         except (OSError, InputError) as error:
-            say(f"which tags count is not noted in Git's folder: {error}")
+            say(f"could not note in Git's folder which tags count: {error}")
 
     def check_undisputed(self, found: State, stage: str) -> None:
         """Raise `InputError` if somebody must look: by a policy, at a tag that counted here and is gone.
@@ -139,7 +139,7 @@ class Registry:
         if disputed := found.disputed.get(stage):
             tag = disputed[-1]
             raise InputError(
-                f"the tag {tag.name}, which {tag.author} is said to have made, is not followed: {found.aside[tag]}; "
+                f"the tag {tag.name}, supposedly by {tag.author}, has no effect: {found.aside[tag]}; "
                 "delete it here and on the remote, or promote another version"
             )
 
@@ -180,7 +180,7 @@ class Registry:
         found = contents.of_model(self.trusted(version), self.recorded(version))
         if found.sums is None and version.tag.name not in self.warned:
             self.warned.add(version.tag.name)
-            say(f"{version.tag.name} was registered without SHA-256: its bytes are checked by MD5 only")
+            say(f"{version.tag.name} was registered without SHA-256: its files are checked by MD5 only")
         return found
 
     def check_usable(self, version: Version) -> None:
@@ -215,11 +215,13 @@ class Registry:
         try:
             record = self.authority.version(self.state(version.name), version)
         except Untrusted as why:
-            way = f"one who may register can sign for it: `tapeline registry vouch {version.tag.name}`"
-            raise InputError(f"{version.tag.name} is not used: {why}; {way}") from None
+            way = f"somebody who may register can sign for it: `tapeline registry vouch {version.tag.name}`"
+            raise InputError(f"{version.tag.name} does not count: {why}; {way}") from None
         if not (record.get("sha256") or {}).get(contents.MODEL):
             name = version.tag.name
-            raise InputError(f"{name} has no SHA-256 of its files: `tapeline registry vouch {name}` signs them")
+            raise InputError(
+                f"{name} does not record the SHA-256 of its files: `tapeline registry vouch {name}` signs them"
+            )
         return replace(version, record=dict(record))
 
     def recorded(self, version: Version) -> Recorded:
@@ -238,7 +240,7 @@ class Registry:
         found = self.state(reference.name)
         if not found.versions:
             raise InputError(
-                f"{reference.name} has no version: `tapeline registry register {reference.name}` makes one"
+                f"{reference.name} has no version: `tapeline registry register {reference.name}` creates one"
             )
         if reference.stage:
             self.check_undisputed(found, reference.stage)
@@ -249,7 +251,7 @@ class Registry:
         if reference.version is None:
             return list(found.versions.values())[-1]
         if reference.version not in found.versions:
-            raise InputError(f"no version {reference}: there are {', '.join(found.versions)}")
+            raise InputError(f"no version {reference}: the versions are {', '.join(found.versions)}")
         return found.versions[reference.version]
 
     def version_numbered(self, name: str, number: str) -> Version:
@@ -277,7 +279,7 @@ class Registry:
         if why := self._useless(name, new[0], live_in):
             self._read.pop(name, None)
             self.repository.git("tag", "--delete", tag)
-            raise RunError(f"the tag {tag} is deleted again: {why}")
+            raise RunError(f"deleted the tag {tag} again: {why}")
         self.note(name, tag)
         return self.state(name)
 
@@ -290,14 +292,14 @@ class Registry:
             return why
         standing = found.standing(stage) if stage else None
         if stage and (standing is None or standing.tag != tag):
-            return f"by the tags {standing.tag.name if standing else 'nothing'} is in force in {stage}"
+            return f"by the tags, {standing.tag.name if standing else 'nothing'} is in force in {stage}"
         return ""
 
     def tell_unverified(self) -> None:
         """Say that nobody verifies the tags, once in a repository."""
         told = self.work / "unverified"
         if self.authority is None and not told.exists():
-            say("tags are not verified here; `registry.trust` in params.yaml would say whose signatures count")
+            say("tags are not verified here; set `registry.trust` in params.yaml to say whose signatures count")
             files.write_text(told, "It was said that tags are not verified.\n")
 
 

@@ -56,7 +56,7 @@ class Repository:
         """The project's folder relative to the repository's root; empty for the root itself."""
         head = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if head is None:
-            raise InputError(f"{self.top} has no commit yet: a version is a tag on one")
+            raise InputError(f"{self.top} has no commits yet, and a version is a tag on a commit: commit first")
         self.head = head
         self._read: dict[tuple[str, str], Tag | None] = {}
         """Name and object of a tag → the tag; None for a lightweight one."""

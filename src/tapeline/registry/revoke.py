@@ -15,7 +15,7 @@ def revoke(registry: Registry, version: Version, because: str) -> tuple[Revocati
     Safe to repeat: the first revocation stays, and the folder is aligned. Raises `InputError` without a reason.
     """
     if not because.strip():
-        raise InputError("--because is empty: say why nobody may use this version again")
+        raise InputError("--because is empty: say why this version must not be used again")
     registry.repository.identity()
     making.own(registry, "revoke")
     with registry.alone():

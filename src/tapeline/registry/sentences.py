@@ -22,7 +22,7 @@ def sentence(check: Mapping[str, Any]) -> str:
         value = f"{check['value']:+.6g} ({check['champion']:.6g} → {check['challenger']:.6g})"
     what = f"change of {check['metric']}" if "change" in check["kind"] else check["metric"]
     unjudged = "" if check.get("judged", True) else ", too few to judge"
-    return f"{what}{where} is {value}, asked {' and '.join(limits)}{unjudged}"
+    return f"{what}{where} is {value}, must be {' and '.join(limits)}{unjudged}"
 
 
 def _paired_sentence(check: Mapping[str, Any]) -> str:

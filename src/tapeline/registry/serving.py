@@ -117,7 +117,7 @@ class Serving:
     def _prepare(self) -> None:
         for path in (self.folder.parent, self.folder):
             if os.path.lexists(path) and not path.is_dir():
-                raise InputError(f"{path} is no folder, so nothing can be served from it: move it away")
+                raise InputError(f"{path} is not a folder, so nothing can be served from it: move it away")
         self.folder.mkdir(parents=True, exist_ok=True)
         ignore = self.folder.parent / ".gitignore"
         if not os.path.lexists(ignore):
@@ -129,7 +129,7 @@ class Serving:
         names = (entry.name for entry in os.scandir(self.folder))
         number = max((int(name) for name in names if _is_integer(name)), default=0) + 1
         if number > HIGHEST:
-            raise InputError(f"{self.folder / str(HIGHEST)} is the highest that can be served: move it away")
+            raise InputError(f"{self.folder / str(HIGHEST)} has the highest number that can be served: move it away")
         return number
 
 

@@ -53,7 +53,7 @@ class Store:
         if not path.is_file():
             self._download(md5, path)
         if md5_of(path) != md5.removesuffix(".dir"):
-            raise InputError(f"{path} was altered: its MD5 is not its name; delete it and run `dvc fetch`")
+            raise InputError(f"{path} was altered: its MD5 does not match its name; delete it and run `dvc fetch`")
         return path
 
     def path(self, md5: str) -> Path:
@@ -94,7 +94,7 @@ class Store:
             source = self.bring(part)
             target.write_bytes(source.read_bytes())
             if md5_of(target) != part:
-                raise RunError(f"{target} is not what was copied into it: the disk or its memory is faulty")
+                raise RunError(f"{target} differs from what was copied into it: the disk or the memory is faulty")
             if sums is not None:
                 _check_sum(name, files.sha256(target), sums[name])
 
@@ -104,7 +104,7 @@ class Store:
         if other := sorted(listing.keys() ^ sums.keys()):
             raise InputError(
                 f"{other[0]!r} is {'no file' if other[0] in listing else 'a file'} of what was registered: the list "
-                f"{md5} was replaced by another of the same MD5"
+                f"{md5} was replaced by another with the same MD5"
             )
         return listing
 
@@ -153,8 +153,8 @@ class Store:
         remote = self._remote()
         if remote is None:
             raise Missing(
-                f"{path} is missing and no DVC remote is set: set the one that has it, or `dvc repro` on the commit "
-                "that recorded it makes it again"
+                f"{path} is missing and no DVC remote is set: set the remote that has it, or run `dvc repro` on the "
+                "commit that recorded it"
             )
         partial = path.with_name(f".{path.name}.{os.getpid()}{files.PARTIAL}")
         with _one_line(f"the remote has no object {md5}: `dvc push` where it was made"):
@@ -223,7 +223,7 @@ def has_sums(folder: Path, sums: Mapping[str, str]) -> bool:
 def _check_sum(name: str, found: str, said: str) -> None:
     if found != said:
         raise InputError(
-            f"{name or 'the file'} is not what was registered, though its MD5 is: its SHA-256 is {found[:12]}…, the "
+            f"{name or 'the file'} is not what was registered, although its MD5 is: its SHA-256 is {found[:12]}…, the "
             f"tag says {said[:12]}…; delete it from DVC's cache and remote, and push it again from where it was made"
         )
 

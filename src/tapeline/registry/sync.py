@@ -15,7 +15,7 @@ def sync(registry: Registry, name: str) -> str:
     with registry.alone():
         found = registry.state(name)
         if unread := [one.tag.name for one in found.quarantined]:
-            raise InputError(f"serving/{name} is left as it is, since {unread[0]} cannot be read: delete that tag")
+            raise InputError(f"serving/{name} was left as it is, since {unread[0]} cannot be read: delete that tag")
         registry.check_undisputed(found, registry.settings.served)
         for line in registry.lost(name).values():
             say(line)
@@ -30,5 +30,5 @@ def sync(registry: Registry, name: str) -> str:
         registry.tell_unverified()
         now = serving.integers()
         done = "is" if now == before else "is now"
-        judged = "" if live.record else ", without a verdict: plain GTO made the tag"
+        judged = "" if live.record else ", without a verdict, since plain GTO made the tag"
         return f"{name}: serving/{name}/{now[-1]} {done} {live.version} ({live.tag.name}{judged})"

@@ -26,10 +26,10 @@ def mistakes(project: Project, pipelines: Collection[str], made: Collection[str]
         if not isinstance(path, str):
             yield f"artifact {name} of {STAGES} has no path", remedy
         elif name in pipelines and posixpath.normpath(path) != f"models/{name}":
-            yield f"artifact {name} of {STAGES} has the path {path}, which is not its pipeline's export", remedy
+            yield f"artifact {name} of {STAGES} has the path {path}, which is not what its pipeline exports", remedy
         elif not _is_kept(project, path, made):
             there = "" if os.path.lexists(project.folder / path) else " and does not exist"
-            yield f"artifact {name} of {STAGES} has the path {path}, which is no stage's output{there}", remedy
+            yield f"artifact {name} of {STAGES} has the path {path}, which is not an output of any stage{there}", remedy
 
 
 def _entries(project: Project) -> Mapping[str, object]:

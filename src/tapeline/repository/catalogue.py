@@ -52,7 +52,7 @@ def _file(folder: Path, settings: IngestSettings) -> tuple[Path, str] | None:
         return None
     path = folder / settings.needs
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(f"needs is {settings.needs}: a file with a catalogue's name is inside the project")
+        raise InputError(f"needs is {settings.needs}: keep the .tfds file of a catalogue dataset inside the project")
     return path, f"{settings.name}\n"
 
 

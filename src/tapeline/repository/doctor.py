@@ -29,7 +29,10 @@ PYTHONS = ((3, 11), (3, 13))
 """The oldest and the newest Python that the dependencies have wheels for."""
 ROOM = 2 << 30
 """Bytes of free disk below which a training may not get to its end."""
-EXTRAS = {"tensorboard": ("tensorboard", "train.tensorboard and --profile"), "cartpole": ("gymnasium", "its recipe")}
+EXTRAS = {
+    "tensorboard": ("tensorboard", "train.tensorboard and --profile need it"),
+    "cartpole": ("gymnasium", "its recipe needs it"),
+}
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,8 @@ def _line_ends(project: Project) -> Iterator[Finding]:
     inputs = [one.recipe for one in params.pipelines.values()]
     inputs += [one.needs for one in (*params.datasets.values(), *params.pipelines.values())]
     for cause, name in line_ends.changed(project, dict.fromkeys(map(str, inputs))):
-        what = f"{cause}: Git changes the line ends of {name}, and what is checked out anew is stale to DVC"
-        yield Finding(NOTE, what, "`* -text` as the last line of .gitattributes, and a new checkout")
+        what = f"{cause}: Git converts the line endings of {name}, so that DVC finds every new checkout stale"
+        yield Finding(NOTE, what, "add `* -text` as the last line of .gitattributes, and check out again")
 
 
 def _is_foreign(path: Path) -> bool:
@@ -91,9 +94,9 @@ def _is_foreign(path: Path) -> bool:
 
 def _beginning(folder: Path, *, has_other: bool) -> str:
     """Return how to get a project here. has_other: whether a file is there that `tapeline init` does not replace."""
-    making = "`tapeline init FOLDER` makes one in a folder of its own" if has_other else "`tapeline init`"
+    making = "`tapeline init FOLDER` makes one in a separate folder" if has_other else "`tapeline init`"
     inner = next((path.parent for path in sorted(folder.glob(f"[!.]*/{PARAMS}")) if not _is_foreign(path)), None)
-    return f"`cd {shlex.quote(inner.name)}`, where one is, or {making}" if inner else making
+    return f"`cd {shlex.quote(inner.name)}`, where there is one, or {making}" if inner else making
 
 
 def _python() -> Iterator[Finding]:
@@ -115,7 +118,9 @@ def _git(start: Path) -> Iterator[Finding]:
         yield Finding(OK, f"git, as {name} <{email}>")
     else:
         yield Finding(
-            NOTE, "git does not know who you are: commits and tags need it", "`git config user.name`, user.email"
+            NOTE,
+            "Git does not know who you are, which commits and tags record",
+            "`git config user.name`, `git config user.email`",
         )
 
 
@@ -124,13 +129,17 @@ def _extras() -> Iterator[Finding]:
         if importlib.util.find_spec(package):
             yield Finding(OK, f"{package} {importlib.metadata.version(package)}")
         else:
-            yield Finding(NOTE, f"{package} is not installed: {used} needs it", f"`pip install 'tapeline[{extra}]'`")
+            yield Finding(NOTE, f"{package} is not installed: {used}", f"`pip install 'tapeline[{extra}]'`")
 
 
 def _disk(start: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(start).free
-    said = f"{free / 2**30:.1f} GiB of free disk"
-    yield Finding(OK, said) if free >= ROOM else Finding(MISSING, said, "`tapeline prune`, `dvc gc`, or a larger disk")
+    said = f"{free / 2**30:.1f} GiB of free disk space"
+    yield (
+        Finding(OK, said)
+        if free >= ROOM
+        else Finding(MISSING, said, "free some with `tapeline prune` or `dvc gc`, or use a larger disk")
+    )
 
 
 def _params(project: Project) -> Iterator[Finding]:
@@ -162,29 +171,29 @@ def _engine(project: Project) -> Iterator[Finding]:
             yield Finding(MISSING, f"{name} {wanted}: {version} is installed", remedy)
     if stages := [stage for stage in engine_lock.STAGES if known.stages[stage] != engine_lock.current(stage)]:
         remedy = "`tapeline lock`, or `tapeline upgrade`"
-        yield Finding(MISSING, f"{engine_lock.LOCK} is not the code of {', '.join(stages)}", remedy)
+        yield Finding(MISSING, f"{engine_lock.LOCK} does not match the code of {', '.join(stages)}", remedy)
     else:
-        yield Finding(OK, f"{engine_lock.LOCK} is this code")
+        yield Finding(OK, f"{engine_lock.LOCK} matches this code")
 
 
 def _dvc(project: Project) -> Iterator[Finding]:
     top = dvc_top(project.folder)
     if top is None:
         around = dvc_around(project.folder)
-        other = f" of this Git repository: DVC takes {around}, which no clone has" if around else ""
+        other = f" in this Git repository: DVC uses {around}, which no clone has" if around else ""
         yield Finding(MISSING, f"no DVC repository{other}", "`tapeline init` makes one")
         return
     yield Finding(OK, f"dvc {importlib.metadata.version('dvc')}, in {top}")
     try:
         Git(project.folder).check()
     except InputError:
-        yield Finding(MISSING, f"{project.folder} is in no Git repository", "`git init`")
+        yield Finding(MISSING, f"{project.folder} is not in a Git repository", "`git init`")
     except RunError as error:  # Git refuses it, and says what helps
         yield Finding(MISSING, str(error))
     if not (project.folder / STAGES).is_file():
-        yield Finding(MISSING, f"no {STAGES}", "restore it; `tapeline init` writes it for a new project")
+        yield Finding(MISSING, f"no {STAGES}", "restore it; for a new project, `tapeline init` writes it")
     elif _is_foreign(project.folder / STAGES):
-        remedy = "restore it; `tapeline init FOLDER` makes a project in a folder of its own"
+        remedy = "restore it; `tapeline init FOLDER` makes a project in a separate folder"
         yield Finding(MISSING, f"{STAGES} has no stage of Tapeline's", remedy)
     lock = project.folder / LOCK
     if lock.exists() and not is_whole(content := files.read_bytes(lock)):
@@ -194,7 +203,9 @@ def _dvc(project: Project) -> Iterator[Finding]:
     ignore = top / ".dvcignore"
     text = files.read_bytes(ignore).decode("utf-8", "replace") if ignore.exists() else ""
     if lacking(text, [".tapeline"]):
-        yield Finding(MISSING, ".dvcignore does not name .tapeline, where other runs' worktrees are", "add the line")
+        yield Finding(
+            MISSING, ".dvcignore does not list .tapeline, which holds the worktrees of other runs", "add the line"
+        )
 
 
 def _in_git(project: Project) -> Iterator[Finding]:
@@ -218,7 +229,7 @@ def _in_git(project: Project) -> Iterator[Finding]:
     for path in left_out(project, own):
         if not (project.folder / f"{path}.dvc").exists():  # DVC has it
             remedy = "change .gitignore, or `dvc add` it if it is data"
-            yield Finding(MISSING, f"Git ignores {path}, so no clone has it", remedy)
+            yield Finding(MISSING, f"Git ignores {path}, so clones will not have it", remedy)
 
 
 def _artifacts(project: Project, pipelines: list[str], made: list[str]) -> Iterator[Finding]:
@@ -232,7 +243,7 @@ def _artifacts(project: Project, pipelines: list[str], made: list[str]) -> Itera
 
 def _remotes(project: Project) -> Iterator[Finding]:
     try:
-        yield from _remote("DVC", _dvc_remotes(project), "the data and models", "`dvc remote add -d NAME URL`")
+        yield from _dvc_remote(project)
     except TapelineError as error:
         yield Finding(MISSING, str(error), "correct .dvc/config, or .dvc/config.local")
     said = Git(project.folder).ask("remote")
@@ -243,16 +254,23 @@ def _remote(of: str, names: list[str] | None, what: str, remedy: str) -> Iterato
     if names:
         yield Finding(OK, f"{of.lower()} remote {names[0]}")
     elif names is not None:  # else there is no repository, which is named above
-        yield Finding(NOTE, f"no {of} remote: others cannot have {what}", remedy)
+        yield Finding(NOTE, f"no {of} remote: others cannot get {what}", remedy)
 
 
-def _dvc_remotes(project: Project) -> list[str] | None:
-    """Return the names of DVC's remotes; None without a repository. Raises `RunError` for an unreadable setting."""
+def _dvc_remote(project: Project) -> Iterator[Finding]:
+    """Name the default remote, the only one that is used. Raises `RunError` for an unreadable setting."""
     from tapeline.repository.dvc.settings import Settings
 
-    top = dvc_top(project.folder)
+    if (top := dvc_top(project.folder)) is None:  # named above
+        return
     with in_one_line():
-        return None if top is None else Settings(top / ".dvc").remotes
+        settings = Settings(top / ".dvc")
+        default, names = settings.default_remote, settings.remotes
+    if names and not default:
+        what = f"no DVC remote is the default, so that {names[0]} is not used"
+        yield Finding(NOTE, what, f"`dvc remote default {names[0]}`")
+    else:
+        yield from _remote("DVC", [default] if default else [], "the data and models", "`dvc remote add -d NAME URL`")
 
 
 def _schema(project: Project) -> Iterator[Finding]:

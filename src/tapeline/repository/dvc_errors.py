@@ -1,7 +1,9 @@
 """DVC's errors as one line. DVC uses its files before it validates them: an altered one may raise any exception."""
 
+import errno
 import itertools
 import re
+import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 READ = ("dvc.yaml", LOCK, PARAMS)
 ERROR = "ERROR: "
+NO_REPOSITORY = "is not a git repository"
 ADVICE = re.compile(r"Is your cache up to date|<?https?://|Having any troubles")
 
 
@@ -58,19 +61,35 @@ def in_one_line(kind: type[TapelineError] = RunError, *, busy: type[Exception] |
     except LockError as error:
         raise (busy or kind)(first_lines(str(error)) if busy else f"DVC: {first_lines(str(error))}") from None
     except DvcException as error:
-        raise kind(f"DVC: {first_lines(str(error))}") from None
+        said = first_lines(str(error))
+        if said.endswith(NO_REPOSITORY):
+            raise InputError(
+                f"{said.removesuffix(NO_REPOSITORY)}is in no Git repository: `git init` makes one"
+            ) from None
+        raise kind(f"DVC: {said}") from None
     except OSError as error:
         if error.errno in files.DISK_ERRORS:
             raise
+        if error.errno == errno.ENOENT and error.filename and (link := Path(error.filename)).is_symlink():
+            what = f"{link} is a link to {link.readlink()}, which is gone from DVC's cache"
+            raise kind(f"{what}: `dvc fetch` brings the file back, or `dvc repro` makes it again") from None
         raise kind(f"DVC: {first_lines(str(error))}") from None
+    except sqlite3.OperationalError as error:  # in DVC's own database, next to the project or to the user's caches
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            raise RunError("DVC: no space left on the disk: free some and run again") from None
+        raise kind(f"DVC's database: {error}") from None
     except Exception as error:
         reason = f"{type(error).__name__}: {first_lines(str(error))}"
-        raise InputError(f"DVC cannot work with its files here ({reason}): look at {', '.join(READ)}") from None
+        raise InputError(f"DVC cannot use its files here ({reason}): check {', '.join(READ)}") from None
 
 
 def first_lines(message: str) -> str:
-    """Return the first paragraph of a DVC message as one line."""
-    return " ".join(line.strip() for line in message.strip().split("\n\n")[0].splitlines())
+    """Return the first paragraph of a DVC message as one line, without repetition: DVC lists a process for each file.
+
+    >>> first_lines("'x' is busy, it is being blocked by:\\n  (PID 7): dvc repro\\n  (PID 7): dvc repro\\n\\nAdvice")
+    "'x' is busy, it is being blocked by: (PID 7): dvc repro"
+    """
+    return " ".join(dict.fromkeys(line.strip() for line in message.strip().split("\n\n")[0].splitlines()))
 
 
 def error_line(output: str) -> str:
@@ -82,4 +101,4 @@ def error_line(output: str) -> str:
     lines = [line.strip() for line in output.strip().splitlines()]
     at = next((index for index, line in enumerate(lines) if line.startswith(ERROR)), len(lines) - 1)
     said = itertools.takewhile(lambda line: line and not ADVICE.match(line), lines[max(at, 0) :])
-    return " ".join(said).removeprefix(ERROR) or "it failed and printed nothing"
+    return " ".join(said).removeprefix(ERROR) or "it failed without output"

@@ -10,6 +10,7 @@ what any of them may name.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from tapeline.parsing import yaml_text
@@ -17,8 +18,6 @@ from tapeline.runtime.errors import InputError
 
 LOCK = "dvc.lock"
 MD5 = re.compile(r"[0-9a-f]{32}(\.dir)?")
-CONFLICT = re.compile(r"^<<<<<<< ", re.MULTILINE)
-"""What Git writes into a file that it could not merge."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,7 @@ class Lock:
     name: str = ""
 
     @classmethod
+    @lru_cache(maxsize=8)  # a command reads the same lock for several purposes, and a large one takes 70 ms
     def read(cls, content: bytes | str, *, of: str = "") -> "Lock":
         """Read a lock; an empty one has no stages. Raises `InputError` for one in conflict, truncated or altered."""
         check_merged(content, of=of)
@@ -91,13 +91,19 @@ class Lock:
 
 def in_conflict(content: bytes | str) -> bool:
     """Return whether Git could not merge the file, and has put the lines of both sides into it."""
-    return bool(CONFLICT.search(content.decode("utf-8", "replace") if isinstance(content, bytes) else content))
+    return bool(
+        yaml_text.CONFLICT.search(content.decode("utf-8", "replace") if isinstance(content, bytes) else content)
+    )
 
 
 def check_merged(content: bytes | str, *, of: str = "") -> None:
     """Raise `InputError` if the file has a merge conflict inside."""
     if in_conflict(content):
-        whose, remedy = (f" of {of}", "commit it without") if of else ("", "`tapeline repair` merges it stage by stage")
+        whose, remedy = (
+            (f" of {of}", "commit it without the conflict")
+            if of
+            else ("", "`tapeline repair` merges it stage by stage")
+        )
         raise InputError(f"{LOCK}{whose} has a Git merge conflict: {remedy}")
 
 

@@ -8,8 +8,10 @@ git("rev-parse", "HEAD")
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from tapeline.runtime import git_call
@@ -24,6 +26,9 @@ SUFFIX = re.compile(r"[~^:]|@\{")
 NO_ANSWER = "fatal: Could not read from remote repository."
 
 NO_REPOSITORY = "not a git repository"
+
+FULL = 1_000_000
+"""Bytes that are left on a disk that is as good as full."""
 
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
 """The committer if Git has no identity, as is common on a worker's machine."""
@@ -44,8 +49,8 @@ class Git:
         if answer.returncode:
             said = _said(answer)
             if NO_REPOSITORY in said:
-                raise InputError(f"{self.folder} is in no Git repository: `git init` makes one")
-            raise RunError(f"git {git_call.verb(arguments)}: {said}")
+                raise InputError(f"{self.folder} is not in a Git repository: `git init` makes one")
+            raise RunError(f"git {git_call.verb(arguments)}: {said}{_full(self.folder)}")
         return answer.stdout.removesuffix("\n")
 
     def lines(self, *arguments: str) -> list[str]:
@@ -142,7 +147,7 @@ class Git:
             if self.has(f"refs/heads/{name}"):
                 return name
         self.check()
-        raise InputError("there is no branch main or master: say which ref to train")
+        raise InputError("there is no branch main or master: give a ref")
 
     def remote(self) -> str | None:
         """Return the remote to push to: the configured one, else `origin`, else the first; None if there is none."""
@@ -171,6 +176,14 @@ class Git:
         self, arguments: Sequence[str], timeout: float | None = None, given: bytes = b""
     ) -> "subprocess.CompletedProcess[bytes]":
         return git_call.called(self.folder, *arguments, timeout=timeout, given=given)
+
+
+def _full(folder: Path) -> str:
+    """Return what helps on a full disk, of which Git says only that it cannot write; nothing on another."""
+    with suppress(OSError):
+        if shutil.disk_usage(folder).free < FULL:
+            return ": no space left on the disk: free some and run again"
+    return ""
 
 
 def _said(answer: "subprocess.CompletedProcess[str]") -> str:

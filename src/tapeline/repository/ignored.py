@@ -80,7 +80,7 @@ def check_seen(paths: Iterable[Path]) -> None:
         if git.ask("check-ignore", "--quiet", "--", name) is not None:
             file, line, pattern, *_ = git("check-ignore", "--verbose", "-z", "--stdin", given=name).split("\0")
             raise InputError(
-                f"{path} would be in no commit: `{pattern}` in line {line} of {file} hides it from Git; narrow that "
+                f"{path} would never be committed: `{pattern}` in line {line} of {file} hides it from Git; narrow that "
                 f"pattern until `git check-ignore {shlex.quote(path.name)}` finds none"
             )
 

@@ -4,7 +4,7 @@ DVC decides the last one in this process, by its own test of `dvc.lock` against 
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cache
@@ -74,21 +74,27 @@ def _states(project: Project, params: Params) -> dict[str, str]:
             name: [load(f"ingest@{pipeline.dataset}"), *(load(f"{stage}@{name}") for stage in STAGES)]
             for name, pipeline in params.pipelines.items()
         }
-        everything = list(dict.fromkeys(stage for needed in stages.values() for stage in needed))
-        raw_data.check(dvc, everything)
+        raw_data.check(dvc, _together(stages))
+        built = {name: needed for name, needed in stages.items() if any(any(stage.recorded) for stage in needed[1:])}
+        everything = _together(built)
         with dvc.examined(everything):
             changed = {stage for stage in everything if stage.is_stale()}
-            stale = {stage for stage in changed if stage.is_stale(missing_ok=True)}
-        return {name: _state(needed, changed, stale) for name, needed in stages.items()}
+            upstream = [*everything, *(stage for stage in dvc.stages() if stage.is_raw_data)] if changed else []
+            stale = {stage for stage in changed if stage.is_stale(missing_ok=True, upstream=upstream)}
+        states = {name: _state(needed, changed, stale) for name, needed in built.items()}
+        return dict.fromkeys(stages, "not built") | states
+
+
+def _together(stages: "Mapping[str, list[Stage]]") -> "list[Stage]":
+    """Return the stages of all pipelines, each once."""
+    return list(dict.fromkeys(stage for needed in stages.values() for stage in needed))
 
 
 def _state(stages: "list[Stage]", changed: "set[Stage]", stale: "set[Stage]") -> str:
-    """Return a pipeline's state; recorded outputs that are merely missing do not make it stale."""
-    if not any(any(stage.recorded) for stage in stages[1:]):
-        return "not built"
+    """Return a built pipeline's state; recorded files that are merely missing do not make it stale."""
     if found := [stage.name.split("@")[0] for stage in stages if stage in stale]:
         return f"stale: {', '.join(found)}"
-    return "recorded, its files are not here" if changed.intersection(stages) else "up to date"
+    return "recorded, but its files are not here" if changed.intersection(stages) else "up to date"
 
 
 def idea(recipe: Path) -> str:

@@ -63,8 +63,8 @@ def merged(versions: Mapping[str, bytes], side: str | None) -> Merged:
         taken[key] = our if by == OURS or (by == BOTH and side == OURS) else their
     if (both := changed[BOTH]) and side is None:
         raise InputError(
-            f"both sides of the merge have changed {', '.join(both)}: `git checkout --ours {LOCK}` or `git checkout "
-            f"--theirs {LOCK}` chooses, then `tapeline repair` adds what only the other side has changed"
+            f"both sides of the merge changed {', '.join(both)}: `git checkout --ours {LOCK}` or `git checkout "
+            f"--theirs {LOCK}` chooses a side, then `tapeline repair` adds what only the other side changed"
         )
     from tapeline.repository.dvc.lock_file import lock_text
 

@@ -32,7 +32,7 @@ class Comparison:
 
     def __str__(self) -> str:
         """Return everything known, for the end of a line; empty for the same machine type."""
-        unsaid = f"the record does not record its {', '.join(self.unsaid)}" if self.unsaid else ""
+        unsaid = f"the record lacks its {', '.join(self.unsaid)}" if self.unsaid else ""
         return "; ".join(filter(None, (*self.differing, unsaid)))
 
 

@@ -16,9 +16,14 @@ Metrics = dict[str, dict[str, float]]
 
 
 def by_split(*, tested: Mapping[str, Any], trained: Mapping[str, Any], split: str) -> Metrics:
-    """Join the scalars of validate's and train's `metrics.json`; `split` is the one that validate measured."""
+    """Join the scalars of validate's and train's `metrics.json`; `split` is the one that validate measured.
+
+    Where that is one of training's splits, too, validate's figures are those of the verdict, and so the ones shown.
+    """
     splits = {split: tested}
-    splits |= {name: of if isinstance(of := trained.get(name), dict) else {} for name in ("val", "train")}
+    for name in ("val", "train"):
+        of = trained.get(name)
+        splits[name] = {**(of if isinstance(of, dict) else {}), **splits.get(name, {})}
     names = dict.fromkeys(name for metrics in splits.values() for name in metrics)
     found = {
         name: {split: of[name] for split, of in splits.items() if isinstance(of.get(name), int | float)}

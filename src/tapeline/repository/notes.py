@@ -57,10 +57,10 @@ def lines(common: Path, name: str) -> list[str]:
     if about.st_uid != os.geteuid():
         why = "it belongs to another user: delete it"
     elif not stat.S_ISREG(about.st_mode):
-        why = "it is no regular file: delete it"
+        why = "it is not a regular file: delete it"
     elif about.st_mode & 0o022:
-        why = "others may write it: `chmod 600` it, or delete it"
+        why = "others can write to it: `chmod 600` it, or delete it"
     else:
         return files.read_bytes(where).decode("utf-8", "replace").split("\n")
-    print(f"tapeline: {where} is not read, for {why}", file=sys.stderr)
+    print(f"tapeline: ignoring {where}: {why}", file=sys.stderr)
     return []

@@ -41,5 +41,5 @@ def safe(path: str) -> str:
         or "\\" in path
         or "\0" in path
     ):
-        raise InputError(f"{path!r} would leave its folder: the record was altered")
+        raise InputError(f"{path!r} leads out of its folder: the record was altered")
     return path

@@ -51,7 +51,7 @@ def check_cached(stages: "Iterable[Stage]", *, fetched: bool = False) -> None:
             try:
                 parts += objects.listing(listed.read_bytes(), out.md5).values()
             except ValueError:
-                raise InputError(f"{listed} is not a list of a folder's files: delete it, and fetch it again") from None
+                raise InputError(f"{listed} is not a listing of a folder: delete it and fetch it again") from None
         for part in parts if fetched and out.is_of_bytes else ():
             if (path := out.cached(part)).is_file():
                 _check_bytes(path, part)
@@ -61,7 +61,7 @@ def _check_bytes(path: Path, md5: str) -> None:
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "md5").hexdigest()
     if found != md5.removesuffix(".dir"):
-        raise InputError(f"{path} was altered: its MD5 is not its name; delete it, and fetch it again")
+        raise InputError(f"{path} was altered: its MD5 does not match its name; delete it and fetch it again")
 
 
 def _linked(folder: Path) -> Iterator[Path]:

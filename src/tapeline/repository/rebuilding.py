@@ -83,7 +83,7 @@ def first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder
     rebuilt = folder / out.path
     wanted = wanted_file(out)
     if wanted is None:
-        return f"{out.path} differs; its recorded bytes are not in the cache, so not where: `dvc pull` brings them"
+        return f"{out.path} differs; where is unknown, as its recorded bytes are not in the cache: run `dvc pull`"
     if out.md5.endswith(".dir") and isinstance(wanted_file, Cached):
         recorded = wanted_file.listed(out)
     elif wanted.is_dir():
@@ -94,7 +94,7 @@ def first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder
     for name in sorted(recorded.keys() | here):
         label = f"{out.path}/{name}" if name else out.path
         if name not in recorded or name not in here:
-            return f"{label} is in {'the rebuild' if name in here else 'the record'} only"
+            return f"{label} is only in {'the rebuild' if name in here else 'the record'}"
         difference = byte_range(recorded[name].read_bytes(), (rebuilt / name).read_bytes())
         if difference:
             return f"{label} differs: {difference}"

@@ -49,12 +49,16 @@ def merge(project: Project) -> Iterator[str]:
 def _top(project: Project) -> Path:
     top = dvc_top(project.folder)
     if top is None:
-        raise InputError(f"{project.folder} is in no DVC repository: nothing to repair")
+        raise InputError(f"{project.folder} is not in a DVC repository: nothing to repair")
     return top
 
 
 def _folders(project: Project, top: Path) -> Iterable[Path]:
-    return dict.fromkeys((project.folder, *(path.parent for path in top.glob("*/dvc.yaml")), top))
+    """Return the project's folder and those of other projects, at any depth: a stage here may depend on one there."""
+    tracked = Git(top).ask("ls-files", "-z", "--", ":(glob)**/dvc.yaml") or ""
+    others = [(top / name).parent for name in tracked.split("\0") if name]
+    others += [path.parent for path in top.glob("*/dvc.yaml")]  # one that is not in Git yet
+    return dict.fromkeys((project.folder, *(folder for folder in others if folder.is_dir()), top))
 
 
 def holder(project: Project) -> str:
@@ -67,7 +71,7 @@ def holder(project: Project) -> str:
         holders = [*held.get("write", {}).values(), *(h for each in held.get("read", {}).values() for h in each)]
         return next((f"{one['pid']} {one['cmd']}" for one in holders if _runs(one)), "")
     except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
-        raise InputError(f"{top / RWLOCK} was cut: `tapeline repair` repairs it") from None
+        raise InputError(f"{top / RWLOCK} was truncated: `tapeline repair` repairs it") from None
 
 
 def _mend_rwlock(path: Path) -> Iterator[str]:
@@ -81,12 +85,12 @@ def _mend_rwlock(path: Path) -> Iterator[str]:
             read = {name: [h for h in holders if _runs(h)] for name, holders in held.get("read", {}).items()}
         except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
             files.write_text(path, "{}")
-            yield f"{path}: was truncated; it has no entries now"
+            yield f"{path}: was truncated; emptied it"
             return
         kept = {"write": write, "read": {name: holders for name, holders in read.items() if holders}}
         if kept != {"write": held.get("write", {}), "read": held.get("read", {})}:
             files.write_text(path, json.dumps(kept))
-            yield f"{path}: cleared entries of processes that are gone"
+            yield f"{path}: cleared the entries of processes that no longer exist"
 
 
 @contextmanager
@@ -131,18 +135,22 @@ def _mend_lock(path: Path) -> Iterator[str]:
         committed = Git(path.parent).blob("HEAD", f"./{LOCK}") or b""
     except TapelineError as error:
         if not is_whole(content):
-            raise RunError(f"{path} was truncated, and is left so: what is committed is unknown: {error}") from None
+            raise RunError(
+                f"{path} was truncated and left as it is, since the committed one cannot be read: {error}"
+            ) from None
         yield f"{path}: not compared with the committed one: {error}"
         return
-    beginning = committed.startswith(content) and content != committed
+    if committed and content == committed:
+        return
+    beginning = committed.startswith(content)
     if is_whole(content) and not beginning:
         return
     if committed:
         files.write_bytes(path, committed)
-        yield f"{path}: was truncated; it is the committed one again, and what was built since comes from the run-cache"
+        yield f"{path}: was truncated; restored the committed one; later results come from DVC's run cache"
     else:
         path.unlink()
-        yield f"{path}: was truncated and is not committed; it is gone, and what was built comes from the run-cache"
+        yield f"{path}: was truncated and is not committed; removed it; its results come from DVC's run cache"
 
 
 def _merge_lock(path: Path) -> Iterator[str]:
@@ -151,8 +159,8 @@ def _merge_lock(path: Path) -> Iterator[str]:
     versions = lock_merge.sides(path.parent)
     if not versions:
         if in_conflict(content):
-            remedy = f"`git checkout --merge {LOCK}` brings both sides back, unless it is committed so"
-            raise InputError(f"{path} has the marks of a merge conflict that Git takes for resolved: {remedy}")
+            remedy = f"`git checkout --merge {LOCK}` restores both sides, unless it was committed like this"
+            raise InputError(f"{path} has the markers of a merge conflict that Git considers resolved: {remedy}")
         return
     side = lock_merge.chosen(versions, content)
     if side is None and is_whole(content):
@@ -198,7 +206,7 @@ def _remove_probes(folder: Path, lock: Path) -> Iterator[str]:
         with _guarded(lock):
             for path in found:
                 path.unlink(missing_ok=True)
-                yield f"{path}: removed, DVC tried a link with it on a full disk"
+                yield f"{path}: removed; DVC left it when it tested links on a full disk"
 
 
 def _is_probe(path: Path) -> bool:

@@ -12,6 +12,7 @@ would otherwise stay.
 
 import json
 import os
+import shlex
 import signal
 import sys
 from dataclasses import asdict, dataclass
@@ -26,7 +27,7 @@ from tapeline.repository.spare import Spare
 from tapeline.runtime import processes
 from tapeline.runtime.errors import TapelineError
 
-Word = Literal["unchanged", "restored", "recorded", "ran", "busy", "failed"]
+Word = Literal["unchanged", "restored", "recorded", "ran", "busy", "missing", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +35,9 @@ class Reproduction:
     """What `dvc repro` of one stage did.
 
     word: `restored` from DVC's cache; `recorded` as the files are, for raw data; `busy` if another process used the
-    files, so that nothing was done.
+    files, so that nothing was done; `missing` if raw data are not here.
     status: the exit status of the stage's command if that failed, negative or above 128 for a signal.
-    message: DVC's reason, in one line, for `failed` without a status.
+    message: the reason, in one line, for `missing`, and DVC's for `failed` without a status.
     """
 
     word: Word
@@ -60,6 +61,8 @@ def reproduce(stage: str, waiting: Spare | None = None) -> Reproduction:
             except FailedStage as failed:
                 if failed.was_busy:
                     return Reproduction(word="busy")
+                if failed.lacks_data:
+                    return Reproduction(word="missing", message=_lacking(Path(stage).absolute()))
                 return Reproduction(word="failed", status=failed.status, message=first_lines(str(failed)))
             finally:
                 dvc.close()
@@ -71,6 +74,10 @@ def reproduce(stage: str, waiting: Spare | None = None) -> Reproduction:
         return Reproduction(word="failed", message=str(error))
     except KeyboardInterrupt:
         return Reproduction(word="failed", message="interrupted")
+
+
+def _lacking(file: Path) -> str:
+    return f"the data of {file} are not here: `dvc pull {shlex.quote(str(file))}` brings them"
 
 
 def read(content: bytes) -> Reproduction | None:
@@ -108,4 +115,4 @@ if __name__ == "__main__":
         signal.signal(signal.SIGTERM, _end_all)  # not before the fork, which is to die of it
     answer = reproduce(sys.argv[1], waiting)
     os.write(descriptor, json.dumps(asdict(answer)).encode())
-    sys.exit(answer.word in ("busy", "failed"))
+    sys.exit(answer.word in ("busy", "missing", "failed"))

@@ -77,15 +77,15 @@ def _check_links(source: Path) -> None:
                 continue
             what = "a folder" if path.is_dir() else "nothing"
             raise InputError(
-                f"{path.relative_to(source.parent)} is a link to {what}: DVC follows links to files only; "
+                f"{path.relative_to(source.parent)} is a link to {what}: DVC follows only links to files; "
                 f"{'put the folder itself there' if path.is_dir() else 'fix or remove it'}"
             )
 
 
 def _refusal(name: str, hidden: str) -> str:
     return (
-        f"{name} is not seen by DVC, which would drop its data or leave it stale: {hidden}; narrow that pattern until "
-        f"`dvc status` sees the file"
+        f"DVC does not see {name}, and would drop its data or leave it stale: {hidden}; narrow that pattern until "
+        "`dvc status` finds the file"
     )
 
 
@@ -125,7 +125,7 @@ def _line(top: Path, place: str, pattern: str) -> str:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
         if pattern and pattern in (stripped := [line.strip() for line in lines]):
             return f"`{pattern}` in line {stripped.index(pattern) + 1} of {file.relative_to(top).as_posix()}"
-    return f"`{pattern}` in an ignore file of this user" if pattern else "an ignore file"
+    return f"`{pattern}` in one of your own ignore files" if pattern else "an ignore file"
 
 
 def _hidden_by_dvcignore(dvc: "Dvc", top: Path, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tapeline.config.project import PARAMS, Project
 from tapeline.config.train import TrainSettings
 from tapeline.parsing import dotted_key, yaml_text
-from tapeline.repository import raw_data
+from tapeline.repository import raw_data, submodules
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
@@ -42,9 +42,9 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     git = Git(project.folder)
     head = git("rev-parse", "--short", "HEAD")
     if git("status", "--porcelain", "--untracked-files=no"):
-        say(f"verifying {head}; what is not committed is not in it")
+        say(f"verifying {head}, without uncommitted changes")
     if not (targets := list(targets)):
-        raise InputError("there is no pipeline to verify but those that need a network: name them")
+        raise InputError("every pipeline needs a network: name those to verify")
     content, parameters = (git.blob("HEAD", f"./{name}") for name in (LOCK, PARAMS))
     lock = Lock.read(content or b"", of=head)
     if missing := [target for target in targets if target not in lock.stages]:
@@ -62,13 +62,14 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
         if not other:
             if unsaid:
                 say(
-                    f"{unsaid}: another machine type makes other last bits; a record of this one is `dvc repro --force`"
+                    f"{unsaid}: the last bits differ between machine types; `dvc repro --force` records this machine's "
+                    "results"
                 )
             return False
         if has_portable_bits() and _promises_portable_bits(_parameters_of(parameters), stages):
-            say(f"recorded on {other}, by what the record says; bits are portable, and so the same on this machine")
+            say(f"by its record, recorded on {other}; bits are portable, so they must be the same on this machine")
             return False
-        say(f"recorded on {other}: two rebuilds are compared with each other, which says nothing of the record")
+        say(f"recorded on {other}: comparing two rebuilds with each other, which says nothing about the record")
         second, _ = _rebuild(project, made / "second", targets, say)
         two = locked(second, None, stages)
         return _compared(one, two, lambda out: first / out.path, second, ("first rebuild", "second"), say)
@@ -98,7 +99,7 @@ def _parameters_of(text: bytes | None) -> dict[str, Any]:
     except yaml_text.NotYaml as error:
         raise InputError(f"{PARAMS} of HEAD{error.where}: not YAML: {error}") from None
     if not isinstance(pipelines, dict) or not all(isinstance(entry, dict) for entry in pipelines.values()):
-        raise InputError(f"{PARAMS} of HEAD has no pipelines: commit one that has")
+        raise InputError(f"{PARAMS} of HEAD has no pipelines: commit some")
     return dict(found)
 
 
@@ -111,6 +112,8 @@ def _rebuild(project: Project, into: Path, targets: list[str], say: Say) -> tupl
     from tapeline.repository.dvc.settings import Settings
 
     folder = clone(project, into)
+    for _, _, name in (target.partition("@") for target in targets):
+        submodules.check(folder, name)
     own = folder / STAGES
     say(f"rebuilding {', '.join(targets)} in {folder}")
     with in_one_line(), closing(Dvc(folder)) as opened, opened.locked():
@@ -133,7 +136,7 @@ def _copy(folder: Path, settings: "Settings", raw: "list[Stage]") -> None:
         try:
             dvc(folder, "checkout", *(_target(stage, folder) for stage in raw))
         except RunError as error:
-            raise RunError(f"DVC's cache has not all raw data: {error}; `dvc fetch` brings them") from None
+            raise RunError(f"DVC's cache lacks some of the raw data: {error}; run `dvc fetch`") from None
     with settings.edit_local() as local:
         local["cache"]["dir"] = str(settings.folder / "cache")
 

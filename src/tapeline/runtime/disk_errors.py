@@ -15,13 +15,13 @@ def disk_error(error: OSError) -> TapelineError:
     """Return the error to report for a full, failing or unwritable disk; re-raise any other `error`."""
     where = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return RunError(f"no space left on the disk{where}: make room and run again")
+        return RunError(f"no space left on the disk{where}: free some and run again")
     if error.errno == errno.EFBIG:
         return RunError(f"a file larger than this disk or `ulimit -f` allows{where}: raise the limit and run again")
     if error.errno == errno.EIO:
-        return RunError(f"the disk fails{where}: {os.strerror(errno.EIO)}; run again on another one")
+        return RunError(f"the disk is failing{where}: {os.strerror(errno.EIO)}; run again on another one")
     if error.errno in NO_NAME:
-        return InputError(f"no file's name{where}: {os.strerror(error.errno)}")
+        return InputError(f"not a valid file name{where}: {os.strerror(error.errno)}")
     if error.errno == errno.EISDIR:
         return InputError(f"a folder, where a file should be{where}: move it away")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):

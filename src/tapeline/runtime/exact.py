@@ -1,8 +1,9 @@
-"""Operations whose kernels use approximate instructions are replaced by exact ones in each traced function.
+"""Operations whose kernels use approximate instructions are replaced by exact ones, in traced functions and outside.
 
 `rsqrtps` and `rcpps` may differ between makers of CPUs, and do. They are replaced in graph mode and under XLA, in the
 forward pass and in gradients, in a recipe's own calls and in Keras' layers alike: in the functions that TensorFlow
-registers. A recipe is not touched, nor how TensorFlow derives gradients.
+registers, and where an operation is run by itself, as in `evaluate`. A recipe is not touched, nor how TensorFlow
+derives gradients.
 
 The bodies are plain TensorFlow. They divide, and so the graph optimizers that make a product with a reciprocal of a
 division are off where this is on (`startup.tensorflow`).
@@ -43,6 +44,9 @@ def _wide(values: tf.Tensor) -> tf.Tensor:
     return tf.cast(values, tf.float32) if values.dtype.size == 2 else values
 
 
+_NOT_DOUBLED = frozenset({tf.as_dtype(number) for number in range(1, 24)} - {tf.float32, tf.float16, tf.bfloat16})
+
+
 def _doubled(name: str, argument: str = "x") -> Replaced:
     """Return a function whose kernel divides approximately in float32, computed in float64."""
     operation = getattr(tf.raw_ops, name)
@@ -50,7 +54,7 @@ def _doubled(name: str, argument: str = "x") -> Replaced:
     def body(x: tf.Tensor, **_: Any) -> list[tf.Tensor]:
         return [tf.cast(operation(**{argument: tf.cast(x, tf.float64)}), x.dtype)]
 
-    return Replaced(["y"], body, but=frozenset([tf.float64]))
+    return Replaced(["y"], body, but=_NOT_DOUBLED)
 
 
 def _batch_norm(

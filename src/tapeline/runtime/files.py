@@ -26,8 +26,10 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, 
 """The disk is at fault: full, over quota, file too large, broken, read-only, no permission to write."""
 NO_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
 """The name is at fault: too long, a link to itself, below a file."""
-NO_FILE = "{} is a FIFO, a socket or a device, and no file: give a file, or remove it"
-NOT_OURS = "{} is no regular file, but a link, a folder, a FIFO or the like, and none of Tapeline's: remove it"
+NO_FILE = "{} is a FIFO, a socket or a device, not a file: give a file, or remove it"
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+NO_CONTENT = "{} is a pointer of Git LFS, not the file itself: run `git lfs pull`"
+NOT_OURS = "{} is a link, a folder, a FIFO or the like, not a regular file that Tapeline wrote: remove it"
 
 
 def opened(path: Path) -> BufferedReader:
@@ -35,10 +37,10 @@ def opened(path: Path) -> BufferedReader:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except ValueError as error:  # a null byte
-        raise InputError(f"{path} is not a file's name: {error}") from None
+        raise InputError(f"{path} is not a file name: {error}") from None
     except OSError as error:
         if error.errno in NO_NAME:
-            raise InputError(f"{path} is not a file's name: {error.strerror}") from None
+            raise InputError(f"{path} is not a file name: {error.strerror}") from None
         if error.errno not in (errno.ENXIO, errno.ENODEV):  # a socket; a device that is not there
             raise
         raise InputError(NO_FILE.format(path)) from None
@@ -84,6 +86,19 @@ def read_bytes(path: Path) -> bytes:
     """Return a regular file's content. Raises `InputError` as `opened` does."""
     with opened(path) as file:
         return file.read()
+
+
+def is_pointer(content: bytes) -> bool:
+    """Return whether a file's content is that of a Git LFS pointer, which stands for a file that was not downloaded."""
+    return content.startswith(LFS_POINTER)
+
+
+def refuse_pointer(path: Path) -> None:
+    """Raise `InputError` for a Git LFS pointer in place of a file."""
+    if path.is_file():
+        with opened(path) as file:
+            if is_pointer(file.read(len(LFS_POINTER))):
+                raise InputError(NO_CONTENT.format(path))
 
 
 def check_tree(path: Path) -> None:

@@ -56,7 +56,7 @@ def called(
         )
     except OSError as error:
         if error.filename == "git":
-            raise InputError("there is no git on the PATH: install Git") from None
+            raise InputError("git is not on the PATH: install Git") from None
         raise RunError(f"git cannot be called in {folder}: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise RunError(f"git {verb(arguments)}: did not finish within {timeout:g} s") from None

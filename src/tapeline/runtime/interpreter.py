@@ -29,7 +29,7 @@ def use_project_interpreter() -> None:
         return
     python = SOURCE.parent / ".venv" / "bin" / "python"
     if not python.exists() or Path(sys.prefix) == python.parents[1]:
-        sys.exit(_refuse(f"{sys.executable} has none of tapeline's dependencies and there is no {python}: run `make`"))
+        sys.exit(_refuse(f"{sys.executable} has none of tapeline's dependencies, and there is no {python}: run `make`"))
     os.execv(python, [str(python), "-m", "tapeline", *sys.argv[1:]])
 
 
@@ -72,7 +72,7 @@ def fix_hash_seed() -> None:
     if not sys.flags.hash_randomization:
         return
     if os.environ.items() >= HASH_SEED.items():
-        sys.exit(_refuse("the order of a set must be the same each time: start Python without -I, -E and -R"))
+        sys.exit(_refuse("the order of sets must be the same each time: start Python without -I, -E and -R"))
     os.environ.update(HASH_SEED)
     if is_fork():
         begin_anew()

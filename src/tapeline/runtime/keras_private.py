@@ -13,6 +13,9 @@ import keras
 from keras.src.backend.common import global_state
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
+METRICS = ("_metrics", "_loss_tracker", "_compile_metrics")
+"""Where a layer lists the metrics that its attributes hold, and a compiled model has those of Keras' `fit`."""
+
 
 def layers_in(layer: keras.Layer, *, include_self: bool = True) -> Iterator[keras.Layer]:
     """Yield the layers nested in a layer, at any depth, each once, in Keras' order; the layer itself first."""
@@ -23,6 +26,12 @@ def layers_in(layer: keras.Layer, *, include_self: bool = True) -> Iterator[kera
 def slot_index(optimizer: Any, variable: Any) -> int:
     """Return the index of a variable's slots in an optimizer's lists of slots."""
     return int(optimizer._get_variable_index(variable))
+
+
+def trained_by(optimizer: Any) -> Sequence[Any]:
+    """Return the variables that an optimizer was built for."""
+    trained: Sequence[Any] = optimizer._trainable_variables
+    return trained
 
 
 def adam_moments(optimizer: Any, index: int) -> tuple[keras.Variable, keras.Variable]:

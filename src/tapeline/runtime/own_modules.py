@@ -43,18 +43,20 @@ def check(recipe: Path, files: list[Path], needs: Path | None) -> None:
     """
     tree = _tree(recipe.resolve().parent)
     known = set(_files(needs)) if needs else set()
-    unknown = [file for file in files if file not in known]
-    inside = [file for file in unknown if tree is None or file.is_relative_to(tree)]
-    for file in unknown:
-        if file not in inside:
-            said = f"note: {recipe.name} imports {file}, which is outside of this repository: DVC sees no change of it"
+    inside = [file for file in files if tree is None or file.is_relative_to(tree)]
+    for file in files:
+        if file not in inside and file not in known:
+            said = f"note: {recipe.name} imports {file}, which is outside this repository: DVC will not see it change"
             print(said, file=sys.stderr, flush=True)
-    if inside:
-        folder = os.path.relpath(os.path.commonpath([file.parent for file in inside]))
-        raise InputError(
-            f"{recipe.name} imports {os.path.relpath(inside[0])}, whose changes DVC would not see: let the pipeline's "
-            f"entry say `needs: {folder}`, or name a folder that holds all that it needs"
-        )
+    unknown = [file for file in inside if file not in known]
+    if unknown:
+        folder = Path(os.path.commonpath([file.parent for file in inside]))
+        if Path.cwd().resolve().is_relative_to(folder):  # it holds the stages' outputs, too
+            way = "set `needs` to a folder that holds everything that it imports, or links to it"
+        else:
+            name = os.path.relpath(folder)
+            way = f"set `needs: {name}` for the pipeline, or a folder that holds everything that it needs"
+        raise InputError(f"{recipe.name} imports {os.path.relpath(unknown[0])}, whose changes DVC would not see: {way}")
 
 
 def roots(name: str) -> list[Path]:

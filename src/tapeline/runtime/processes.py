@@ -122,7 +122,7 @@ def restore_signals() -> None:
 
 def _still_there(parent: int, command: list[str]) -> None:
     if os.getppid() != parent:
-        sys.exit(f"process {parent} is gone: not started: {' '.join(command)}")
+        sys.exit(f"process {parent} has ended: not started: {' '.join(command)}")
 
 
 def _start(command: list[str], parent: int) -> NoReturn:

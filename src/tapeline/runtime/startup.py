@@ -182,9 +182,9 @@ def keras_as_it_comes() -> Iterator[None]:
             import keras
         except (ValueError, AssertionError) as error:  # both libraries read the file when they are imported
             why = f": {' '.join(str(error).split())}" if str(error) else ""
-            raise InputError(f"Keras refuses a setting of keras.json or of a variable KERAS_…{why}") from error
+            raise InputError(f"Keras rejects a setting in keras.json or in a variable KERAS_…{why}") from error
         if keras.config.backend() != "tensorflow":
-            began = f"Keras has begun with the backend {keras.config.backend()}"
+            began = f"Keras has already started with the backend {keras.config.backend()}"
             raise InputError(f"{began}: use another process, with {_BACKEND}=tensorflow")
         keras.config.set_floatx("float32")
         keras.config.set_epsilon(1e-7)
@@ -212,7 +212,9 @@ def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> N
     number of cores. Raises `InputError` if TensorFlow has already started with other settings, which it cannot change.
     """
     if not portable and "tapeline.runtime.exact" in sys.modules:
-        raise InputError("train.bits is native: TensorFlow has begun with portable bits, so train in another process")
+        raise InputError(
+            "train.bits is native: TensorFlow has already started with portable bits, so train in another process"
+        )
     if portable:
         caps.apply()
         for setting in caps.hold():
@@ -235,7 +237,7 @@ def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> N
                 _compute_portably(tf, threads)
         except RuntimeError:
             said = "one thread" if threads == 1 else f"{threads} threads"
-            why = f"an operation here has {said}, and TensorFlow has begun with others"
+            why = f"an operation here has {said}, but TensorFlow has already started with others"
             raise InputError(f"{why}: use another process") from None
         tf.config.list_physical_devices()
         tf.constant(0)

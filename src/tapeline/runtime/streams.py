@@ -12,12 +12,13 @@ Say = Callable[[str], None]
 
 
 def say(text: str, to: TextIO) -> None:
-    """Print a text at once. If nobody listens, it is dropped, and so is what follows: no work ends for that.
+    """Print a line at once. If nobody listens, it is dropped, and so is what follows: no work ends for that.
 
     Raises `OSError` for any other failure, such as a full disk.
     """
     try:
-        print(text, file=to, flush=True)
+        to.write(f"{text}\n")  # not by `print`, which writes the newline apart: lines of two threads would join
+        to.flush()
     except OSError as error:
         if not _is_gone(to, error):
             raise

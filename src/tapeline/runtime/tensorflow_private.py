@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import device_lib
-from tensorflow.python.eager import backprop, forwardprop_util, record
+from tensorflow.python.eager import backprop, core, execute, forwardprop_util, record
 from tensorflow.python.eager.polymorphic_function import atomic_function
-from tensorflow.python.framework import func_graph, op_def_registry
+from tensorflow.python.framework import func_graph, function_def_to_graph, op_def_registry
 from tensorflow.python.ops import cond_v2, image_ops_impl, random_crop_ops, resource_variable_ops
 from tensorflow.python.ops.parallel_for import control_flow_ops
 
@@ -37,7 +40,22 @@ def make_devices(config: Any) -> None:
 def functions_in(graph: Any) -> Mapping[str, Any]:
     """Return the functions of a graph by name, each with a `graph`."""
     functions: Mapping[str, Any] = graph._functions
-    return functions
+    if all(hasattr(function, "graph") for function in functions.values()):
+        return functions
+    with graph.as_default():  # where those that they call are looked up
+        return {name: one if hasattr(one, "graph") else _with_graph(one) for name, one in functions.items()}
+
+
+def _with_graph(function: Any) -> Any:
+    """Return a function of TensorFlow 1, as `tf.nn.ctc_loss` makes for its loops, with a graph of its definition."""
+    if function not in _GRAPHS:
+        traced = function_def_to_graph.function_def_to_graph(function.definition, include_library_functions=True)
+        _GRAPHS[function] = SimpleNamespace(graph=traced)
+    return _GRAPHS[function]
+
+
+_GRAPHS: WeakKeyDictionary[Any, SimpleNamespace] = WeakKeyDictionary()
+"""Always the same graph for a function of TensorFlow 1."""
 
 
 def is_branch(graph: Any) -> bool:
@@ -227,6 +245,7 @@ def function_of(name: str) -> Callable[..., Any]:
 Bodies = Mapping[str, Replaced]
 """Operation → what replaces it."""
 _REGISTER = atomic_function.from_func_graph
+_FAST, _EXECUTE = pywrap_tfe.TFE_Py_FastPathExecute, execute.execute
 _COMPILED = "_XlaMustCompile"
 _replaced: dict[str, Replaced] = {}
 """What is replaced now."""
@@ -240,6 +259,7 @@ def replace_operations(bodies: Bodies) -> None:
     """
     ours: dict[str, Any] = {}
     _replaced.update(bodies)
+    _replace_eagerly(bodies)
 
     def from_func_graph(name: Any, graph: Any, attrs: Any, *rest: Any, **more: Any) -> Any:
         bodies = dict(_replaced)
@@ -258,6 +278,31 @@ def replace_operations(bodies: Bodies) -> None:
         return made
 
     atomic_function.from_func_graph = from_func_graph
+
+
+def _replace_eagerly(bodies: Bodies) -> None:
+    """Compute some operations by bodies of ours outside of functions too, such as in a recipe's `evaluate`.
+
+    Gradients are derived as ever: TensorFlow records the operation itself.
+    """
+
+    def fast(context: Any, name: str, *given: Any) -> Any:
+        if name in bodies:
+            raise core._FallbackException  # TensorFlow then calls `execute`
+        return _FAST(context, name, *given)
+
+    def execute_operation(op_name: Any, num_outputs: int, inputs: Any, attrs: Any, ctx: Any, name: Any = None) -> Any:
+        body = bodies.get(op_name.decode() if isinstance(op_name, bytes) else op_name)
+        if (
+            body is None or inputs[0].dtype in body.but or inputs[0].dtype.is_integer
+        ):  # of which TensorFlow has no kernel
+            return _EXECUTE(op_name, num_outputs, inputs, attrs, ctx, name)
+        with record.stop_recording():
+            outputs = body.body(*inputs, **dict(zip(attrs[::2], attrs[1::2], strict=True)))
+            return [tf.identity(each) for each in outputs]  # a tape tells inputs and outputs apart by their objects
+
+    pywrap_tfe.TFE_Py_FastPathExecute = fast
+    execute.execute = execute.quick_execute = execute_operation  # the second is what TensorFlow sets the first to
 
 
 @contextmanager

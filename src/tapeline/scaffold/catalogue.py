@@ -30,7 +30,7 @@ def propose(name: str, work: Path, folder: Path) -> Proposal:
         {"learning_rate": 0.001},
         {"epochs": 20, "batch_size": 32},
         template("images.py", input=image, target=label, title=class_name(short, "Images")),
-        (f"tells the classes of {full} apart; the first `dvc repro` downloads it", *said),
+        (f"classifies the images of {full}, which the first `dvc repro` downloads", *said),
     )
 
 
@@ -59,7 +59,7 @@ def _features(name: str, builder: Any) -> tuple[str, str]:
     labels = [key for key, feature in found if isinstance(feature, tfds.features.ClassLabel)]
     if not images or not labels:
         raise InputError(
-            f"{name} is not pictures of one size with a label: write the dataset's entry and recipe by hand"
+            f"{name} is not a set of labelled images of one size: write the dataset's entry and recipe by hand"
         )
     return images[0], labels[0]
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from tapeline.dataset import columns
 from tapeline.ingest.remarks import named
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -23,14 +24,24 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
 
     train = [file for file in listed(path) if file.parts[-3] == "train"]
     if not train:
-        raise InputError(f"{path} has no train/<class>/<image>: images are sorted by split, then by class")
+        if part := next(path.rglob("*.parquet"), None):
+            where = part.relative_to(path).as_posix()
+            raise InputError(f"{path} has {where}, and a table is one file: give that, or write all parts into one")
+        if (path / columns.INDEX).is_file():
+            raise InputError(
+                f"{path} is a dataset that a project has ingested: in a project, give it an entry under `datasets` of "
+                "params.yaml, `{source: dataset, needs: FOLDER}`, and `tapeline new recipe NAME --dataset DATASET`"
+            )
+        raise InputError(f"{path} has no train/<class>/<image>: sort the images by split, then by class")
     try:
         with files.opened(train[0]) as file, decoded(file, str(train[0])) as image:
             side = max(SMALLEST, min(LARGEST, *image.size))
     except PermissionError:
         raise InputError(f"{train[0]} cannot be read by this user: allow it with `chmod u+r`") from None
     if not (path / "test").is_dir():
-        raise InputError(f"{path} has no test/<class>/<image>: what a model is worth is measured on images of its own")
+        raise InputError(
+            f"{path} has no test/<class>/<image>: a model is measured on images that it was not trained on"
+        )
     dataset: dict[str, Any] = {"source": "images", "needs": needs, "size": [side, side]}
     if not any((path / split).is_dir() for split in ("val", "validation")):
         dataset["validation"] = 0.15
@@ -43,7 +54,7 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
         {"epochs": 20, "batch_size": trial.batch_size(32)},
         template("images.py", input="image", target="label", title=class_name(name, "Images")),
         (
-            f"tells {trial.classes} classes of images apart, at {side}×{side} pixels",
+            f"classifies images into {trial.classes} classes, at {side}×{side} pixels",
             *trial.said,
             *_hidden(path),
             *renamed,
@@ -64,4 +75,4 @@ def _hidden(path: Path) -> tuple[str, ...]:
     """Return a line for the names that are left out, if there are any."""
     inside = [found for depth in ("*", "*/*", "*/*/*") for found in path.glob(depth)]
     names = sorted(found.relative_to(path).as_posix() for found in inside if found.name.startswith("."))
-    return (f"left out, as by ingest: names that begin with a dot: {named(names)}",) if names else ()
+    return (f"ignored, as in ingest, since their names begin with a dot: {named(names)}",) if names else ()

@@ -7,6 +7,7 @@ written.
 """
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -27,22 +28,22 @@ from tapeline.repository.ignored import BY_DVC, BY_GIT, check_seen, lacking, wit
 from tapeline.repository.places import dvc_top
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
-from tapeline.scaffold import catalogue, images, raw_data, table
+from tapeline.scaffold import catalogue, images, raw_data, stages, table
 from tapeline.scaffold.naming import check_apart
 from tapeline.scaffold.proposal import Proposal, template, yaml_flow, yaml_lines
+from tapeline.scaffold.stages import STAGES
 
-STAGES = "dvc.yaml"
-ELSEWHERE = "`tapeline init FOLDER` makes a project in a folder of its own"
+ELSEWHERE = "`tapeline init FOLDER` makes a project in a separate folder"
 DVC = (sys.executable, "-P", "-m", "dvc")
 
 
 def init(
     folder: Path, *, data: Path | str | None = None, flows: bool = False, say: Callable[[str], None] = print
 ) -> list[Path]:
-    """Write what a project needs and lacks, and return the files that are new.
+    """Write the files that a project lacks, and return the new ones.
 
-    data: a CSV or Parquet file, a folder of images, or `tfds:NAME` of the TFDS catalogue, for the first dataset; the
-    irises of Fisher when absent. Data from outside the folder are copied to `data/raw/`, and versioned by DVC.
+    data: a CSV or Parquet file, a folder of images, or `tfds:NAME` of the TFDS catalogue, for the first dataset; by
+    default, Fisher's irises. Data from outside the folder is copied to `data/raw/` and versioned by DVC.
     flows: a `prefect.yaml` with a nightly run too.
     Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, the data cannot be used, or Git
     ignores a file of the project, and `RunError` where Git refuses the repository, or DVC fails: if that is at
@@ -56,12 +57,12 @@ def _initialized(
     folder: Path, data: Path | str | None, flows: bool, work: Path, say: Callable[[str], None]
 ) -> list[Path]:
     """Do what `init` says. work: an empty folder for what is needed until then."""
-    repository = _top(folder)
+    repository = _git_root(folder)
     texts: dict[Path, str] = {}
     copied: tuple[Path, Path] | None = None
     if _is_project(folder):
         if data is not None:
-            raise InputError(f"{folder} is a project already: add {data} to its {PARAMS} by hand")
+            raise InputError(f"{folder} is already a project: add {data} to its {PARAMS} by hand")
         if flows and not (folder / "prefect.yaml").exists():
             texts = _flows(folder, next(iter(Params.sound(folder)[0].pipelines), "NAME"))
             check_seen(texts)
@@ -77,14 +78,14 @@ def _initialized(
     new = raw_data.copy(*copied) if copied else []
     for path, text in texts.items():
         files.write_text(path, text)
-    new += [*texts, *_beside(folder)]
+    new += [*texts, *_write_gitignore(folder)]
     if not (folder / engine_lock.LOCK).exists():  # with other code, it is not for `init` to accept that
         engine_lock.write(folder)
         new.append(folder / engine_lock.LOCK)
     new += catalogue_file.write(folder, Params.sound(folder)[0])
     schema.write(Project.find(folder))
     if copied and data is not None:  # the irises are small enough for Git
-        new += _added(folder, copied[1], say)
+        new += _add_to_dvc(folder, copied[1], say)
     return new
 
 
@@ -129,19 +130,19 @@ def _plots() -> list[Traversable]:
 def _is_project(folder: Path) -> bool:
     """Return whether both files exist and are Tapeline's. Raises `InputError` if one is foreign or missing."""
     own = template(STAGES)
-    text = files.read_bytes(folder / STAGES) if (folder / STAGES).exists() else own.encode()
-    if not text.startswith(own.encode()):
-        if text.startswith(own.partition(",")[0].encode()):
+    text = files.read_bytes(folder / STAGES).decode("utf-8", "replace") if (folder / STAGES).exists() else own
+    if not stages.are_current(text):
+        if text.startswith(own.partition(",")[0]):
             raise InputError(f"{folder} has a {STAGES} of an older Tapeline: `tapeline upgrade` migrates it")
         raise InputError(f"{folder} has a {STAGES} of its own: {ELSEWHERE}")
     if (folder / PARAMS).exists():
         try:
             _, mistakes = Params.sound(folder)
         except InputError as error:
-            raise InputError(f"{folder} has a {PARAMS} of another kind ({error}): {ELSEWHERE}") from None
+            raise InputError(f"{folder} has a {PARAMS} that is not Tapeline's ({error}): {ELSEWHERE}") from None
         for key, mistake in mistakes.items():
             if not NAME.fullmatch(key.partition(".")[2]):
-                raise InputError(f"{mistake}; `dvc repro` would give it to a shell as it is")
+                raise InputError(f"{mistake}; `dvc repro` would pass it to a shell unquoted")
     if (folder / STAGES).exists() != (folder / PARAMS).exists():
         here, lacking = (STAGES, PARAMS) if (folder / STAGES).exists() else (PARAMS, STAGES)
         raise InputError(f"{folder} has a {here} and no {lacking}: restore it, or move {here} away")
@@ -152,7 +153,7 @@ def _check_free(paths: Iterable[Path]) -> None:
     """Raise `InputError` for a file that exists, or that cannot be written because another is in a folder's place."""
     for path in paths:
         if os.path.lexists(path):
-            raise InputError(f"{path} exists: rename the data, whose name the files get, or move it away")
+            raise InputError(f"{path} exists: move it away, or rename the data, after which the files are named")
         there = next(parent for parent in path.parents if os.path.lexists(parent))
         if not there.is_dir():
             raise InputError(f"{there} is not a folder: move it away")
@@ -185,13 +186,14 @@ def _texts(folder: Path, proposal: Proposal, flows: bool) -> dict[Path, str]:
 
 def _flows(folder: Path, name: str) -> dict[Path, str]:
     """Return a schedule for a pipeline and the file that it runs."""
+    pool = {"name": "tapeline-" + re.sub(r"[^\w-]", "-", folder.name)}  # Prefect takes not all characters
     return {
-        folder / "prefect.yaml": template("prefect.yaml", name=name),
+        folder / "prefect.yaml": template("prefect.yaml", name=name, pool=yaml_flow(pool)),
         folder / "flows" / "training.py": template("training.py"),
     }
 
 
-def _top(folder: Path) -> Path | None:
+def _git_root(folder: Path) -> Path | None:
     """Return the root of the Git repository that contains, or will contain, a folder, which need not exist.
 
     Raises `RunError` with Git's line if there is one that Git refuses to read, as another user's, and `InputError` if
@@ -225,7 +227,7 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
     )
     if not asked.stdout.strip():
         _run([*DVC, "config", "plots.html_template", "plots/page.html"], root)
-        say(f"set plots.html_template of {root / '.dvc' / 'config'}: pages of plots by .dvc/plots/page.html")
+        say(f"set plots.html_template in {root / '.dvc' / 'config'}, so that pages of plots use .dvc/plots/page.html")
     ignore = root / ".dvcignore"
     known = files.read_bytes(ignore).decode() if ignore.exists() else ""
     if missing := lacking(known, BY_DVC):
@@ -234,17 +236,17 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
             say(f"added to {ignore}: {' '.join(missing)}")
 
 
-def _added(folder: Path, place: Path, say: Callable[[str], None]) -> list[Path]:
-    """Add copied data to DVC, and return the files that this makes. Git would keep each version of them for ever."""
+def _add_to_dvc(folder: Path, place: Path, say: Callable[[str], None]) -> list[Path]:
+    """Add copied data to DVC, and return the files that this makes. Git would keep every version forever."""
     written = [path for path in (raw_data.dvc_file(place), place.parent / ".gitignore") if not path.exists()]
     path = place.relative_to(folder).as_posix()
     _run([*DVC, "add", path], folder)
-    say(f"added {path} to DVC: Git gets the file {path}.dvc, and `dvc push` brings the data to a remote")
+    say(f"added {path} to DVC: commit {path}.dvc to Git; `dvc push` uploads the data to a remote")
     return [path for path in written if path.exists()]
 
 
-def _beside(folder: Path) -> list[Path]:
-    """Keep the state folder, and what Python and DVC leave, out of Git; a `.gitignore` that is there stays as it is."""
+def _write_gitignore(folder: Path) -> list[Path]:
+    """Write a `.gitignore` for the state folder and what Python and DVC leave, unless there is one."""
     files.make_folder(folder / files.STATE)
     path = folder / ".gitignore"
     if path.exists():

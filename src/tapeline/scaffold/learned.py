@@ -14,7 +14,7 @@ MOST_ON_A_LINE = 60
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a dataset without ingesting it; nothing if it has no shapes."""
+    """What is known about a dataset without ingesting it; nothing if it has no shapes."""
 
     shapes: Mapping[str, tuple[int, ...]]
     """The shape of each feature."""
@@ -42,7 +42,7 @@ class Known:
         return [name for name, shape in self.shapes.items() if len(shape) == 3]
 
     def is_scalar(self, name: str | None) -> bool:
-        """Return whether a feature is a number, and no vector."""
+        """Return whether a feature is a number, not a vector."""
         return name is not None and self.shapes.get(name) == ()
 
 

@@ -1,4 +1,4 @@
-"""Choose the name of a first dataset and its pipeline: one under which no stage replaces what is there.
+"""Choose the name of a first dataset and its pipeline, such that no stage replaces existing files.
 
 name, said = free_name(folder, "photos")    # "photos-data" if there is a `data/photos`
 """
@@ -18,7 +18,7 @@ OUTPUTS = ("data", "runs", "models", "serving")
 
 
 def free_name(folder: Path, text: str) -> tuple[str, tuple[str, ...]]:
-    """Return a name from a file or folder name for a project in `folder`, and a line if it is not the obvious one."""
+    """Return a name from a file or folder name for a project in `folder`, and a note if it is not the obvious one."""
     wanted, taken = name_of(text), _taken(folder)
     names = chain((wanted, f"{wanted}-data"), (f"{wanted}-data-{number}" for number in count(2)))
     name = next(name for name in names if name not in taken)
@@ -32,7 +32,7 @@ def check_apart(folder: Path, data: Path, written: Iterable[Path]) -> None:
     for path in (*(folder / name for name in WRITTEN), *written):
         if path.resolve().is_relative_to(data):
             inside = path.relative_to(folder).as_posix()
-            raise InputError(f"{data} would have {inside} inside, which is written: move the data to data/raw/NAME")
+            raise InputError(f"{data} would contain {inside}, which Tapeline writes: move the data to data/raw/NAME")
 
 
 def _taken(folder: Path) -> dict[str, str]:

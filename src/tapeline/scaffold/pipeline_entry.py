@@ -27,7 +27,7 @@ def added(path: Path, name: str, entry: Sequence[str]) -> str:
     if name in before["pipelines"]:
         if before["pipelines"][name] == wanted[name]:
             return text
-        raise InputError(f"{PARAMS} has a pipeline {name!r} already: choose another name")
+        raise InputError(f"{PARAMS} already has a pipeline {name!r}: choose another name")
     lines = text.splitlines(keepends=True)
     newline = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
     at, indent = _end(text)
@@ -37,7 +37,7 @@ def added(path: Path, name: str, entry: Sequence[str]) -> str:
     after = "".join([*lines[:at], *(f"{line}{newline}" for line in new), *lines[at:]])
     expected = {**before, "pipelines": {**before["pipelines"], **wanted}}
     if not indent or yaml_text.parsed_or_none(after) != expected:
-        raise InputError(f"{PARAMS} is written in a form that only a person can extend: leave --dataset out")
+        raise InputError(f"{PARAMS} is written in a form that cannot be extended automatically: leave out --dataset")
     checked(Params, expected, where=PARAMS)
     return after
 

@@ -14,9 +14,9 @@ from tapeline.parsing import yaml_text
 WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 """Words that YAML, of some version, does not read as strings."""
 TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
-"""Names that mark a target, in any case; the first of them that there is does."""
+"""Names that mark a target, in upper or lower case; the first of these that exists is the target."""
 UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""What JSON leaves as it is inside of quotes, and YAML does not."""
+"""Characters that JSON leaves unescaped inside quotes, but YAML does not."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The raw data of a new project: where they are, or the copy of what is elsewhere in `data/raw/`."""
+"""The raw data of a new project: in place, or copied to `data/raw/` from elsewhere."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from tapeline.scaffold import images
 
 
 def placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
-    """Return where the data will be, and the source and target if they must be copied.
+    """Return where the data will be, and the source and target if it must be copied.
 
     Raises `InputError` for data that do not exist, cannot be copied, or have a name that `params.yaml` cannot have, and
     for a copy that Git ignores so that DVC could not version it.
@@ -33,7 +33,7 @@ def placed(folder: Path, data: Path) -> tuple[Path, tuple[Path, Path] | None]:
     _check_utf8(place)
     for path in (place, dvc_file(place)):
         if os.path.lexists(path):
-            raise InputError(f"{path} exists, and {data} would be copied there: move one of them away")
+            raise InputError(f"{path} exists, but {data} would be copied there: move one of them away")
     unseen.check_files([dvc_file(place)])
     return place, (data, place)
 

@@ -25,7 +25,7 @@ from tapeline.scaffold.proposal import class_name, filled, marked_target, templa
 FOLDER = "recipes"
 LONGEST = 64
 DEVICES = ("con", "prn", "aux", "nul")
-"""Names that cannot be a file's on Windows."""
+"""Names that a file cannot have on Windows."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,14 @@ class Kind:
 
 TRAIN = {"epochs": 20, "batch_size": 32}
 KINDS = {
-    "table": Kind("classifier.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "classes by columns of numbers"),
+    "table": Kind("classifier.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "classes from columns of numbers"),
     "number": Kind(
-        "regressor.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "a number by columns of numbers", target="y"
+        "regressor.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "a number from columns of numbers", target="y"
     ),
     "image": Kind("images.py", {"learning_rate": 0.001}, TRAIN, "classes of images", input="image"),
-    "text": Kind("text.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "classes of texts as codes", input="text"),
+    "text": Kind(
+        "text.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "classes of texts, given as codes", input="text"
+    ),
     "gan": Kind(
         "gan.py",
         {"learning_rate": 0.0002, "latent": 64, "units": 128},
@@ -62,7 +64,7 @@ KINDS = {
         target=None,
     ),
     "own-step": Kind(
-        "own_step.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "as `table`, with the training step written out"
+        "own_step.py", {"learning_rate": 0.01, "units": 32}, TRAIN, "like `table`, with the training step written out"
     ),
 }
 
@@ -96,18 +98,21 @@ def new_recipe(
     if new and dataset is not None:
         say(_learned(has, dataset, inputs, target))
     if left := [name for name in has.shapes if name not in (*inputs, target)]:
-        say(f"left out: {', '.join(left)} of datasets.{dataset}, which a recipe of {kind.what} does not take")
+        say(f"ignored: {', '.join(left)} of datasets.{dataset}, which a recipe for {kind.what} does not use")
     if dataset is None:
         say(f"add to `pipelines:` in {PARAMS}:\n  {pipeline}:\n{_indented(entry)}")
     return new
 
 
 def _check_name(name: str) -> None:
-    """Raise `InputError` unless `name` is a pipeline's name, a file's on every system, and no word of Python's."""
+    """Raise `InputError` unless `name` is valid for a pipeline and a file on every system, and no Python keyword."""
     stem = name.replace("-", "_")
     fits = re.fullmatch(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*", name) and NAME.fullmatch(name.replace("_", "-"))
     if not fits or len(name) > LONGEST:
-        raise InputError(f"{name!r} is not a name for a recipe: lower case, digits and inner hyphens, up to {LONGEST}")
+        raise InputError(
+            f"{name!r} is not a recipe name: use lower-case letters, digits and inner hyphens, at most {LONGEST} "
+            "characters"
+        )
     if keyword.iskeyword(stem) or stem in DEVICES:
         raise InputError(f"{name!r} is a word of {'Windows' if stem in DEVICES else 'Python'}: choose another name")
 
@@ -133,7 +138,7 @@ def _features(has: Known, dataset: str | None, kind: Kind) -> tuple[list[str], s
     inputs = [name for name in (has.images if kind.input == "image" else has.numbers) if name != target]
     if not inputs or (target is None and kind.target is not None):
         names = ", ".join(has.shapes)
-        raise InputError(f"datasets.{dataset} has {names}: not what a recipe of {kind.what} learns from")
+        raise InputError(f"datasets.{dataset} has {names}: a recipe for {kind.what} cannot learn from these")
     if kind.of_columns:
         return inputs, target
     return [kind.input if kind.input in inputs else inputs[0]], target
@@ -142,7 +147,7 @@ def _features(has: Known, dataset: str | None, kind: Kind) -> tuple[list[str], s
 def _learned(has: Known, dataset: str, inputs: list[str], target: str | None) -> str:
     """Return what is predicted from what, in one line."""
     what = f"predicts {target!r} from" if target else "learns to make"
-    unknown = f": a guess, for datasets.{dataset} is not known before `dvc repro ingest@{dataset}`"
+    unknown = f": a guess, since the features of datasets.{dataset} are unknown until `dvc repro ingest@{dataset}`"
     return f"{what} {', '.join(map(repr, inputs))}{'' if has.shapes else unknown}"
 
 
@@ -165,7 +170,7 @@ def _place(folder: Path, params: Params, name: str) -> Path:
         if parent.exists() and not parent.is_dir():
             raise InputError(f"{parent} is not a folder: move it away")
     if not place.resolve().is_relative_to(folder):
-        raise InputError(f"{place} is a link to another place: a recipe is inside the project")
+        raise InputError(f"{place} is a link to another place: a recipe must be inside the project")
     _check_twins(file, place.iterdir() if place.is_dir() else ())
     return file
 
@@ -174,7 +179,9 @@ def _check_twins(file: Path, siblings: Iterable[Path]) -> None:
     """Raise `InputError` for a file that is the same one where case does not count."""
     for sibling in siblings:
         if sibling.name.lower() == file.name and sibling.name != file.name:
-            raise InputError(f"{sibling} exists, which is the same file on some systems: choose another name")
+            raise InputError(
+                f"{sibling} exists, which is the same file on a case-insensitive system: choose another name"
+            )
 
 
 def _differs(path: Path, text: str, folder: Path) -> bool:

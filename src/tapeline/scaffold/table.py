@@ -1,6 +1,7 @@
 """Inspect a CSV or Parquet file and propose which column is the target and which are inputs."""
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tapeline.scaffold.trial import passed
 ROWS, BYTES = 10_000, 2**24
 """Rows by which columns are chosen, or as many as this memory holds; then all rows are read as ingest reads them."""
 HEADER = 2**16
-"""Bytes of a first line that are looked at."""
+"""How many bytes of the first line are examined."""
 CLASSES = ("label", "class", "species", "category")
 """Names that mark a column of classes, in any case."""
 IDENTIFIER = re.compile(r"(?i:(?:^|[_ -])(?:id|index|key|no|nr)$|^(?:row|unnamed: 0|__index_level_0__)?$)|[a-z]I[dD]$")
@@ -38,21 +39,21 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
     columns, rows = _columns(path)
     doubt = _check_header(path, columns)
     if len(columns) < 2:
-        raise InputError(f"{path} has {len(columns)} column: a target and one to predict it from are needed")
+        raise InputError(
+            f"{path} has {len(columns)} column: it needs a target and at least one column to predict it from"
+        )
     split = {name.lower(): name for name in columns}.get("split")
     split = split if split is not None and _says_split(columns[split]) else None
-    useless = dict.fromkeys(_constants(path, columns), "it is the same in all rows")
+    useless = dict.fromkeys(_constants(path, columns), "it is constant")
     useless |= {name: why for name, cells in columns.items() if (why := _numbering(name, cells))}
     last = next((name for name in reversed(columns) if name != split and name not in useless), None)
     target = marked_target(columns) or last
     if target is None:
-        raise InputError(
-            f"{path} has no target: its columns number the rows, say the split, or are the same in all rows"
-        )
+        raise InputError(f"{path} has no target: each column numbers the rows, gives the split or is constant")
     inputs, said = _inputs({name: cells for name, cells in columns.items() if name not in (target, split)}, useless)
     if not inputs:
         why = f" ({said[0]})" if said else ""
-        raise InputError(f"{path} has no column of numbers beside {target!r}{why}: text and categories need a builder")
+        raise InputError(f"{path} has no column of numbers besides {target!r}{why}: text and categories need a builder")
     classes, noted = target_kind(columns[target], named_so=target.lower() in CLASSES)
     feature = _feature(target)
     first = f"predicts {target!r} ({'a class' if classes else 'a number'}) from {len(inputs)} columns of numbers"
@@ -81,7 +82,7 @@ def _check_separator(path: Path) -> None:
     with path.open("rb") as file:
         header = file.readline(HEADER).decode("utf-8-sig", "replace")
     if "," not in header and (found := re.search(r"[;\t|]", header)):
-        raise InputError(f"{path} is separated by {found[0]!r}: save it with commas and decimal points")
+        raise InputError(f"{path} has the separator {found[0]!r}: save it with commas and decimal points")
 
 
 def _check_header(path: Path, columns: dict[str, Cells]) -> list[str]:
@@ -94,9 +95,10 @@ def _check_header(path: Path, columns: dict[str, Cells]) -> list[str]:
         return []
     texts = [name for name in columns if name not in numbers]
     if not texts or any(_has(columns[name], name) for name in texts):
-        raise InputError(f"{path} has numbers in its first row: put a row with the names of the columns above it")
+        raise InputError(f"{path} has numbers in its first row: add a row with the column names above it")
     return [
-        f"the first row, with {numbers[0]!r} in it, is taken for the columns' names: put them above it if it is data"
+        f"the first row, with {numbers[0]!r} in it, is read as the column names: if it is data, add a row with names "
+        "above it"
     ]
 
 
@@ -130,14 +132,18 @@ def _inputs(columns: dict[str, Cells], useless: dict[str, str]) -> tuple[list[st
 
 
 def _numbering(name: str, cells: Cells) -> str | None:
-    """Return what a column is that tells the rows apart, and says nothing else of them; None if it is not one."""
+    """Return why a column only identifies the rows, such as "it numbers the rows"; None if it does not."""
     numbers = _whole_numbers(cells)
     if numbers is None or len(np.unique(numbers)) < len(numbers):
         return None
     first = int(numbers.min())
     if first in (0, 1) and int(numbers.max()) - first == len(numbers) - 1:
         return "it numbers the rows"
-    return "it has another whole number in each row, and an identifier's name" if IDENTIFIER.search(name) else None
+    return (
+        "it has a different whole number in each row, and the name of an identifier"
+        if IDENTIFIER.search(name)
+        else None
+    )
 
 
 def _constants(path: Path, columns: dict[str, Cells]) -> set[str]:
@@ -183,8 +189,8 @@ def _columns(path: Path) -> tuple[dict[str, Cells], int]:
     """Return the first rows' cells by column, as ingest reads them, and the number of rows."""
     table = Table(path)
     names = _names(path)
-    if len(set(names)) < len(names):
-        raise InputError(f"{path} has two columns of one name: {', '.join(names)}")
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise InputError(f"{path} has more than one column {twice[0]!r}: rename them, or leave all but one out")
     batches: list[Any] = []
     for rows in table.rows(names):
         batches.append(rows.batch)

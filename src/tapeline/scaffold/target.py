@@ -41,7 +41,7 @@ def target_kind(cells: Cells, *, named_so: bool) -> tuple[bool, tuple[str, ...]]
     if ids == [*range(len(ids))]:
         return True, ()
     few = f"{', '.join(map(str, ids[:3]))}{', ...' if len(ids) > 3 else ''}"
-    return False, (f"its whole numbers {few} are no class ids: write names, or 0, 1, 2, ..., to predict a class",)
+    return False, (f"its whole numbers {few} are not class ids: to predict a class, write names, or 0, 1, 2, ...",)
 
 
 def _words(values: Any) -> list[str]:

@@ -16,7 +16,7 @@ from tapeline.runtime.errors import InputError
 
 @dataclass(frozen=True)
 class Passed:
-    """What ingest makes of a proposed dataset."""
+    """The result of trying a proposed dataset."""
 
     dataset: dict[str, Any]
     """Its entry, without `validation` where too few examples are there to cut it from."""
@@ -41,18 +41,20 @@ def passed(dataset: dict[str, Any], path: Path, *, whole: bool = True) -> Passed
         classes = max((len(feature.classes or ()) for feature in source.features.values()), default=0)
         for split in ("train", "test"):
             if split not in source.splits:
-                raise InputError(f"{path} has no {split} split: a model is trained on `train` and measured on `test`")
+                raise InputError(f"{path} has no {split} split: a model is trained on `train` and tested on `test`")
         if not whole:
             return Passed(dataset, classes)
         counts = _counts(source, settings.validation)
     learned = counts["train"] + counts["val"]
     if not learned or not counts["test"]:
         found = f"{counts['test']} of {counts.total()} rows"
-        raise InputError(f"{path}: what a row holds decides whether it is for `test`, here {found}: too few differ")
+        raise InputError(
+            f"{path}: the content of a row decides whether it is in `test`, here {found}: too few rows differ"
+        )
     if not settings.validation or (counts["train"] and counts["val"]):
         return Passed(dataset, classes, train=counts["train"])
     left = {key: value for key, value in dataset.items() if key != "validation"}
-    return Passed(left, classes, (f"no validation split is cut: {learned} examples are too few",), learned)
+    return Passed(left, classes, (f"no validation split: {learned} examples are too few",), learned)
 
 
 def _counts(source: Source, validation: float) -> Counter[str]:

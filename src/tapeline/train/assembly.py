@@ -95,12 +95,13 @@ def assemble(
         precision=settings.precision,
     )
     requirements.check_settings(recipe, settings)
-    recipe.configure(
-        batch_size=settings.batch_size,
-        transforms=settings.gradients,
-        shards=settings.shards,
-        fused=settings.fused,
-    )
+    with loading.blaming(path, InputError, "does not build"):
+        recipe.configure(
+            batch_size=settings.batch_size,
+            transforms=settings.gradients,
+            shards=settings.shards,
+            fused=settings.fused,
+        )
     adapt(recipe)
     if drawn:
         random.seed(settings.seed + drawn)
@@ -133,6 +134,7 @@ def _traced(
         at_once=at_once if settings.one_thread else None,
     )
     check_python("train_step")
+    check_python.counts("train_step", step.trace_again)
     requirements.check(recipe, settings, dataset, step.names, evaluation)
     requirements.check_updated(recipe, settings)
     found = variables.find(recipe)

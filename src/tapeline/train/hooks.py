@@ -5,8 +5,10 @@ that later steps or `evaluate` read, would make a resumed run another one: it is
 variables is undone before the checkpoint of the failed run is written.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,16 @@ from tapeline.runtime.errors import InputError, LimitReached, RunError, Tapeline
 from tapeline.runtime.records import Hook, Pause, Record, Stop, Stopping, Validated
 from tapeline.train.checkpoints.disk import SAVED
 from tapeline.train.checks import python_state
+from tapeline.train.checks.python_objects import names_used
 from tapeline.train.engine.state import State
 
 
 class Watched:
-    """What a hook may not change: variables, and the recipe's Python state where Python still runs.
+    """What a hook may not change: variables, and the recipe's Python state.
+
+    Where no Python runs later, a compiled step has the values of its trace. There a hook may keep what it likes in the
+    recipe, but not change what was there before the first step and the rest of the recipe names: it would have no
+    effect.
 
     eager: whether the steps are Python.
     """
@@ -33,6 +40,12 @@ class Watched:
         seeds = variables.find(recipe).seeds  # each step sets them
         self._variables = {name: value for name, value in state.variables.items() if name not in seeds}
         self._eager, self._python = eager, eager or type(recipe).evaluate is not Recipe.evaluate
+        self._hooks: Sequence[Hook] = ()
+
+    def know(self, hooks: Sequence[Hook]) -> None:
+        """Leave out the state of the recipe's hooks, which is theirs, and the names in their code."""
+        self._hooks = hooks
+        self.__dict__.pop("_names", None)
 
     @contextmanager
     def unchanged(self, who: str) -> Iterator[None]:
@@ -48,13 +61,30 @@ class Watched:
         if changed:
             raise RunError(f"recipe {self.path}: {who} changes {changed[0]}: {_MAY_NOT}")
         if found := python_state.difference(looked, self._look()):
-            raise RunError(f"recipe {self.path}: {who} changes {found}: {_MAY_NOT}; keep its own state in itself")
+            raise RunError(f"recipe {self.path}: {who} changes {found}: {_MAY_NOT}; keep a hook's state in the hook")
 
     def _look(self) -> python_state.State:
-        return python_state.look(self.recipe, generators=self._eager) if self._python else {}
+        if self._python:
+            return python_state.look(self.recipe, generators=self._eager)
+        found = python_state.glance(self.recipe, but=self._hooks)
+        return {place: found[place] for place in found.keys() & self._traced if self._is_read(place)}
+
+    def _is_read(self, place: str) -> bool:
+        """Return whether the recipe's code names what is at a place: its own attribute, or a part of another place."""
+        names = re.findall(r"\w+", place)
+        return bool(self._names.intersection(names[1:2] if names[0] == "self" else names))
+
+    @cached_property
+    def _traced(self) -> frozenset[str]:
+        """The places that there are when the first look is taken: before the first step."""
+        return frozenset(python_state.glance(self.recipe))
+
+    @cached_property
+    def _names(self) -> set[str]:
+        return names_used(self.recipe, self._hooks)
 
 
-_MAY_NOT = "a hook watches, because a resumed run would not repeat what it writes; change state in train_step"
+_MAY_NOT = "a hook may only observe, because a resumed run would not repeat what it writes; change state in train_step"
 
 
 def own_hooks(watched: Watched) -> list[Hook]:
@@ -69,7 +99,10 @@ def own_hooks(watched: Watched) -> list[Hook]:
             what = what_is(returned)
             raise InputError(f"recipe {path}: hooks returns {what}: return a list of callables, such as [self.look]")
         if wrong := [hook for hook in returned if not callable(hook) or isinstance(hook, type)]:
-            raise InputError(f"recipe {path}: hooks returns {wrong[0]!r}, which takes no record: return callables")
+            raise InputError(
+                f"recipe {path}: hooks returns {wrong[0]!r}, which cannot be called with a record: return callables"
+            )
+    watched.know(returned)
     return [
         OwnStoppingHook(hook, watched) if isinstance(hook, Stopping) else OwnHook(hook, watched) for hook in returned
     ]
@@ -115,7 +148,7 @@ class OwnStoppingHook(OwnHook):
         if isinstance(found, bool) or not isinstance(found, int | np.integer) or found <= step:
             raise RunError(
                 f"recipe {self._watched.path}: {self._who} has {found!r} as the next stop after step {step}: return a "
-                f"step above it"
+                "later step"
             )
         return int(found)
 

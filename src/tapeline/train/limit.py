@@ -21,7 +21,7 @@ class TimeLimit:
             self._began = self._clock()
         elif isinstance(record, LoopEnded) and record.step < record.total and self._is_over():
             raise LimitReached(
-                f"train.max_time of {self._seconds:g} s is over at step {record.step} of {record.total}; "
+                f"train.max_time of {self._seconds:g} s reached at step {record.step} of {record.total}; "
                 f"{SAVED}: run again to resume"
             )
 

@@ -22,5 +22,5 @@ def steps(text: str) -> tuple[int, int]:
     """Parse `100:110`. Raises `InputError` for anything but two steps in ascending order."""
     match = re.fullmatch(r"(\d+):(\d+)", text)
     if not match or int(match[1]) >= int(match[2]):
-        raise InputError(f"--profile is {text!r}: give the first step and the one after the last, as in 100:110")
+        raise InputError(f"--profile is {text!r}: give the first step and the step after the last, as in 100:110")
     return int(match[1]), int(match[2])

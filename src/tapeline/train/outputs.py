@@ -88,6 +88,6 @@ def early_stop(best: Best, found: Mapping[str, float], rows: Sequence[Row]) -> s
     epoch = next((int(row["epoch"]) for row in rows if row["step"] == found["step"]), 0)
     return (
         f"stopped early after epoch {int(rows[-1]['epoch'])}: {best.metric} has not improved in {best.patience} "
-        f"validations; kept are the weights of epoch {epoch} (step {int(found['step'])}), "
+        f"validations; kept the weights of epoch {epoch} (step {int(found['step'])}), "
         f"with {best.metric} {found['value']:.6g}"
     )

@@ -38,7 +38,7 @@ def run(job: Job, dataset: Dataset) -> None:
             rehearsal.record(folder, answers)
         starting.start(parts.state, folder, covered, options=job.options, weights=job.weights, rows=rows, say=say)
         if dropped := parts.batches.dropped:
-            say(f"each epoch leaves out {dropped} examples of its permutation: they fill no batch")
+            say(f"each epoch drops {dropped} examples of its permutation, which do not fill a batch")
         writer = disk.Writer(folder, keep=job.settings.checkpoint.keep, on_saved=audience.saved, on_failed=say)
         stack.enter_context(closing(writer))
         stopped = _trained(job, parts, audience, writer)
@@ -48,7 +48,7 @@ def run(job: Job, dataset: Dataset) -> None:
         try:
             disk.keep_final(folder, parts.state.snapshot())
         except (OSError, RunError) as error:
-            say(f"the outputs are written; the state at the end is not, so --extend cannot use it: {error}")
+            say(f"wrote the outputs, but not the final state, so --extend cannot be used: {error}")
 
 
 class Audience:

@@ -18,10 +18,12 @@ def train(job: Job) -> None:
     """
     dataset = opened(job.data, job.settings)
     if job.settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
-        raise InputError("train.tensorboard needs a package: `pip install 'tapeline[tensorboard]'`, or set it to false")
+        raise InputError(
+            "train.tensorboard needs a package: run `pip install 'tapeline[tensorboard]'`, or set it to false"
+        )
     if job.needs and not job.needs.exists():
         raise InputError(
-            f"needs names {job.needs}, which is not there: run the stage that writes it, or `dvc checkout`"
+            f"needs names {job.needs}, which does not exist: run the stage that writes it, or `dvc checkout`"
         )
 
     own_modules.use(job.recipe)
@@ -40,13 +42,11 @@ def opened(data: Path, settings: TrainSettings) -> Dataset:
             f"{data} has no train split; a recipe that draws its training data needs train.steps_per_epoch"
         )
     if "train" in dataset.splits and settings.steps_per_epoch:
-        raise InputError(f"train.steps_per_epoch follows from the train split that {data} has: remove it")
+        raise InputError(f"train.steps_per_epoch follows from the train split in {data}: remove it")
     examples = dataset.examples("train") if "train" in dataset.splits else settings.batch_size
     if settings.batch_size > examples:
-        raise InputError(
-            f"train.batch_size is {settings.batch_size}: {data} has {examples} training examples, so at most {examples}"
-        )
+        raise InputError(f"train.batch_size is {settings.batch_size}: {data} has only {examples} training examples")
     if settings.best and "val" not in dataset.splits:
-        raise InputError(f"train.best needs a val split, which {data} has not: remove it, or set datasets.….validation")
+        raise InputError(f"train.best needs a val split, which {data} lacks: remove it, or set datasets.….validation")
     dataset.verify()
     return dataset

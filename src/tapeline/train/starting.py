@@ -42,9 +42,11 @@ def start(
         _extend(state, _shorter(folder, covered), covered["settings"]["validate_every"], say)
     else:
         if reason := _why_fresh(folder, covered):
-            say(f"starting at step 0: a checkpoint of another run is there, which differs in {reason}")
+            say(f"starting at step 0: the existing checkpoint is of another run, which differs in {reason}")
         if weights:
-            initial.take(weights, {name: state.variables[name] for name in state.weights}, say, rows)
+            own = {name: state.variables[name] for name in state.weights}
+            others = {name: variable for name, variable in state.variables.items() if name not in own}
+            initial.take(weights, own, say, rows, others)
             if state.average:
                 state.average.reset()
     files.write_json(folder / RECORD, covered)
@@ -59,7 +61,7 @@ def _extend(state: State, shorter: Path, validate_every: int, say: Callable[[str
     snapshot = disk.newest(shorter, state.expected, say, remedy=remedy)
     snapshot = snapshot or disk.final(shorter, state.expected, remedy=remedy)
     if snapshot is None:
-        raise InputError(f"--extend: no whole checkpoint of the shorter run is left in {shorter}")
+        raise InputError(f"--extend: no usable checkpoint of the shorter run in {shorter}")
     state.restore(snapshot)
     last = state.history[-1] if state.history else {}
     if (
@@ -68,10 +70,10 @@ def _extend(state: State, shorter: Path, validate_every: int, say: Callable[[str
         and any(name.startswith("val_") for name in last)
     ):
         raise InputError(
-            f"--extend: the shorter run was validated after its last epoch, {last['epoch']:g}, and a longer one would "
-            f"not be, as train.validate_every is {validate_every}: {remedy}"
+            f"--extend: the shorter run was validated after its last epoch, {last['epoch']:g}, but a longer one would "
+            f"not be, since train.validate_every is {validate_every}: {remedy}"
         )
-    say(f"extending a run of fewer epochs, from step {state.step}")
+    say(f"extending a run with fewer epochs from step {state.step}")
 
 
 def _others(folder: Path) -> list[Path]:
@@ -92,7 +94,7 @@ def _shorter(folder: Path, covered: Mapping[str, Any]) -> Path:
             found.append((epochs, record.parent))
     if not found:
         why = f"the last one differs in {_listed(differing)}" if differing else "there is none"
-        raise InputError(f"--extend continues a run with fewer epochs and nothing else changed; {why}")
+        raise InputError(f"--extend continues a run with fewer epochs and no other change, but {why}")
     return max(found)[1]
 
 

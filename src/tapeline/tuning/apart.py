@@ -30,7 +30,7 @@ def apart(*asked: Any, threads: int, portable: bool = True, **effort: Any) -> Me
         answer: Measured | InputError | RunError = answers.recv()
     except EOFError:
         process.join()
-        raise RunError(f"its process has ended with {_told(process.exitcode)}") from None
+        raise RunError(f"its process ended with {_told(process.exitcode)}") from None
     finally:
         if process.pid is not None:
             process.kill()

@@ -73,7 +73,7 @@ def find(
     if suggested is None:
         raise RunError(
             f"no learning rate from {tried.low:g} to {tried.high:g} makes {curve.metric} fall clearly in "
-            f"{tried.steps} steps: try more --steps, a lower --low, or a larger train.batch_size"
+            f"{tried.steps} steps: try more --steps, a lower --low or a larger train.batch_size"
         )
 
 
@@ -119,11 +119,11 @@ def _advice(name: str, curve: "Curve", found: "Suggestion") -> Iterator[str]:
     low, rate, high = (f"{rounded(value):g}" for value in (found.low, found.rate, found.high))
     yield f"{curve.metric} falls fastest at {rate}; bounds of a cyclic rate: {low} to {high}"
     if curve.diverged is None:
-        yield "it did not diverge: a higher --high may show more"
+        yield "the loss did not diverge: try a higher --high"
     if len(curve.optimizers) > 1:
-        yield f"these climbed together: {', '.join(curve.optimizers)}"
+        yield f"the rates of these optimizers rose together: {', '.join(curve.optimizers)}"
     if curve.current is None:
-        yield "the recipe has no parameter learning_rate: put the rate where it makes its optimizer"
+        yield "the recipe has no parameter learning_rate: set the rate where it creates its optimizer"
     else:
         yield f"for params.yaml, pipelines.{name}.params (now {curve.current:g}):"
         yield f"      learning_rate: {rounded(found.rate)!r}"

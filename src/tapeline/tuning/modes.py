@@ -30,7 +30,7 @@ class Effort:
 
     def __post_init__(self) -> None:
         if self.steps < 2:
-            raise InputError(f"--steps is {self.steps}: a loss after some steps needs at least 2")
+            raise InputError(f"--steps is {self.steps}: comparing losses needs at least 2")
         if not (self.seconds > 0 and math.isfinite(self.seconds)):
             raise InputError(f"--seconds is {self.seconds:g}: it must be a finite number greater than 0")
 
@@ -47,7 +47,7 @@ def tune(
     from tapeline.recipe import loading
     from tapeline.tuning.measuring import measure
 
-    yield f"{name}: batches of {settings.batch_size}, {effort.seconds:g} s a mode, losses after {effort.steps} steps"
+    yield f"{name}: batches of {settings.batch_size}, {effort.seconds:g} s per mode, losses after {effort.steps} steps"
     yield HEADER
     every: list[Measured] = []
 
@@ -70,14 +70,14 @@ def tune(
         gc.collect()
     if more := choice.sharded(every, environment.cores()):
         if settings.batch_size % more.shards:
-            yield f"{_named(more)}  not tried: batches of {settings.batch_size} have no {more.shards} equal parts"
+            yield f"{_named(more)}  not tried: {settings.batch_size} examples do not divide into {more.shards} parts"
         else:
             yield from tried(more)
     if more := choice.cut(every, environment.cores()):
         yield from tried(more)
     best = choice.winner(every)
     if best is None:
-        raise RunError("no mode trained to a finite loss: lower the learning rate, see `tapeline lr-find`")
+        raise RunError("no mode trained to a finite loss: lower the learning rate (see `tapeline lr-find`)")
     plain = best.mode._replace(threads=THREADS)  # native bits are cut for all cores
     yield from _native(best, (recipe, params, settings, dataset, plain), effort)
     yield from _verdict(name, best, every[0], settings)
@@ -129,13 +129,13 @@ def _cost(portable: Measured, native: Measured) -> str:
 def _verdict(name: str, best: Measured, reference: Measured, settings: TrainSettings) -> Iterator[str]:
     limit = choice.allowed(reference)
     if math.isfinite(limit):
-        share = f"{choice.TOLERANCE:.0%} of that loss or of its fall"
-        yield f"a loss up to {limit:.5g} counts as good as {reference.mode}'s: within {share}"
+        share = f"{choice.TOLERANCE:.0%} of that loss, or of how far it fell"
+        yield f"a loss up to {limit:.5g} counts as good as that of {reference.mode}: within {share}"
     gain = best.examples_per_second / reference.examples_per_second
     yield f"winner: {best.mode}, {gain:.2f} × {reference.mode}"
     chosen = best.mode._asdict()
     if all(getattr(settings, key) == value for key, value in chosen.items()):
-        yield f"params.yaml, pipelines.{name}.train, says so already:"
+        yield f"params.yaml, pipelines.{name}.train, already says:"
     else:
         yield f"for params.yaml, pipelines.{name}.train:"
     yield from (f"      {key}: {str(value).lower()}" for key, value in chosen.items())

@@ -74,7 +74,7 @@ def climb(
 
 def _chosen(metric: str | None, names: Sequence[str]) -> str:
     if not names:
-        raise InputError("the recipe's train_step returns no metric, so there is no loss to look at")
+        raise InputError("the recipe's train_step returns no metric, so there is no loss to follow")
     if metric is not None and metric not in names:
         raise InputError(f"--metric is {metric!r}: train_step returns {', '.join(names)}")
     return metric or ("loss" if "loss" in names else names[0])
@@ -85,6 +85,8 @@ def _set_rates(recipe: Recipe, ramp: Any) -> None:
 
     found = recipe.optimizers()
     if not found:
-        raise InputError(f"{type(recipe).__name__} holds no Keras optimizer in any attribute: no rate to find")
+        raise InputError(
+            f"{type(recipe).__name__} has no Keras optimizer in any attribute, so there is no rate to find"
+        )
     for optimizer in found.values():
         optimizer.learning_rate = lambda: ramp(current().step)

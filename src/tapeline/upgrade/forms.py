@@ -16,6 +16,7 @@ from tapeline.config.train import OLD_PARTS, as_shards
 from tapeline.parsing import yaml_text
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.proposal import template
+from tapeline.scaffold.stages import are_current
 
 DVC = "dvc.yaml"
 OLD_COMMENT = "# The libraries that decide the bits: each stage checks them against what is installed."
@@ -47,7 +48,7 @@ def _with_shards(text: str) -> str:
     after = yaml_text.parsed_or_none(new)
     if after != before:
         raise InputError(
-            f"{PARAMS}: accumulate and replicas are shards today, see docs/training.md: write them by hand"
+            f"{PARAMS}: accumulate and replicas are shards today, see docs/training.md: change them by hand"
         )
     return new
 
@@ -107,25 +108,28 @@ def _without_libraries(text: str) -> str:
         del after[0]  # no second blank line
     new = "".join([*lines[:first], *after])
     if yaml_text.parsed_or_none(new) != {key: value for key, value in before.items() if key != OLD}:
-        raise InputError(f"{PARAMS}: {OLD} shares its lines with other settings: put it on lines of its own")
+        raise InputError(f"{PARAMS}: {OLD} shares its lines with other settings: put it on separate lines")
     return new
 
 
 def dvc(text: str) -> str:
     """Return `dvc.yaml` with today's stages, and with everything that is the project's own.
 
-    Raises `InputError` if the file is not Tapeline's, or if its stages were changed by hand.
+    A file with today's stages stays as it is, however it is formatted. Raises `InputError` if the file is not
+    Tapeline's, or if its stages were changed by hand.
     """
     own, before = template(DVC), _parsed(text, DVC)
-    if text.startswith(own.removesuffix("\n")):
+    if are_current(text):
         return text
     stages, known = before.get("stages"), yaml_text.parsed(own)
     if not isinstance(stages, dict) or not set(STAGES) <= stages.keys():
-        raise InputError(f"{DVC} does not have the stages {', '.join(STAGES)}: it is not a Tapeline's")
+        raise InputError(f"{DVC} does not have the stages {', '.join(STAGES)}: it is not a Tapeline project's")
     for stage in STAGES:
         _check_known(stage, stages[stage], known["stages"][stage])
     if any(name != "tapeline" for entry in _list(before.get("vars")) for name in _names(entry)):
-        raise InputError(f"{DVC} has vars of its own, where every project has the same: move them to another file")
+        raise InputError(
+            f"{DVC} has its own vars, but the file is the same in every project: move them to another file"
+        )
     new = own.removesuffix("\n")
     for name in stages.keys() - set(STAGES) and [name for name in stages if name not in STAGES]:
         new += "\n" + _cut(text, "stages", name)
@@ -135,7 +139,7 @@ def dvc(text: str) -> str:
     after = yaml_text.parsed_or_none(new)
     kept = {key: value for key, value in before.items() if key not in ("stages", "vars")}
     if after != {**known, "stages": {**stages, **known["stages"]}, **kept}:
-        raise InputError(f"{DVC} has sections of its own that cannot be taken over: give each lines of its own")
+        raise InputError(f"{DVC} has its own sections that cannot be carried over: put each on separate lines")
     return new
 
 
@@ -149,8 +153,8 @@ def _check_known(stage: str, old: Any, known: Mapping[str, Any]) -> None:
         for name in (name for one in _list(entry.get(kind)) for name in _names(one)):
             if name not in expected and not name.startswith(ENGINE_FILES):
                 raise InputError(
-                    f"{DVC}: {stage} has {name} in {kind}, which the stages of every project do not have: "
-                    f"a pipeline's own dependency is its `needs`; remove it, or make it a stage of your own"
+                    f"{DVC}: {stage} has {name} in {kind}, which the stages of no other project have: declare a "
+                    "pipeline's dependency as its `needs`; remove it, or make it a separate stage"
                 )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SAME, DIFFERS, FAILS, LEFT = "same", "differs", "fails", "left"
 NOT_BUILT = "not built"
-CHANGED = "has changed since: run `dvc repro` with the older version and commit, or after the upgrade"
+CHANGED = "has changed since it was built: run `dvc repro` with the older version and commit, or after the upgrade"
 OF_A_PIPELINE = ("export", "validate", "train")
 
 
@@ -108,7 +108,7 @@ class Prover:
         before, after = ({out["path"]: _out(out) for out in of[stage].get("outs", ())} for of in (self.recorded, here))
         for path in dict.fromkeys([*before, *after]):
             if path not in before or path not in after:
-                return DIFFERS, f"{stage}: {path} is an output of the {'new' if path in after else 'old'} version only"
+                return DIFFERS, f"{stage}: {path} is an output only of the {'new' if path in after else 'old'} version"
             if difference := results.difference(before[path], after[path], cache):
                 return DIFFERS, f"{stage}: {difference}"
         return SAME, ""

@@ -27,9 +27,9 @@ def difference(recorded: Out, rebuilt: Out, cache: Cached) -> str:
     for name in sorted(one.keys() | other.keys(), key=lambda name: (Path(name).name in RECORDS, name)):
         label = f"{recorded.path}/{name}" if name else recorded.path
         if name not in one or name not in other:
-            return f"{label} is in the {'new' if name in other else 'recorded'} result only"
+            return f"{label} is only in the {'new' if name in other else 'recorded'} result"
         if not (one[name].exists() and other[name].exists()):
-            return f"{label} differs, and the cache has lost one of both"
+            return f"{label} differs, and one of the two is missing from the cache"
         contents = files.read_bytes(one[name]), files.read_bytes(other[name])
         if contents[0] != contents[1] and not _is_of_another_form(Path(label).name, *contents):
             return f"{label} differs: {byte_range(*contents)}"

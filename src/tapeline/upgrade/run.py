@@ -70,7 +70,7 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
         recorded = dvc_lock.entries(change.before.get(dvc_lock.LOCK, ""))
         if not change.of_stages and not change.removed and not _of_other_engine(recorded, chosen):
             if not change.forms:
-                say(f"nothing to upgrade: all is of this version ({', '.join(change.texts)})")
+                say(f"nothing to upgrade: everything is from this version ({', '.join(change.texts)})")
             else:
                 _complete(project, change, dry_run, say)
             return True
@@ -79,7 +79,9 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
         for path in change.forms:
             say(f"{path}: {'a new form' if path in change.before else 'new'}")
         if change.removed:
-            say(f"src/tapeline: {len(change.removed)} files of the older library go; recipes and builders stay")
+            say(
+                f"src/tapeline: {len(change.removed)} files of the older library are removed; recipes and builders stay"
+            )
         with cloned(project, work, texts=change.texts, removed=change.removed) as place:
             params = Params.load(place)
             prover = Prover(place, recorded, say)
@@ -87,14 +89,14 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
             _report(project, params, proved, accepted, say)
             taken = [one for one in proved if one.outcome == SAME or (one.outcome == DIFFERS and one.name in accepted)]
             if not taken and not all(one.reason == NOT_BUILT or one.name in accepted for one in proved):
-                say("nothing is written: no pipeline comes out the same; `--accept NAME` takes a new or a stale result")
+                say("nothing written: no pipeline gives the same result; `--accept NAME` accepts a new or stale one")
                 return False
             written, restored = _written(project, place, change, recorded, prover.entries(), taken)
         if dry_run:
-            say(f"would write {', '.join(written)}; nothing is written")
+            say(f"would write {', '.join(written)}; nothing written")
         else:
             _write(project, work / JOURNAL, change, written, restored, say)
-            say(f"written: {', '.join(written)}; look at `git diff` and commit")
+            say(f"written: {', '.join(written)}; check `git diff` and commit")
         return _all_current(recorded, taken, say)
 
 
@@ -104,14 +106,14 @@ def _finish_earlier(project: Project, place: Path, dry_run: bool, say: Say) -> N
         if dry_run:
             raise InputError("an upgrade was killed while it wrote: `tapeline upgrade` finishes it")
         _finish(project, place, say)
-        say("finished what an earlier call had begun to write")
+        say("finished what an earlier call had started to write")
 
 
 def _all_current(recorded: Mapping[str, Any], taken: Iterable[Proved], say: Say) -> bool:
     """Name the built pipelines that are stale by the new `engine.lock`; return whether there are none."""
     built = {name for kind, _, name in (stage.partition("@") for stage in recorded) if kind in OF_A_PIPELINE}
     if stale := built - {one.name for one in taken}:
-        say(f"stale by the new {engine_lock.LOCK}: {', '.join(sorted(stale))}")
+        say(f"stale according to the new {engine_lock.LOCK}: {', '.join(sorted(stale))}")
     return not stale
 
 
@@ -181,7 +183,7 @@ def _chosen(change: Change, names: Iterable[str], accept: Iterable[str]) -> tupl
     wanted, accepted = list(names), set(accept)
     for name in (*wanted, *accepted):
         if name not in known:
-            raise InputError(f"no pipeline {name!r} in {PARAMS}; there are: {', '.join(known)}")
+            raise InputError(f"no pipeline {name!r} in {PARAMS}: choose from {', '.join(known)}")
     return [name for name in known if not wanted or name in wanted or name in accepted], accepted
 
 
@@ -203,7 +205,7 @@ def _check_clean(project: Project) -> None:
     if changed:
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
         raise InputError(
-            f"{changed[0][3:]} is not committed{more}: an upgrade starts from a commit; commit or stash it"
+            f"{changed[0][3:]} is not committed{more}: an upgrade starts from a clean commit; commit or stash it"
         )
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 OF_CLASSES = ("calibration_error", "macro_f1", "macro_precision", "macro_recall")
 OF_NUMBERS = ("mean_absolute_error", "r2", "root_mean_squared_error")
 """The metrics measured besides the recipe's own, by kind of target."""
+ROUNDING = 0.01
+"""By how much a probability may be outside 0 to 1: bfloat16 rounds by up to 0.004."""
 
 
 def check_answers(
@@ -32,7 +34,9 @@ def check_answers(
     elif target in answers:
         _check_numbers(target, answers[target], (examples, *kind.shape))
     else:
-        raise InputError(f"predict of a recipe whose target is {target!r} must return it; it has {', '.join(answers)}")
+        raise InputError(
+            f"predict of a recipe whose target is {target!r} must return it, but returns {', '.join(answers)}"
+        )
 
 
 def _check_classifier(
@@ -81,6 +85,21 @@ def check_classes(chosen: NDArray[Any], classes: Sequence[str]) -> None:
         )
 
 
+def check_probabilities(probabilities: NDArray[Any]) -> None:
+    """Raise `InputError` for values that are no probabilities, such as logits: a calibration error would mean nothing.
+
+    Values that are not finite are left to `finite.faults`.
+    """
+    wrong = (probabilities < -ROUNDING) | (probabilities > 1 + ROUNDING)
+    wrong &= np.isfinite(probabilities)
+    if wrong.any():
+        count = int(wrong.any(axis=1).sum())
+        raise InputError(
+            f"predict returns `probabilities` such as {probabilities[wrong][0]:g}, for {count} of {len(probabilities)} "
+            f"examples: they must be in 0 to 1, such as tf.nn.softmax(logits)"
+        )
+
+
 def _fits(found: Sequence[int | None] | None, wanted: Sequence[int | None]) -> bool:
     """Return whether a shape may be the one that is wanted; None is an axis of any length."""
     if found is None:
@@ -99,9 +118,19 @@ def _shown(shape: Sequence[int | None] | None) -> str:
 def check_thresholds(
     settings: ValidateSettings, target: str | None, classes: Sequence[str] | None, measured: Collection[str]
 ) -> None:
-    """Raise `InputError` for a threshold on a metric that will not exist. measured: the recipe's own metrics."""
+    """Raise `InputError` for a threshold on a metric that will not exist, and for a metric with a taken name.
+
+    measured: the recipe's own metrics.
+    """
+    if classes and (taken := sorted({"classes", "confusion"} & set(measured))):
+        raise InputError(
+            f"a metric of the recipe is called {taken[0]!r}: metrics.json has a classifier's own {taken[0]} under that "
+            "name; give it another"
+        )
     further = () if target is None else OF_CLASSES if classes else OF_NUMBERS
     known = sorted({*measured, *further})
     for name in settings.thresholds:
         if name not in known:
-            raise InputError(f"validate.thresholds names {name!r}, which is not measured; there are {', '.join(known)}")
+            raise InputError(
+                f"validate.thresholds names {name!r}, which is not measured: choose from {', '.join(known)}"
+            )

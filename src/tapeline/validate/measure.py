@@ -82,6 +82,7 @@ def _compared(
     expected.check_answers(target, kind, found, len(actual))
     if kind.classes:
         expected.check_classes(predicted["class"], kind.classes)
+        expected.check_probabilities(predicted["probabilities"])
         return _classifier(predicted, actual, kind.classes, settings.calibration_bins)
     answers = predicted[target]
     return regression.figures(actual, answers), {}, {"predicted.csv": regression.scatter_csv(actual, answers)}

@@ -17,7 +17,7 @@ def judge(metrics: Mapping[str, float], thresholds: Mapping[str, Bound], faults:
     for name, bound in sorted(thresholds.items()):
         if name not in metrics:
             raise InputError(
-                f"validate.thresholds names {name!r}, which was not measured; there are {', '.join(sorted(metrics))}"
+                f"validate.thresholds names {name!r}, which was not measured: choose from {', '.join(sorted(metrics))}"
             )
         value = metrics[name]
         holds = (bound.min is None or value >= bound.min) and (bound.max is None or value <= bound.max)

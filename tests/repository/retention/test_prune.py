@@ -179,7 +179,7 @@ def test_what_a_worktree_that_is_away_may_need_stays(repository, tmp_path):
     repository.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "disk"))
     (tmp_path / "disk").rename(tmp_path / "away")
     shown = "\n".join(pruned(repository))
-    assert "which is away: `git worktree prune` forgets it" in shown
+    assert "which is missing: `git worktree prune` forgets it" in shown
     repository.git("worktree", "prune")
     assert pruned(repository)[-1].startswith("freed ")
 
@@ -242,7 +242,7 @@ def test_checkpoints_of_other_parameters_go_when_they_are_old(repository):
     with (held / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shown = "\n".join(pruned(repository, now=time.time()))
-    assert "a trainer is at work" in shown and "the newest of one" in shown and "younger than 30 days" in shown
+    assert "a training is in progress" in shown and "the newest of one" in shown and "younger than 30 days" in shown
     assert "one/dd, 2 days old, empty" in shown
     assert not any(state.exists() for state in going)
     assert newest.exists() and young.exists() and held.exists()
@@ -318,7 +318,7 @@ def test_a_copy_of_a_model_goes_when_it_was_long_not_used(tmp_path):
     }
     with (tmp_path / "unused.lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert found()["unused, used 31 days ago"] == "it is being copied"
+        assert found()["unused, used 31 days ago"] == "a copy is in progress"
     for item in model_copies(tmp_path, limits=Limits(), now=LATER):
         item.kept or item.remove()
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["used"]

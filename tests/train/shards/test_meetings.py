@@ -16,9 +16,9 @@ def meeting(place):
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
-        ([lambda: meeting("a"), lambda: meeting("b")], "shard 0 to a, shard 1 to b"),
-        ([lambda: meeting("a"), lambda: 1], "shard 0 to a, shard 1 to its end"),
-        ([lambda: 1, lambda: 1, lambda: meeting("c")], "shard 0 to its end, shard 2 to c"),
+        ([lambda: meeting("a"), lambda: meeting("b")], "shard 0 comes to a, shard 1 to b"),
+        ([lambda: meeting("a"), lambda: 1], "shard 0 comes to a, shard 1 to its end"),
+        ([lambda: 1, lambda: 1, lambda: meeting("c")], "shard 0 comes to its end, shard 2 to c"),
     ],
 )
 def test_shards_that_come_to_different_places_do_not_wait_for_ever(tf, calls, said):

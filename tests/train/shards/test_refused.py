@@ -41,7 +41,7 @@ OWN_OPTIMIZER = (
         ),
         (
             [UNNAMED, (STEP, f"{STEP}        self.sums['seen'][0].assign_add(tf.ones([4]) * self.batch_size)\n")],
-            "train_step changes sums/seen/0 by a value or in a branch that depends on how many examples it gets",
+            "train_step changes sums/seen/0 by a value or in a branch that depends on the number of examples",
         ),
         (
             [SEEN, (STEP, f"{STEP}        self.seen.assign_add(tf.ones([4]) * {SUM})\n")],
@@ -53,11 +53,11 @@ OWN_OPTIMIZER = (
         ),
         (
             [SEEN, (STEP, f"{STEP}        for _ in tf.range(2):\n            self.seen.assign_add(tf.ones([4]))\n")],
-            "the change of seen is inside a loop, a tf.switch_case or a tf.function of the step's own",
+            "the change of seen is inside a loop, a tf.switch_case or a tf.function inside the step",
         ),
         (
             [SEEN, (STEP, f"{STEP}        tf.switch_case(tf.cast(context.step, tf.int32), [lambda: {ONES}] * 2)\n")],
-            "the change of seen is inside a loop, a tf.switch_case or a tf.function of the step's own",
+            "the change of seen is inside a loop, a tf.switch_case or a tf.function inside the step",
         ),
         (
             [
@@ -88,7 +88,7 @@ OWN_OPTIMIZER = (
         ),
         (
             [SEEN, (STEP, f"{STEP}        tf.switch_case(tf.cast(context.step, tf.int32), [lambda: {INNER}] * 2)\n")],
-            "the change of seen is inside a loop, a tf.switch_case or a tf.function of the step's own",
+            "the change of seen is inside a loop, a tf.switch_case or a tf.function inside the step",
         ),
         (
             [SEEN, (STEP, f"{STEP}        if {SUM} > 5:\n            self.seen.assign(tf.ones([4]))\n")],
@@ -101,29 +101,29 @@ OWN_OPTIMIZER = (
         *(
             (
                 [SEEN, (STEP, f"{STEP}        self.seen.assign_add(tf.ones([4]) * {count})\n")],
-                "how many examples it gets",
+                "the number of examples",
             )
             for count in COUNTS
         ),
         (
             [SEEN, (STEP, f"{STEP}        if context.step > 5:\n            {SET}tf.ones([4]) * {COUNTS[0]})\n")],
-            "train_step changes seen by a value or in a branch that depends on how many examples it gets",
+            "train_step changes seen by a value or in a branch that depends on the number of examples",
         ),
         (
             [
                 SEEN,
                 (STEP, f"{STEP}        {SET}tf.ones([4]))\n        tf.reshape(batch['image'], [4, 64])\n"),
             ],
-            "changes seen, so it must give the same for a shard's 4 examples and the batch's 16, but fails for these: let "
-            "it take both, or set train.shards to 1: ValueError: Cannot reshape a tensor with 1024 elements",
+            "changes seen, so it must give the same for a shard's 4 examples and the batch's 16, but fails for these: "
+            "make it accept both, or set train.shards to 1: ValueError: Cannot reshape a tensor with 1024 elements",
         ),
         (
             [SEEN, (STEP, f"{STEP}        if tf.shape(batch['label'])[0] > 8:\n{SETS}")],
-            "train_step changes seen by a value or in a branch that depends on how many examples it gets",
+            "train_step changes seen by a value or in a branch that depends on the number of examples",
         ),
         (
             [SEEN, (STEP, f"{STEP}{RATE}            rate = {COUNTS[0]}\n{RATED}")],
-            "train_step changes seen by a value or in a branch that depends on how many examples it gets",
+            "train_step changes seen by a value or in a branch that depends on the number of examples",
         ),
         (
             [SEEN, (STEP, f"{STEP}{RATE}            rate = {SUM}\n{RATED}")],
@@ -151,7 +151,7 @@ OWN_OPTIMIZER = (
         ),
         (
             [(STEP, "        metrics = tf.function(lambda: super(Everything, self).train_step(batch, context))()\n")],
-            "is inside a loop, a tf.switch_case or a tf.function of the step's own",
+            "is inside a loop, a tf.switch_case or a tf.function inside the step",
         ),
         (
             [('return {**batch, "flip": flips}', 'return {**batch, "flip": flips, "pair": tf.zeros([2, 16])}')],
@@ -167,7 +167,7 @@ OWN_OPTIMIZER = (
                 ),
                 ("class Everything", "NUMBERS = []\n\nclass Everything"),
             ],
-            "one shard of a step returns the metrics loss, another loss, more",
+            "one shard of a step returns the metrics loss, but another loss, more",
         ),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_gradient_of_rows_cannot_be_differentiated_again(blobs):
 )
 @pytest.mark.parametrize("mode", ["graph", "eager"])
 def test_what_one_shard_computes_and_another_uses_is_refused_by_name(blobs, edit, mode):
-    with pytest.raises(InputError, match=r"shard 1 uses shard_0/\S+, which shard 0 has computed: train_step keeps it"):
+    with pytest.raises(InputError, match=r"shard 1 uses shard_0/\S+, which shard 0 computed: train_step keeps it"):
         blobs(edit, source=KEEPING, compile=mode, shards=4)
     assert not [one for one in threading.enumerate() if one.name.startswith("shard ")]
 

@@ -33,18 +33,21 @@ def make_settings():
         ({"shards": 3}, "shards is 3, which does not divide batch_size 16"),
         (
             {"shards": 2, "threads": 2},
-            "threads is for whole batches: in graph mode a shard has one thread, so drop one",
+            "threads is for whole batches: in graph mode a shard has one thread, so remove threads or shards",
         ),
-        ({"bits": "native", "threads": 2}, "threads needs bits portable: with native bits"),
+        ({"bits": "native", "threads": 2}, "threads requires `bits: portable`: with native bits"),
         ({"threads": 0}, "threads"),
         ({"threads": 1025}, "threads"),
         (
             {"accumulate": 4},
-            "accumulate: 4 is of an older Tapeline: write shards: 4 and at_once: 1, as `tapeline upgrade`",
+            "accumulate: 4 is from an older Tapeline: write shards: 4 and at_once: 1, as `tapeline upgrade`",
         ),
-        ({"replicas": 2}, "replicas: 2 is of an older Tapeline: write shards: 2, as"),
-        ({"accumulate": 4, "replicas": 2}, "accumulate: 4 and replicas: 2 is of .* write shards: 8 and at_once: 2, as"),
-        ({"accumulate": "x"}, "accumulate: x is of an older Tapeline: write shards, as"),
+        ({"replicas": 2}, "replicas: 2 is from an older Tapeline: write shards: 2, as"),
+        (
+            {"accumulate": 4, "replicas": 2},
+            "accumulate: 4 and replicas: 2 is from .* write shards: 8 and at_once: 2, as",
+        ),
+        ({"accumulate": "x"}, "accumulate: x is from an older Tapeline: write shards, as"),
     ],
 )
 def test_settings_that_are_refused(make_settings, given, said):
@@ -61,5 +64,7 @@ def test_shards_need_threads_that_tensorflow_has_not_begun_with(tmp_path, tf):
         batch_size=2,
         shards=2,
     )
-    with pytest.raises(InputError, match="an operation here has one thread, and TensorFlow has begun with others"):
+    with pytest.raises(
+        InputError, match="an operation here has one thread, but TensorFlow has already started with others"
+    ):
         run()

@@ -1,4 +1,4 @@
-"""The commands that run flows, through Prefect where there is a server, and those that serve and deploy them.
+"""The commands that run flows, through Prefect if there is a server, and those that serve and deploy them.
 
 Each is imported when it is called: they take a second, and Prefect seconds.
 """
@@ -8,21 +8,21 @@ from importlib import import_module
 COMMANDS = {
     "run": (
         "tapeline.cli.flows.training",
-        "bring a pipeline up to date, here or in a worktree; a Prefect flow where there is a server",
+        "bring a pipeline up to date, in place or in a worktree; as a Prefect flow if there is a server",
     ),
     "sweep": ("tapeline.cli.flows.sweep", "search over a pipeline's parameters with isolated runs"),
     "promote": (
         "tapeline.cli.flows.promotion",
-        "register, judge and promote a model, with a person's approval where needed, as a Prefect flow",
+        "register, gate and promote a model as a Prefect flow, with a person's approval where required",
     ),
     "infer": (
         "tapeline.cli.flows.inference",
-        "predict for files with a registered model; a Prefect flow where there is a server",
+        "run a registered model on files; as a Prefect flow if there is a server",
     ),
     "serve": ("tapeline.orchestration.serve", "run the deployments in prefect.yaml on this machine, until Ctrl-C"),
     "deploy": ("tapeline.orchestration.deploy", "update the server at PREFECT_API_URL to match prefect.yaml"),
 }
-"""Name → the module whose `main` takes the arguments behind it, and what `tapeline --help` says."""
+"""Command → the module whose `main` takes its arguments, and its line in `tapeline --help`."""
 
 
 def call(name: str, arguments: list[str]) -> int:

@@ -5,28 +5,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tapeline.cli.flows.terminal import show, status
-from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS
+from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS, check_batch_size
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
 from tapeline.prediction import inputs
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names
 from tapeline.runtime import imports
+from tapeline.runtime.arguments import Parser
 from tapeline.runtime.disk_errors import blamed
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline infer") -> int:
-    """Run the flow and return its exit status: 0 answered, 1 failed on the way, 2 a mistake of the user's."""
+    """Run the flow and return its exit status: 0 answered, 1 failed, 2 invalid input."""
     options = _parser(program).parse_args(argv)
     return status("inference", lambda: _run(options))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=program,
-        description="Predict for files with a registered model: .npy, .npz, CSV, JSON lines, images.",
+        description="Run a registered model on files: .npy, .npz, CSV, JSON lines, images.",
     )
-    parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help="such as 'digits#prod'")
+    parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help="a model, such as 'digits#prod'")
     parser.add_argument("--out", metavar="FILE", required=True, help=OUT)
     parser.add_argument("--outputs", metavar="NAME,...", help=OUTPUTS)
     parser.add_argument("--batch-size", type=int, metavar="N", help=BATCH_SIZE)
@@ -35,6 +36,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
+    check_batch_size(options.batch_size)
     project = Project.find()
     Registry.for_model(project, options.model).version(names.parse(options.model))
     inputs.check([Path(file) for file in options.files])

@@ -9,32 +9,36 @@ from tapeline.orchestration.connection.api import prefect_api
 from tapeline.orchestration.request import YEAR
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names
+from tapeline.runtime.arguments import Parser
 from tapeline.runtime.disk_errors import blamed
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.exit_status import teller
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline promote") -> int:
-    """Run the flow and return its exit status: 0 live, 1 refused by the gate or a person, 2 a mistake of the user's."""
+    """Run the flow and return its exit status: 0 live, 1 refused by the gate or a person, 2 invalid input."""
     options = _parser(program).parse_args(argv)
     return status("promotion", lambda: _run(options))
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=program,
-        description="Register a pipeline's model, judge it, ask a person where the stage requires it, and promote it.",
+        description="Register a pipeline's model, gate it, get the approval its stage may require, and promote it.",
     )
     parser.add_argument("--pipeline", metavar="NAME", required=True)
     parser.add_argument("--stage", metavar="STAGE", required=True)
     parser.add_argument(
-        "--version", metavar="X.Y.Z", help="a registered version (default: HEAD's, registered if needed)"
+        "--version", metavar="X.Y.Z", help="a registered version (default: that of HEAD, registered if needed)"
     )
     parser.add_argument(
-        "--bump", default="patch", choices=names.BUMPS, help="what to raise for a new version (default: %(default)s)"
+        "--bump",
+        default="patch",
+        choices=names.BUMPS,
+        help="which part of a new version to raise (default: %(default)s)",
     )
     parser.add_argument(
-        "--wait-seconds", type=int, default=86_400, help="how long to wait for a person (default: %(default)d)"
+        "--wait-seconds", type=int, default=86_400, help="how long to wait for the approval (default: %(default)d)"
     )
     return parser
 

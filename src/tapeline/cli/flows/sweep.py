@@ -11,6 +11,7 @@ from tapeline.orchestration.connection import discovery
 from tapeline.orchestration.sweeps.request import SweepRequest
 from tapeline.repository.git import Git
 from tapeline.runtime import imports
+from tapeline.runtime.arguments import Parser
 from tapeline.runtime.disk_errors import blamed
 
 
@@ -21,35 +22,33 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline sweep") 
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=program, description="Search over a pipeline's parameters with isolated runs."
-    )
+    parser = Parser(prog=program, description="Search over a pipeline's parameters with isolated runs.")
     parser.add_argument("--pipeline", metavar="NAME", required=True)
     parser.add_argument(
         "--over",
         action="append",
         required=True,
         metavar="KEY=SPACE",
-        help="what to try: 'params.learning_rate={low: 0.0005, high: 0.01, log: true}' or 'train.batch_size=[32, 64]'",
+        help="what to vary: 'params.learning_rate={low: 0.0005, high: 0.01, log: true}' or 'train.batch_size=[32, 64]'",
     )
     goal = parser.add_mutually_exclusive_group(required=True)
     goal.add_argument("--max", metavar="METRIC", help="the validation metric to maximize")
     goal.add_argument("--min", metavar="METRIC", help="the validation metric to minimize")
     parser.add_argument(
-        "--trials", type=int, default=20, metavar="N", help="how many trials in all (default: %(default)d)"
+        "--trials", type=int, default=20, metavar="N", help="number of trials in total (default: %(default)d)"
     )
     parser.add_argument(
         "--parallel",
         type=int,
         metavar="N",
-        help="how many trials at once (default: one per core and 4 GiB, at most 8; one with a GPU)",
+        help="number of concurrent trials (default: one per core and 4 GiB, at most 8; one with a GPU)",
     )
-    parser.add_argument("--ref", default="", help="what to train (default: the main branch)")
+    parser.add_argument("--ref", default="", help="the branch, tag or commit to train (default: the main branch)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting that all trials share"
     )
-    parser.add_argument("--name", default="", help="the sweep's name (default: the pipeline's)")
-    parser.add_argument("--seed", type=int, default=0, help="the seed that chooses the values (default: %(default)d)")
+    parser.add_argument("--name", default="", help="the name of the sweep (default: that of the pipeline)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the search (default: %(default)d)")
     return parser
 
 

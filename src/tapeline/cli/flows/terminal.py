@@ -28,7 +28,7 @@ def status(program: str, action: Callable[[], int]) -> int:
 
 
 def show(result: str) -> None:
-    """Print a result. What was done is done, whether anybody reads it or not."""
+    """Print a result. A reader that is gone does not change the exit status."""
     streams.say(result, sys.stdout)
 
 

@@ -1,7 +1,7 @@
 """The command line of the training flow.
 
-What stages import takes the longest, so that is begun before this process imports what it needs itself. Prefect is
-imported after all checks, and only where there is a server.
+The imports of the stages take the longest, so they begin before this process imports what it needs itself. Prefect is
+imported after all checks, and only if there is a server.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
 from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
 from tapeline.runtime import files, imports
+from tapeline.runtime.arguments import Parser
 from tapeline.runtime.disk_errors import blamed
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.exit_status import teller
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline run") -> int:
-    """Run the flow on one pipeline and return the exit status that its stages deserve.
+    """Run the flow on one pipeline and return its exit status.
 
     0 if the pipeline is up to date, 2 for invalid input, 1 for a run that failed or a verdict "no", 128 + n if signal n
     ended it.
@@ -36,29 +37,29 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline run") ->
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=program,
-        description="Bring a pipeline up to date: only what is stale is run. A Prefect server shows a task per stage.",
+        description="Bring a pipeline up to date: run only what is stale. On a Prefect server each stage is a task.",
     )
-    parser.add_argument("--pipeline", metavar="NAME", help="a pipeline of the working directory's params.yaml")
+    parser.add_argument("--pipeline", metavar="NAME", help="a pipeline in the working directory's params.yaml")
     parser.add_argument(
-        "--retries", type=int, default=2, metavar="N", help="further attempts for a killed stage (default: %(default)d)"
+        "--retries", type=int, default=2, metavar="N", help="retries of a stage that was killed (default: %(default)d)"
+    )
+    parser.add_argument("--timeout", action="append", default=[], metavar="STAGE=SECONDS", help="time limit of a stage")
+    parser.add_argument(
+        "--isolated", action="store_true", help="run in a Git worktree; commit the result to runs/FLOW-RUN"
     )
     parser.add_argument(
-        "--timeout", action="append", default=[], metavar="STAGE=SECONDS", help="how long a stage may take"
+        "--ref", default="", help="the branch, tag or commit that an isolated run trains (default: the main branch)"
     )
-    parser.add_argument(
-        "--isolated", action="store_true", help="run in a Git worktree; ends as a commit on runs/FLOW-RUN"
-    )
-    parser.add_argument("--ref", default="", help="what an isolated run trains (default: the main branch)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting, such as train.epochs=3"
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the result to this file, as JSON")
-    parser.add_argument("--no-page", action="store_true", help="write no page with pictures in .tapeline/reports")
+    parser.add_argument("--no-page", action="store_true", help="write no report with plots to .tapeline/reports")
     parser.add_argument("--tag", action="append", default=[], metavar="NAME", help="tag the flow run")
     parser.add_argument("--register", action="store_true", help="register an isolated run's model as the next version")
-    parser.add_argument("--push", action="store_true", help="push an isolated run to the remotes that are set")
+    parser.add_argument("--push", action="store_true", help="push an isolated run to the configured remotes")
     return parser
 
 
@@ -86,18 +87,18 @@ def _checked(options: argparse.Namespace) -> "tuple[Request, Project]":
 
 
 def _check_report(path: Path) -> None:
-    """Make the folder of `--report`. Raises `InputError` if no file can be written there, which else costs a training.
+    """Make the folder of `--report`. Raises `InputError` if no file can be written there, before training starts.
 
-    A link to what is no file is refused too: `/dev/stdout` is one, and would be replaced.
+    A link to something other than a file is refused too: `/dev/stdout` is one, and would be replaced.
     """
     if path.exists() and not path.is_file():
-        raise InputError(f"--report is {str(path)!r}, which is no file: give the name of a file")
+        raise InputError(f"--report is {str(path)!r}, which is not a file: give the name of a file")
     try:
         files.make_folder(path.parent)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}"):
             pass
     except OSError as error:
-        raise InputError(f"--report is {str(path)!r}: no file can be written there: {error.strerror}") from None
+        raise InputError(f"--report is {str(path)!r}: cannot write a file there: {error.strerror}") from None
 
 
 def pairs(texts: Iterable[str]) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def _value(text: str) -> Any:
     try:
         return yaml_text.parsed(text)
     except yaml_text.NotYaml as error:
-        raise InputError(f"{text!r} is not a value as params.yaml could have it: {error}") from None
+        raise InputError(f"{text!r} is not a valid value in params.yaml: {error}") from None
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -130,7 +131,7 @@ def _run(options: argparse.Namespace) -> int:
             begin_imports()
         request, project = _checked(options)
         if options.tag and not url:
-            teller("training")("note: --tag is of no effect: there is no Prefect server")
+            teller("training")("note: --tag has no effect without a Prefect server")
         flow = partial(_on_server, project, url, request, options.tag)
         return _shown(options, flow if url else partial(_here, request, project, page=not options.no_page))
 

@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import httpx
-
-from tapeline.orchestration.connection.failures import API, told
+from tapeline.orchestration.connection.failures import API, in_a_line
 from tapeline.runtime import exit_status
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.errors import InputError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -17,10 +15,8 @@ def status(program: str, act: Callable[[], object]) -> int:
     """Call `act` and return the exit status. An expected error, or one of the server, becomes one line."""
 
     def called() -> int:
-        try:
+        with in_a_line():
             act()
-        except httpx.HTTPError as error:
-            raise RunError(told(error)) from None
         return 0
 
     return exit_status.of(program, called)
@@ -32,5 +28,5 @@ def client(advice: str = "") -> "SyncPrefectClient":
     from prefect.settings import get_current_settings
 
     if not get_current_settings().api.url:
-        raise InputError(f"no server is configured: set {API}{advice}")
+        raise InputError(f"no Prefect server is configured: set {API}{advice}")
     return get_client(sync_client=True)

@@ -39,7 +39,7 @@ def auth(state: Path) -> str:
             _make(path, folder)
             known = _read(path, folder)
     if known is None:
-        raise InputError(f"{path} vanished as soon as it was made: something removes files there")
+        raise InputError(f"{path} disappeared right after it was created: find out what removes files there")
     return known
 
 
@@ -70,8 +70,8 @@ def _opened(state: Path) -> Iterator[int]:
 
 
 _RULE = (
-    "it must be a folder of your own, no link, since a server's password and database are there; set PREFECT_API_URL "
-    "to use another server, or take a clone of your own"
+    "it must be your own folder, not a link, since it holds a server's password and database; set PREFECT_API_URL to "
+    "use another server, or use your own clone"
 )
 
 
@@ -86,7 +86,7 @@ def _read(path: Path, folder: int) -> str | None:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise InputError(f"{path} is no regular file: {_REMEDY}")
+            raise InputError(f"{path} is not a regular file: {_REMEDY}")
         if found.st_uid != os.geteuid():
             raise InputError(f"{path} belongs to another user, who knows the password: {_REMEDY}")
         if found.st_mode & 0o077:

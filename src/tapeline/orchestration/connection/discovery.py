@@ -83,8 +83,10 @@ def use_configured(project: Project) -> None:
 
 
 @contextmanager
-def serving(project: Project, url: str, *, ours: bool = False) -> Iterator[None]:
+def serving(project: Project, url: str, *, ours: bool = False) -> Iterator[bool]:
     """Announce a server to the project's runs; the kernel ends this with the process. The first of several counts.
+
+    Yields whether this is the first.
 
     Raises `InputError` if the project's folder for servers is another user's, and as `files.own` does.
     """
@@ -97,7 +99,7 @@ def serving(project: Project, url: str, *, ours: bool = False) -> Iterator[None]
             file.truncate(0)
             file.write(f"{url}\n{OURS}\n" if ours else f"{url}\n")
             file.flush()
-        yield
+        yield locked
 
 
 def _served(project: Project) -> tuple[str, bool]:
@@ -121,12 +123,16 @@ def _locked(descriptor: int, kind: int) -> bool:
 
 
 def _configured() -> str:
-    """Return the address in Prefect's own files. Only Prefect can read them all: it is asked if one may have one."""
+    """Return the address in Prefect's own files. Only Prefect can read them all: it is asked if one may have one.
+
+    Raises `InputError` for what is wrong with them.
+    """
     if not any(_mentions_server(path) for path in _files()):
         return ""
-    from prefect.settings import get_current_settings
+    with in_a_line():
+        from prefect.settings import get_current_settings
 
-    return get_current_settings().api.url or ""
+        return get_current_settings().api.url or ""
 
 
 def _files() -> Iterator[Path]:

@@ -1,21 +1,29 @@
-"""Say in a line what is wrong with a Prefect server: its client raises errors of several libraries.
+"""Say in a line what is wrong with a Prefect server, or with the user's settings of Prefect.
 
 with in_a_line():
     training(...)         # raises `RunError` for a server that is away, refuses the password or has lost the run
+
+Prefect raises errors of several libraries, those of its settings as soon as it is imported.
 """
 
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pydantic import ValidationError
+
 from tapeline.orchestration.connection.credentials import CLIENT
-from tapeline.runtime.errors import RunError
+from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 UNREACHABLE = "Failed to reach API"
 """How Prefect's error for a server that does not answer begins."""
 
-GONE = "the run is not on the Prefect server any more: somebody has deleted it; run again to resume"
+GONE = "the run was deleted on the Prefect server; run again to resume"
 
 UNAUTHORIZED = 401
+
+SETTINGS = "Settings"
+"""How the names of Prefect's classes for its settings end."""
 
 API = "PREFECT_API_URL"
 """The variable with the address of the server."""
@@ -23,13 +31,31 @@ API = "PREFECT_API_URL"
 
 @contextmanager
 def in_a_line() -> Iterator[None]:
-    """Raise `RunError` for what a server, or the lack of one, keeps from being done."""
+    """Raise `InputError` for a mistake in Prefect's settings, `RunError` for what a server keeps from being done."""
     try:
         yield
+    except TapelineError:
+        raise
     except Exception as error:
+        if said := mistake(error):
+            raise InputError(said) from None
         if said := told(error):
             raise RunError(said) from None
         raise
+
+
+def mistake(error: Exception) -> str:
+    """Return what is wrong with the user's settings of Prefect or with an argument; nothing for another error."""
+    if isinstance(error, ValidationError) and error.title.endswith(SETTINGS):
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        return f"Prefect's {error.title}: {place} is {first['input']!r}: {first['msg']}"
+    if isinstance(error, tomllib.TOMLDecodeError):
+        return f"Prefect's settings: profiles.toml, prefect.toml or pyproject.toml is not TOML: {error}"
+    if isinstance(error, UnicodeEncodeError):
+        wrong = error.object[error.start : error.end]
+        return f"an argument has {wrong!r}, which is no text: a Prefect server takes UTF-8 only"
+    return ""
 
 
 def told(error: Exception) -> str:
@@ -38,7 +64,7 @@ def told(error: Exception) -> str:
     from prefect.exceptions import ObjectNotFound
 
     if isinstance(error, RuntimeError) and str(error).startswith(UNREACHABLE):
-        return f"{error}: start that server, or unset {API} to do without one"
+        return f"{error}: start that server, or unset {API} to run without one"
     if isinstance(error, ObjectNotFound):
         return GONE
     if not isinstance(error, httpx.HTTPError):
@@ -55,7 +81,9 @@ def fault(error: Exception) -> str:
     'does not answer: TimeoutError'
     """
     if is_refused(error):
-        return f"refuses the password: set {CLIENT} to the one that it was started with"
+        return f"rejects the password: set {CLIENT} to the one it was started with"
+    if response := getattr(error, "response", None):
+        return f"answers with an error, {response.status_code} {response.reason_phrase}: look at its disk and database"
     return f"does not answer: {type(error).__name__}"
 
 

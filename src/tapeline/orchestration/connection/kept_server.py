@@ -70,7 +70,7 @@ class KeptServer:
             while not self._leaving.wait(POLL):
                 if self._server.runs:
                     continue
-                self._say("the server was killed: starting it again")
+                self._say("the server was killed; restarting it")
                 self._stack.close()
                 if not self._leaving.wait(self._pause):
                     self._server = self._start()

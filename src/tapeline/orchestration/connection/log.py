@@ -2,6 +2,8 @@
 
 import logging
 
+from tapeline.runtime.errors import TapelineError
+
 
 def drop_address() -> None:
     """Drop `View at http://…`: a temporary server has no user interface there."""
@@ -9,8 +11,9 @@ def drop_address() -> None:
 
 
 def drop_repetition() -> None:
-    """Drop `Task run failed with state: …` and its empty traceback; `Finished in state …` says the same."""
+    """Drop what repeats `Finished in state …`: of tasks, an empty traceback; of a flow, that of Prefect's engine."""
     logging.getLogger("prefect.task_runs").addFilter(_is_no_empty_traceback)
+    logging.getLogger("prefect.flow_runs").addFilter(_is_not_told)
 
 
 def drop_remaining() -> None:
@@ -28,3 +31,11 @@ def _is_no_address(record: logging.LogRecord) -> bool:
 
 def _is_no_empty_traceback(record: logging.LogRecord) -> bool:
     return record.exc_info != (None, None, None)
+
+
+def _is_not_told(record: logging.LogRecord) -> bool:
+    """Return whether a record is not the engine's `exited with unexpected exception` for a run that ended in order."""
+    from prefect.exceptions import CancelledRun
+
+    error = record.exc_info[1] if record.exc_info else None
+    return not (isinstance(error, TapelineError | CancelledRun) and "unexpected exception" in record.getMessage())

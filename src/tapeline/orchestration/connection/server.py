@@ -159,8 +159,8 @@ class LocalServer:
         """Return an environment without the settings of the user's own servers. Raises `InputError`."""
         if self._given and (open_doors := sorted(DOORS & os.environ.keys())):
             raise InputError(
-                f"{', '.join(open_doors)}: the server here has a password and origins of its own; unset that, or "
-                f"start a server of your own and set {API}"
+                f"{', '.join(open_doors)}: the server started here sets its own password and origins; unset it, or "
+                f"start your own server and set {API}"
             )
         kept = ("PREFECT_SERVER_", "PREFECT_UI_") if self._given else ()
         inherited = {

@@ -15,7 +15,14 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.context import FlowRunContext
-from prefect.exceptions import Abort, CancelledRun, ObjectNotFound, PrefectException, UnfinishedRun
+from prefect.exceptions import (
+    Abort,
+    CancelledRun,
+    ObjectNotFound,
+    PrefectException,
+    TerminationSignal,
+    UnfinishedRun,
+)
 from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
@@ -36,7 +43,7 @@ if TYPE_CHECKING:  # Optuna takes a second
 
 
 LOOK = 3.0
-"""Seconds between two looks at whether the run has been cancelled on the server."""
+"""Seconds between checks whether the run was cancelled on the server."""
 
 WORKER = 20.0
 """Seconds that a worker has to end a deployment's run that is cancelled, before the run does so itself.
@@ -46,14 +53,14 @@ A worker that was killed never does, nor one whose server was away for half a mi
 
 
 class Cancelled(Interrupted):
-    """Somebody has cancelled the run on the server. It ends as at SIGTERM, which a worker sends then."""
+    """The run was cancelled on the server. It ends as after SIGTERM, which a worker sends in this case."""
 
     def __init__(self) -> None:
         super().__init__("cancelled in Prefect; run again to resume", signum=signal.SIGTERM)
 
 
 class Deleted(Abort):
-    """Somebody has deleted the run on the server, which could take no state of it: Prefect ends it without one."""
+    """The run was deleted on the server, which cannot accept a state for it: Prefect ends it without one."""
 
     def __init__(self) -> None:
         super().__init__(GONE)
@@ -69,7 +76,7 @@ def hold_own(project: Project) -> None:
 
 @contextmanager
 def as_interrupted() -> Iterator[None]:
-    """Raise `Cancelled` and `RunError` where Prefect raises for whoever has called a flow that it was given up."""
+    """Raise `Cancelled` or `RunError` in place of Prefect's exceptions for a run that was cancelled or given up."""
     try:
         yield
     except (CancelledRun, UnfinishedRun):  # unfinished: as it ended, so that the server did not take its state
@@ -79,9 +86,9 @@ def as_interrupted() -> Iterator[None]:
 
 
 def failed(error: TapelineError) -> State[Any]:
-    """Return the state in which a run ends that has failed; one that is cancelled by now can end as nothing else.
+    """Return the final state of a failed run; if it was cancelled meanwhile, it can only end as cancelled.
 
-    Whoever has called the flow gets the error. Raises `Deleted`.
+    The caller of the flow gets the error. Raises `Deleted`.
     """
     try:
         PrefectMonitor().look(at_once=True)
@@ -91,14 +98,14 @@ def failed(error: TapelineError) -> State[Any]:
 
 
 def is_cancelled(run: UUID) -> bool:
-    """Return whether somebody has cancelled a flow run. Raises the errors of httpx and of Prefect."""
+    """Return whether a flow run was cancelled. Raises the errors of httpx and of Prefect."""
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(run).state
     return bool(state and (state.is_cancelling() or state.is_cancelled()))
 
 
 class Cancellation:
-    """Says whether a flow run has to end itself because somebody has cancelled it."""
+    """Decides whether a flow run must end itself because it was cancelled."""
 
     def __init__(self, run: FlowRun) -> None:
         self._run = run
@@ -114,7 +121,7 @@ class Cancellation:
 
 
 class PrefectMonitor:
-    """The flow run in which it is used."""
+    """The monitor of the flow run that is in progress."""
 
     def __init__(self) -> None:
         self._looked = time.monotonic()
@@ -157,7 +164,7 @@ class PrefectMonitor:
         except (httpx.HTTPError, PrefectException) as error:
             if at_once and isinstance(error, ObjectNotFound):
                 raise Deleted from None
-            get_run_logger().debug(f"whether the run is cancelled is not known: {error!r}")
+            get_run_logger().debug(f"cannot tell whether the run was cancelled: {error!r}")
 
     def bar(self, stage: str) -> ProgressArtifact:
         """Return the stage's bar in the UI."""
@@ -173,7 +180,7 @@ class PrefectMonitor:
 
         def recorded() -> Outcome:
             try:
-                last.append(attempt())
+                last.append(self._unless_cancelled(attempt))
             except Cancelled as error:
                 cancelled.append(error)
                 raise
@@ -184,13 +191,21 @@ class PrefectMonitor:
         if cancelled:  # the task's state is returned, not raised
             raise cancelled[0]
 
+    def _unless_cancelled(self, attempt: Callable[[], Outcome]) -> Outcome:
+        """Return what `attempt` does. Raises `Cancelled` for a worker's signal, where Prefect would call it a crash."""
+        try:
+            return attempt()
+        except TerminationSignal:
+            self.look(at_once=True)
+            raise
+
     def publish(self, report: Report) -> None:
         """Leave the report on the server, and its event."""
         tell(report)
         try:
             create_markdown_artifact(markdown(report), key=f"training-{report.pipeline}", description=report.headline())
         except httpx.HTTPError as error:
-            get_run_logger().warning(f"the report could not be sent to the server: {error!r}")
+            get_run_logger().warning(f"could not send the report to the server: {error!r}")
 
     def publish_sweep(self, request: "SweepRequest", ranked: "Sequence[Tried]") -> None:
         """Leave the ranked table and the page on the server; one that does not answer must not undo the sweep."""
@@ -201,7 +216,7 @@ class PrefectMonitor:
             create_table_artifact(table(request, ranked), key=f"{key}-table", description="best first")
             create_markdown_artifact(page(request, ranked), key=key, description=headline(request, ranked))
         except httpx.HTTPError as error:
-            get_run_logger().warning(f"the sweep's page could not be sent to the server: {error!r}")
+            get_run_logger().warning(f"could not send the sweep's page to the server: {error!r}")
 
 
 @task(name="run_stage", task_run_name="{stage}", cache_policy=NO_CACHE)

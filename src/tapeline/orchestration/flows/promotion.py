@@ -1,9 +1,9 @@
-"""Register a trained model, let the gate judge it, ask a person where the stage wants one, promote.
+"""Register a trained model, gate it, ask for a person's approval if the stage requires it, and promote it.
 
     tapeline promote --pipeline digits --stage prod
 
-The same functions as `tapeline registry …`: what the flow adds is that one can watch it, and say yes or no in Prefect's
-UI. While it waits for a person nothing is locked; a version that became live meanwhile makes the promotion say so.
+It calls the same functions as `tapeline registry …`; in addition, the run can be watched, and approved in Prefect's
+UI. Nothing is locked while it waits for approval; if another version became live meanwhile, the promotion says so.
 """
 
 import os
@@ -29,6 +29,7 @@ from prefect.states import Completed, Failed
 
 from tapeline.config.project import Project
 from tapeline.orchestration import request
+from tapeline.orchestration.connection import log
 from tapeline.orchestration.flows.monitor import (
     LOOK,
     Cancellation,
@@ -40,6 +41,7 @@ from tapeline.orchestration.flows.monitor import (
 )
 from tapeline.orchestration.reports.events import tell_promoted, tell_refused
 from tapeline.orchestration.request import Name, RegistryStage, Wait
+from tapeline.orchestration.schedules.late_runs import cancel_late_runs
 from tapeline.orchestration.schedules.liveness import begin
 from tapeline.registry import promote as promoting
 from tapeline.registry.assess import assess
@@ -54,18 +56,18 @@ from tapeline.runtime.errors import InputError, TapelineError, VerdictNo
 begin()
 
 ASKED_LATER = "a person, in the form"
-"""Who approves, for what is checked before anyone is asked."""
+"""The approver's name in the checks that precede the request for approval."""
 
 
 class Approval(RunInput):
-    """What a person is asked while the run is paused."""
+    """The form that a person fills in while the run is paused."""
 
     approve: bool
     name: str
-    """Who says so; it goes into the tag."""
+    """Your name, which the tag records."""
 
 
-@flow(name="promotion")
+@flow(name="promotion", retries=0)
 def promotion(
     pipeline: Name,
     stage: RegistryStage,
@@ -73,20 +75,22 @@ def promotion(
     bump: Bump = "patch",
     wait_seconds: Wait = 86_400,
 ) -> str | State[Any]:
-    """Make a version of a pipeline's model live in a stage: a registered one, else HEAD's, registered first if need be.
+    """Make a version of a pipeline's model live in a stage: a registered one, or HEAD's, registered first if needed.
 
-    Whoever calls it gets the tag of the assignment, or a `TapelineError`.
+    Returns the tag of the assignment to a caller, or raises a `TapelineError`.
 
     Args:
         pipeline: A name under `pipelines` in params.yaml.
         stage: A stage under `registry.stages` in params.yaml.
-        version: A registered version. Empty: that of HEAD's model, which is registered if it is not yet.
-        bump: What to raise for a new version.
-        wait_seconds: How long a person may take to answer, where the stage asks for one.
+        version: A registered version. Empty: that of HEAD's model, registered first if needed.
+        bump: Which part of a new version to raise.
+        wait_seconds: How long to wait for the approval, if the stage requires one.
     """
+    log.drop_repetition()
     try:
         project = Project.find()
         hold_own(project)
+        cancel_late_runs()
         registry = Registry.for_model(project, pipeline)
         registry.stage(stage)
         with cancellable():
@@ -95,17 +99,19 @@ def promotion(
                 with registry.alone():
                     promoting.settle(registry, chosen, stage)
                 return Completed(
-                    message=f"{chosen.tag.name} is live in {stage} already ({live.tag.name})", data=live.tag.name
+                    message=f"{chosen.tag.name} is already live in {stage} ({live.tag.name})", data=live.tag.name
                 )
             verdict = judged(registry, chosen, stage)
             if not verdict.holds:
-                tell_refused(pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
+                tell_refused(project, pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
                 raise VerdictNo(f"{chosen.tag.name} is not promoted to {stage}: {verdict.reason}")
             approved_by = approved(verdict, wait_seconds) if registry.settings.stages[stage].approval else None
         made = promoted(registry, chosen, stage, verdict, approved_by)
         if made.record.get("flow_run") == flow_run.get_id():  # else another process was first to promote this version
             metrics = chosen.record.get("metrics", {})
-            tell_promoted(pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics)
+            tell_promoted(
+                project, pipeline, version=chosen.number, stage=stage, replaced=verdict.champion, metrics=metrics
+            )
     except Cancelled as cancelled:
         return states.Cancelled(message=str(cancelled))
     except TapelineError as error:
@@ -115,18 +121,18 @@ def promotion(
     return Completed(message=said, data=made.tag.name)
 
 
-@task(cache_policy=NO_CACHE)
+@task(cache_policy=NO_CACHE, retries=0)
 def registered(registry: Registry, name: str, number: str | None, bump: str) -> Version:
-    """Return the version asked for; without one that of HEAD's model, registered where it is not yet."""
+    """Return the requested version; by default that of HEAD's model, which is registered first if needed."""
     if number is not None:
         return registry.version(Reference(name, version=names.check_version(number)))
     known = registry.version_of(name, registry.repository.head)  # also a commit that left the model as it was
     return known or register(registry, name, bump=bump, flow_run=flow_run.get_id())
 
 
-@task(cache_policy=NO_CACHE)
+@task(cache_policy=NO_CACHE, retries=0)
 def judged(registry: Registry, version: Version, stage: str) -> Verdict:
-    """Return the verdict; its table is the task's log and an artifact."""
+    """Return the verdict. Its table is logged, and published as an artifact."""
     verdict = assess(registry, version, stage)
     for line in verdict.table().splitlines():
         get_run_logger().info(line)
@@ -136,7 +142,7 @@ def judged(registry: Registry, version: Version, stage: str) -> Verdict:
             f"```text\n{verdict.table()}\n```", key=key, description=f"{version.tag.name} for {stage}"
         )
     except httpx.HTTPError as error:  # the file has it as well
-        get_run_logger().warning(f"the verdict could not be sent to the server: {error!r}")
+        get_run_logger().warning(f"could not send the verdict to the server: {error!r}")
     return verdict
 
 
@@ -181,7 +187,7 @@ def cancellable() -> Iterator[None]:
 
 
 def complete(said: str) -> None:
-    """Have the server take that the run has done what it was for, although somebody has cancelled it meanwhile."""
+    """Make the server accept that the run has completed, even if it was cancelled meanwhile."""
     run = UUID(flow_run.get_id())
     with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
         if is_cancelled(run):
@@ -189,9 +195,9 @@ def complete(said: str) -> None:
 
 
 def approved(verdict: Verdict, seconds: int) -> str:
-    """Pause until a person has filled in the form that shows the comparison; return who said yes.
+    """Pause until a person has filled in the form with the comparison, and return who approved.
 
-    Raises `VerdictNo` for a no and for no answer in time.
+    Raises `VerdictNo` if it is declined or nobody answers in time.
     """
     model = f"{verdict.name}@{verdict.version}"
     asked = f"Promote {model} to {verdict.stage}?\n\n```text\n{verdict.table()}\n```"
@@ -206,11 +212,11 @@ def approved(verdict: Verdict, seconds: int) -> str:
     if not answer.approve:
         raise VerdictNo(f"{name or 'a person'} did not approve {model} for {verdict.stage}")
     if not name:
-        raise InputError("an approval needs the name of who gives it")
+        raise InputError("an approval needs the name of the person who gives it")
     return name
 
 
-@task(cache_policy=NO_CACHE)
+@task(cache_policy=NO_CACHE, retries=0)
 def promoted(registry: Registry, version: Version, stage: str, verdict: Verdict, approved_by: str | None) -> Assignment:
-    """Make it live."""
+    """Make the version live."""
     return promoting.promote(registry, version, stage, verdict, approved_by=approved_by, flow_run=flow_run.get_id())

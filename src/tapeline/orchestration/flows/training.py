@@ -3,17 +3,14 @@
     tapeline run --pipeline digits                            # here, in the checkout
     tapeline run --pipeline digits --isolated --ref main      # in a worktree; a commit on runs/<flow run>
 
-`runs.training` is what the flow does, and `tapeline run` does the same where there is no server. A stage that fails
-fails its task and the flow with its own last line.
+`runs.training` implements the flow; without a server, `tapeline run` calls it directly. A stage that fails
+fails its task and the flow with its own last line as the message.
 """
 
 from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
-import httpx
-from prefect import flow, get_run_logger, runtime, states, tags
-from prefect.client.orchestration import get_client
+from prefect import flow, states, tags
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
@@ -23,7 +20,7 @@ from tapeline.orchestration.flows.monitor import Cancelled, PrefectMonitor, as_i
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.request import Name, Overrides, Ref, Request, Retries, Timeouts
 from tapeline.orchestration.runs.training import train
-from tapeline.orchestration.schedules.late_runs import collapse
+from tapeline.orchestration.schedules.late_runs import cancel_late_runs
 from tapeline.orchestration.schedules.liveness import begin
 from tapeline.orchestration.stages.likely import begin_imports, is_likely_stale
 from tapeline.runtime.errors import TapelineError
@@ -31,7 +28,7 @@ from tapeline.runtime.errors import TapelineError
 begin()
 
 
-@flow(name="training")
+@flow(name="training", retries=0)
 def training(
     pipeline: Name,
     isolated: bool = False,
@@ -42,20 +39,20 @@ def training(
     retries: Retries = 2,
     timeouts: Timeouts | None = None,
 ) -> Report | State[Any]:
-    """Ingest, train, validate and export a pipeline of `params.yaml`; only what is stale.
+    """Ingest, train, validate and export a pipeline of `params.yaml`, as far as it is stale.
 
-    Whoever calls it gets the `Report`, or a `TapelineError`: `PipelineFailed` when a stage failed.
+    Returns the `Report` to a caller, or raises a `TapelineError`: `PipelineFailed` if a stage failed.
 
     Args:
         pipeline: A name under `pipelines` in params.yaml.
-        isolated: Train a ref in a Git worktree of its own and commit the result on a branch "runs/" with the flow run's
+        isolated: Train a ref in a separate Git worktree and commit the result to a branch "runs/" with the flow run's
             name. Otherwise the checkout is brought up to date as it stands, and nothing is committed.
-        ref: The branch, tag or commit that an isolated run trains. Empty: the main branch.
-        overrides: Other values for the pipeline's settings in an isolated run, such as {"train.epochs": 20}.
-        push: Push an isolated run's files and branch where remotes are set.
-        registered: Register what an isolated run has made as the model's next version.
-        retries: How many times a killed stage (out of memory) is tried again. It resumes from its checkpoint.
-        timeouts: Seconds that a stage may take, such as {"train": 3600}; without one it may take any time.
+        ref: The branch, tag or commit for an isolated run to train. Empty: the main branch.
+        overrides: Values that replace the pipeline's settings in an isolated run, such as {"train.epochs": 20}.
+        push: Push an isolated run's files and branch to the configured remotes.
+        registered: Register the model of an isolated run as its next version.
+        retries: How often to retry a stage that was killed (out of memory). Training resumes from its checkpoint.
+        timeouts: Time limits of stages in seconds, such as {"train": 3600}; stages that are not listed have none.
     """
     return _ended(
         pipeline=pipeline,
@@ -70,13 +67,13 @@ def training(
 
 
 def _ended(**parameters: Any) -> State[Any]:
-    """Do what the flow is for, and return its final state."""
+    """Run the training, and return the flow's final state."""
     log.drop_repetition()
     try:
         request = Request.of(**parameters)
         project = Project.find()
         hold_own(project)
-        take_late_runs_along()
+        cancel_late_runs()
         if not request.isolated and is_likely_stale(project, request.pipeline):
             begin_imports()
         monitor = PrefectMonitor()
@@ -96,15 +93,3 @@ def tagged(request: Request, names: Iterable[str]) -> Report:
         report = training(**request.model_dump())
     assert isinstance(report, Report), "the flow returns its report, or raises"
     return report
-
-
-def take_late_runs_along() -> None:
-    """Cancel the runs that are as late as this one. A server that does not answer must not end a training."""
-    try:
-        if not runtime.deployment.id:  # which asks the server, too
-            return
-        with get_client(sync_client=True) as client:
-            if taken := collapse(client, UUID(str(runtime.flow_run.id))):
-                get_run_logger().info(f"{taken} more late runs are cancelled: this one covers them")
-    except httpx.HTTPError as error:
-        get_run_logger().warning(f"late runs stay: {error!r}")

@@ -1,11 +1,11 @@
-"""Which commit an isolated run is made from, and how far that is from what a person sees in the checkout."""
+"""Which commit an isolated run trains, and how it differs from the checkout."""
 
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError
 
 
-def told(git: Git, commit: str, *, ref: str, asked: bool) -> str:
-    """Return a sentence that names the commit; if nobody asked for it, also what in the checkout it does not have.
+def description(git: Git, commit: str, *, ref: str, asked: bool) -> str:
+    """Return a sentence that names the commit; if nobody asked for it, also what it lacks of the checkout.
 
     ref: the name by which the commit was found.
     """
@@ -14,18 +14,18 @@ def told(git: Git, commit: str, *, ref: str, asked: bool) -> str:
         return said
     head, branch = git.ask("rev-parse", "HEAD"), git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
     if head not in (None, commit):
-        said += f"; you are on {branch or head}, which `--ref HEAD` trains"
+        said += f"; you are on {branch or head}: `--ref HEAD` trains that"
     status = git.ask("status", "--porcelain", "--untracked-files=no", "--", ".")
     changes = len(status.split("\n")) if status else 0
     if changes:
-        said += f"; {changes} uncommitted change{'s' * (changes > 1)} of yours left out"
+        said += f"; {changes} uncommitted change{'s' * (changes > 1)} of yours not included"
     return said
 
 
-def named(git: Git, commit: str, *, ref: str) -> str:
-    """Return what `--ref` must be so that a run trains this commit now; empty if it does so without.
+def ref_for(git: Git, commit: str, *, ref: str) -> str:
+    """Return the `--ref` with which a run trains this commit now; empty if none is needed.
 
-    ref: what it was asked for by, which is kept where it still is that commit.
+    ref: the name that was asked for, which is kept if it still names that commit.
     """
     try:
         if git.commit_of(git.main_branch()) == commit:

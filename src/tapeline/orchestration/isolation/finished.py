@@ -65,7 +65,7 @@ def _lock_of(git: Git, branch: str, commit: str, say: Callable[[str], None]) -> 
     try:
         return git.blob(commit, f"./{LOCK}")
     except RunError as error:
-        say(f"{branch} is left out, for Git cannot read its {LOCK}: {error}")
+        say(f"ignoring {branch}: Git cannot read its {LOCK}: {error}")
         return None
 
 
@@ -80,7 +80,7 @@ def ours(tree: Worktree, pipeline: str, git: Git, say: Callable[[str], None]) ->
     if foreign:
         names = ", ".join(branch for branch, _ in foreign[:3]) + (" and others" if len(foreign) > 3 else "")
         count = "has" if len(foreign) == 1 else "have"
-        say(f"{names} {count} these parameters and not the trust to be taken: {foreign[0][1]}")
+        say(f"{names} {count} these parameters, but cannot be trusted: {foreign[0][1]}")
 
 
 def branches(git: Git, parameters: str) -> Iterator[tuple[str, str]]:
@@ -106,10 +106,10 @@ def _recorded(tree: Worktree, pipeline: str, *, name: str, say: Callable[[str], 
             try:
                 lost = dvc.lost(stage)
             except RunError as error:
-                say(f"{name} has recorded this, and DVC's cache has not all of its files: made again, since {error}")
+                say(f"{name} has this result, but some of its files are not in DVC's cache ({error}): running it again")
                 return None
             if lost:
-                say(f"{name} has recorded this, and its files are gone, such as {lost[0]}: made again")
+                say(f"{name} has this result, but its files are gone, such as {lost[0]}: running it again")
             return None if lost else dvc.cache
     except TapelineError:  # the run that follows reports it
         return None

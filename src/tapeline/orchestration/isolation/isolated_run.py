@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tapeline.config.project import RUN_BRANCHES, Project
 from tapeline.orchestration.isolation import permitted
-from tapeline.orchestration.isolation.chosen import told
+from tapeline.orchestration.isolation.chosen import description
 from tapeline.orchestration.isolation.finished import finished_run, parameters
 from tapeline.orchestration.isolation.overrides import override
 from tapeline.orchestration.isolation.publishing import push
@@ -33,6 +33,7 @@ from tapeline.orchestration.stages import pipeline as pipeline_check
 from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.likely import begin_imports
+from tapeline.repository import submodules
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
@@ -80,7 +81,9 @@ class IsolatedRun:
             return
         branch, git = self._branch(), Git(self.project.folder)
         if not git.has(f"refs/heads/{branch}"):
-            self.say(f"nothing is pushed: {branch} is not a run's branch here; `git push` and `dvc push` share it")
+            self.say(
+                f"nothing was pushed: {branch} is not a branch of a run here; share it with `git push` and `dvc push`"
+            )
             return
         if self.finished:  # DVC pushes what the worktree's dvc.lock lists
             git(*WHOLE, "checkout", "--quiet", "--force", "--detach", f"refs/heads/{branch}")
@@ -116,7 +119,7 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
     git = Git(project.folder)
     ref = request.ref or git.main_branch()
     commit = git.commit_of(ref)
-    say(told(git, commit, ref=ref, asked=bool(request.ref)))
+    say(description(git, commit, ref=ref, asked=bool(request.ref)))
     with worktree(project, commit, name=flow_run["name"], say=say) as tree:
         permitted.check(tree, request.overrides)
         override(tree.project.folder, request.pipeline, request.overrides)
@@ -124,6 +127,7 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
             run = partial(IsolatedRun, request, tree, ref, flow_run, say=say)
             finished = finished_run(tree, request.pipeline, ref=ref, say=say)
             if not finished:
+                submodules.check(tree.project.folder, request.pipeline)
                 begin_imports()
                 check(tree.project, request.pipeline)
                 bring_raw_data(tree.project, request.pipeline, say)
@@ -176,13 +180,13 @@ def bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
     files = _raw_data(project, pipeline)
     if not files or not _dvc(project, "checkout", files):
         return
-    say("dvc checkout: the raw data are not all here")
+    say("dvc checkout: some of the raw data is missing")
     failed = _dvc(project, "fetch", files)
     if not failed:
         _raw_data(project, pipeline, fetched=True)
         failed = _dvc(project, "checkout", files)
     if failed:
-        raise RunError(f"the raw data cannot be fetched: {failed}; `dvc pull` them, or add them again")
+        raise RunError(f"the raw data could not be fetched: {failed}; run `dvc pull`, or add the data again")
 
 
 def _raw_data(project: Project, pipeline: str, *, fetched: bool = False) -> list[str]:

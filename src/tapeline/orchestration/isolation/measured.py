@@ -28,7 +28,7 @@ def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
     if code is not None and not (code / TOOL).is_file():
         return None
     if not _trains_by_tapeline(project, pipeline, say):
-        say(f"what {pipeline} measures in validation is known after a trial: another program trains it")
+        say(f"the validation metrics of {pipeline} are known only after a trial: another program trains it")
         return None
     bring_raw_data(project, pipeline, say)
     _make_inputs(project, pipeline, say)
@@ -49,7 +49,7 @@ def measured(project: Project, pipeline: str, *, say: Say) -> list[str] | None:
     error = exit_status.error(answer.returncode, lines)
     if isinstance(error, InputError):
         raise error
-    say(f"what {pipeline} measures in validation is not known yet: {error}")
+    say(f"the validation metrics of {pipeline} are not known yet: {error}")
     return None
 
 

@@ -28,7 +28,7 @@ def override(folder: Path, pipeline: str, overrides: Mapping[str, Any]) -> None:
     if not _says(written, wanted):  # an anchor shares a part with another pipeline, or text needs quotes
         written = _dumped(YAML(typ="safe"), wanted)
     if not _says(written, wanted):
-        raise InputError(f"overrides {', '.join(overrides)}: a value cannot be written into {PARAMS}")
+        raise InputError(f"overrides {', '.join(overrides)}: one of the values cannot be written to {PARAMS}")
     files.write_text(path, written)
 
 
@@ -68,7 +68,7 @@ def _applied(
         content = load(text)
         entry = content["pipelines"][pipeline]
     except (yaml_text.NotYaml, KeyError, TypeError):
-        raise InputError(f"no pipeline {pipeline!r} in {PARAMS} of this ref") from None
+        raise InputError(f"no pipeline {pipeline!r} in {PARAMS} at this ref") from None
     if apart:
         entry = content["pipelines"][pipeline] = _copy(entry)
     for key, value in overrides.items():

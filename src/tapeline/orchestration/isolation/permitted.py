@@ -31,7 +31,7 @@ def check(tree: Worktree, overrides: Mapping[str, Any]) -> None:
         if (value := overrides.get(key)) is None:
             continue
         if not isinstance(value, str) or not value.isprintable() or not value:
-            raise InputError(f"overrides.{key} is {value!r}: it must be a path in the repository")
+            raise InputError(f"overrides.{key} is {value!r}: it must be a path inside the repository")
         if key == "recipe":
             _check_committed(git, top, tree, value)
         elif key == "needs" or not REGISTERED.fullmatch(value):
@@ -45,14 +45,14 @@ def _check_committed(git: Git, top: Path, tree: Worktree, recipe: str) -> None:
     about, _, name = listed.removesuffix("\0").partition("\t")
     if name != path or about.partition(" ")[0] not in REGULAR:
         raise InputError(
-            f"overrides.recipe is {recipe!r}, which is no file of commit {tree.commit[:7]}: a run trains a recipe that "
-            "is committed at its ref; commit it there, or name another ref"
+            f"overrides.recipe is {recipe!r}, which is not in commit {tree.commit[:7]}: a run trains a recipe "
+            "committed at its ref; commit it there, or give another ref"
         )
 
 
 def _check_inside(top: Path, folder: Path, key: str, path: str) -> None:
     if not Path(os.path.realpath(folder / path)).is_relative_to(os.path.realpath(top)):
         raise InputError(
-            f"overrides.{key} is {path!r}, which leads out of the repository: a run reads what is inside; "
-            f"change {key} in params.yaml, and commit that"
+            f"overrides.{key} is {path!r}, which leads out of the repository: a run reads only what is inside; change "
+            f"{key} in params.yaml, and commit that"
         )

@@ -26,13 +26,14 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
     files that are nowhere: DVC warns of them, and ends with status 0.
     """
     git, folder = Git(tree.project.folder), tree.project.folder
-    storage = Settings.around(folder).default_remote
+    settings = Settings.around(folder)
+    storage = settings.default_remote
     if storage:
         with closing(DvcProject(folder)) as dvc:
             lost = when_free(lambda: dvc.lost(f"export@{pipeline}", raw_data=True), say=say)
         if lost:
             raise RunError(
-                f"nothing is pushed: {tree.branch} records {', '.join(lost[:3])}{' and others' * (len(lost) > 3)}, and "
+                f"nothing pushed: {tree.branch} records {', '.join(lost[:3])}{' and others' * (len(lost) > 3)}, and "
                 "neither DVC's cache nor its remote has the files"
             )
         command = [sys.executable, "-P", "-m", "dvc", "--quiet", "push", "--with-deps", f"export@{pipeline}"]
@@ -42,17 +43,19 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
             raise RunError(f"dvc push to {storage}: did not finish within {PATIENCE:g} s{_again(tree)}") from None
         if done.returncode:
             raise RunError(f"dvc push to {storage}: {error_line(done.stderr or done.stdout)}{_again(tree)}")
-        say(f"the files are on DVC's remote {storage}")
+        say(f"pushed the files to DVC's remote {storage}")
     remote = git.remote()
     if remote:
         try:
             tree.checkout("push", "--quiet", remote, f"refs/heads/{tree.branch}", timeout=PATIENCE)
         except RunError as error:
             raise RunError(f"{error}{_again(tree)}") from None
-        say(f"{tree.branch} is on Git's remote {remote}")
-    for what, found in (("DVC", storage), ("Git", remote)):
+        say(f"pushed {tree.branch} to Git's remote {remote}")
+    if not storage and settings.remotes:
+        say(f"DVC has no default remote: nothing was pushed there; `dvc remote default {settings.remotes[0]}` sets it")
+    for what, found in (("DVC", storage or settings.remotes), ("Git", remote)):
         if not found:
-            say(f"{what} has no remote here: nothing was pushed there")
+            say(f"{what} has no remote: nothing was pushed there")
 
 
 def _again(tree: Worktree) -> str:

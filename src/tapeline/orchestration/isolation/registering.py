@@ -28,13 +28,13 @@ def register_run(
     known = Registry.for_model(tree.project, pipeline).version_of(pipeline, revision)
     if known:
         tag = known.tag.name
-        say(f"{name} is {tag} already")
+        say(f"{name} is already {tag}")
     else:
         tag = _registered(tree, pipeline, name, revision, flow_run)
         say(f"registered {tag}")
     if push_to:
         tree.checkout("push", "--quiet", push_to, f"refs/tags/{tag}")
-        say(f"{tag} is on Git's remote {push_to}")
+        say(f"pushed {tag} to Git's remote {push_to}")
     return tag
 
 
@@ -47,5 +47,5 @@ def _registered(tree: Worktree, pipeline: str, name: str, revision: str, flow_ru
     )
     if answer.returncode:
         error = exit_status.error(answer.returncode, answer.stderr.splitlines())
-        raise type(error)(f"{name} is committed and not registered: {error}")
+        raise type(error)(f"{name} is committed but not registered: {error}")
     return answer.stdout.split()[1]

@@ -37,7 +37,7 @@ def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, 
     try:
         own_runs.note(git, commit)
     except (OSError, InputError) as error:  # the run is worth more than the note of it
-        streams.say(f"tapeline: the run is not noted as built here: {plain(str(error))}", sys.stderr)
+        streams.say(f"tapeline: could not note that the run was built here: {plain(str(error))}", sys.stderr)
     git("update-ref", "-m", "an isolated run", f"refs/heads/{tree.branch}", commit, NO_BRANCH)
     return commit
 

@@ -110,12 +110,12 @@ def _check_usable(git: Git) -> None:
     """
     if git.ask("config", "--local", "core.worktree") is not None:
         raise InputError(
-            f"{git.folder} is in a submodule, or Git has a core.worktree for it: DVC finds no repository in a worktree "
-            "of such a one; start isolated runs and sweeps in a clone of its own"
+            f"{git.folder} is in a submodule, or Git has a core.worktree for it: DVC finds no repository in its "
+            "worktrees; start isolated runs and sweeps in a separate clone"
         )
     runs = RUN_BRANCHES.rstrip("/")
     if git.has(f"refs/heads/{runs}"):
-        raise InputError(f"a branch is called {runs}, so none can be {RUN_BRANCHES}NAME: rename it")
+        raise InputError(f"a branch is called {runs}, so that none can be called {RUN_BRANCHES}NAME: rename it")
 
 
 def _made(git: Git, path: Path, commit: str, project: Project, say: Say) -> Path:
@@ -130,7 +130,7 @@ def _made(git: Git, path: Path, commit: str, project: Project, say: Say) -> Path
         git(*WHOLE, "worktree", "add", "--quiet", "--detach", str(path), commit)
         for needed in (inside / PARAMS, own_dvc):
             if not needed.exists():
-                raise InputError(f"commit {commit[:7]} has no {needed.relative_to(path)}: name a ref that has")
+                raise InputError(f"commit {commit[:7]} has no {needed.relative_to(path)}: give a ref that has it")
         share_cache(dvc, own_dvc, main=_main(git, top) / dvc.relative_to(top), say=say)
         share_byte_code(top, path)
         return inside

@@ -107,6 +107,6 @@ class Terminal:
         try:
             files.write_text(path, page())
         except OSError as error:
-            self.warn(f"the report is not written: {error}")
+            self.warn(f"could not write the report: {error}")
         else:
             self.say(f"report: {path}")

@@ -36,7 +36,7 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
                 record = Recorded.at(git, commit, pipeline, name=commit, cache=cache)
                 metrics = record.metrics() if record else {}
             except (InputError, RunError) as error:  # another run's branch is damaged: not a fault of the reported run
-                streams.say(f"tapeline: left out of the comparison: {error}", sys.stderr)
+                streams.say(f"tapeline: not compared: {error}", sys.stderr)
                 continue
             if metrics:
                 found[f"{title} ({commit})"] = metrics

@@ -95,6 +95,19 @@ def _svg(figure: "Figure") -> str:
     return re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
 
 
+def logarithmic(axes: "Axes") -> None:
+    """Make the horizontal axis logarithmic, with plain numbers: Matplotlib writes formulas, which are not rendered."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:g}" if super().__call__(x, pos) else ""  # empty where labels would be too close
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(Plain())
+    axes.xaxis.set_minor_formatter(Plain())
+
+
 def label(name: str, *, most: int = 48) -> str:
     """Return a name fit for a figure: printable, and shortened in the middle when it is long."""
     name = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)

@@ -21,5 +21,5 @@ def advice(project: Project, pipeline: str) -> str:
     changed = f"{LOCK} {described.path(pipeline)}"
     return (
         f"dvc.lock has changed, as expected: HEAD's was recorded on another machine type ({found})\n"
-        f"`git checkout {changed}` keeps that record; commit them to have one of this machine"
+        f"`git checkout {changed}` keeps that record; commit them to record this machine's results instead"
     )

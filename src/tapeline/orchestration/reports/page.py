@@ -28,9 +28,9 @@ def code(text: str) -> str:
     return f"{fence}` {text} `{fence}" if fence else f"`{text}`"
 
 
-def broken(name: str) -> str:
-    """Return a name wrapped for a table cell, after an underscore or the like where there is one."""
-    lines = re.findall(rf".{{1,{NAME - 1}}}(?:[ _/.-]|$)|.{{1,{NAME}}}", " ".join(name.split()))
+def wrapped(name: str) -> str:
+    """Return a name wrapped for a table cell, after an underscore or the like where there is one, not in a number."""
+    lines = re.findall(rf".{{1,{NAME - 1}}}(?:[ _/-]|\.(?!\d)|$)|.{{1,{NAME}}}", " ".join(name.split()))
     return "<br>".join(map(escaped, lines))
 
 
@@ -86,9 +86,9 @@ def _metrics(report: Report) -> Iterator[str]:
     for figure in figures:
         values = [f"{figure.values[split]:.4g}" if split in figure.values else "" for split in splits]
         asked = [f"{figure.bound}{'' if figure.holds else ' **missed**'}" for _ in bound]
-        rows.append([broken(figure.name), *values, *asked])
+        rows.append([wrapped(figure.name), *values, *asked])
     yield from ("", "## Metrics")
-    yield from table(["metric", *map(broken, splits), *bound], rows, numbers=range(1, len(splits) + 1))
+    yield from table(["metric", *map(wrapped, splits), *bound], rows, numbers=range(1, len(splits) + 1))
 
 
 def _compared(report: Report) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _compared(report: Report) -> Iterator[str]:
     for figure in figures:
         tested = next(iter(figure.values.values()))
         others = [_against(tested, metrics.get(figure.name)) for metrics in report.compared.values()]
-        rows.append([broken(figure.name), f"{tested:.4g}", *others])
+        rows.append([wrapped(figure.name), f"{tested:.4g}", *others])
     yield from ("", "## Compared with other runs", "")
     yield from (f"- {title}: {code(where)}" for title, where in titles)
     yield from table(["metric", "this run", *(title for title, _ in titles)], rows, numbers=range(1, len(titles) + 2))
@@ -126,21 +126,21 @@ def _pictures(report: Report) -> Iterator[str]:
 
 def _next(report: Report) -> Iterator[str]:
     request = report.request or Request(pipeline=report.pipeline)
-    commands = {request.command(): "continues where this run ended"}
+    commands = {request.command(): "continue where this run ended"}
     if report.branch:
         branch = shlex.quote(report.branch)
         commands = {
-            f"git diff HEAD {branch} -- params.yaml": "which parameters differ",
-            f"dvc get . models/{report.pipeline} --rev {branch}": "the model alone",
-            f"git merge {branch} && dvc checkout": "take it over",
+            f"git diff HEAD {branch} -- params.yaml": "show which parameters differ",
+            f"dvc get . models/{report.pipeline} --rev {branch}": "get only the model",
+            f"git merge {branch} && dvc checkout": "adopt the result",
         }
     elif report.model() and not request.isolated:
         commands = {
-            "dvc metrics diff": "against the last commit",
-            "dvc plots show": "as a page",
-            "git add params.yaml dvc.lock && git commit": "keep it",
+            "dvc metrics diff": "compare with the last commit",
+            "dvc plots show": "show the plots as a page",
+            "git add params.yaml dvc.lock && git commit": "keep the result",
         }
-    yield from ("", "## What next", "", "```console")
+    yield from ("", "## Next steps", "", "```console")
     for command, what in commands.items():  # each is one line, so that none ends the block
         yield from (f"# {what}", f"$ {command}")
     yield "```"

@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import operator
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ MOST_POINTS = 240
 MOST_CLASSES = 20
 CELL = 26
 """Pixels."""
+NUMBER = re.compile(r"-?(\d+\.?\d*|\.\d+)")
+"""A class whose name is a number stands in its order."""
 _GREY, _RIGHT, _WRONG = (122, 126, 134), (24, 111, 208), (207, 74, 18)
 """White text on any mixture of the first with one of the others has a contrast of 4:1 or more."""
 Colour = tuple[float, float, float, float]
@@ -63,17 +66,22 @@ def confusion_matrix(predictions: Path) -> Iterator[Picture]:
     shown = [name for name in classes if name in worst]
     words = "confusion matrix"
     if len(shown) < len(classes):
-        words += f": the {len(shown)} of {len(classes)} classes with the most mistakes"
+        words += f": the {len(shown)} of {len(classes)} classes with the most errors"
     yield words, _matrix(words, shown, counts)
 
 
 def scatter(predictions: Path) -> Iterator[Picture]:
     """Yield a plot of predicted over actual values, from a `predicted.csv` with the columns actual and predicted."""
-    pairs = [(float(row["actual"]), float(row["predicted"])) for row in _rows(predictions)]
+    pairs = [(_value(row["actual"]), _value(row["predicted"])) for row in _rows(predictions)]
     pairs = [pair for pair in pairs if all(map(math.isfinite, pair))]
     if not pairs:
         return
     yield "predicted over actual", _scatter(pairs)
+
+
+def _value(text: str) -> float:
+    """Return a value as a number: a target may be yes or no."""
+    return float({"True": "1", "False": "0"}.get(text, text))
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -131,7 +139,7 @@ def _curve(axes: "Axes", name: str, lines: Mapping[str, Points], *, marked: bool
     for split, points in lines.items():
         colour = COLOURS[split == "val"]
         axes.plot(*zip(*points, strict=True), "o-" if marked else "-", color=colour, markersize=4, label=split)
-    axes.set_title(label(name, most=44))
+    axes.set_title(label(name, most=36))
     axes.set_xlabel("step")
     axes.locator_params(nbins=4)
     axes.ticklabel_format(useOffset=False, axis="y")
@@ -156,7 +164,7 @@ def _matrix(title: str, classes: Sequence[str], counts: Mapping[tuple[str, str],
     names = [label(name, most=18) for name in classes]
     border = 60 + 6 * max(map(len, names))
     side = len(classes) * CELL
-    figure, [axes] = grid(max(side + border, 7 * len(title)), side + min(border, 90 + border // 2))
+    figure, [axes] = grid(max(side, 7 * len(title)) + border, side + min(border, 90 + border // 2))
     totals = [sum(count for pair, count in counts.items() if pair[0] == actual) for actual in classes]
     colours = [[_NOTHING] * len(classes) for _ in classes]
     for row, actual in enumerate(classes):
@@ -186,5 +194,5 @@ def _colour(share: float, *, right: bool) -> Colour:
 
 
 def _by_number(name: str) -> tuple[bool, float, str]:
-    number = name.replace(".", "", 1).lstrip("-").isdecimal()
-    return (not number, float(name) if number else 0.0, name)
+    is_number = NUMBER.fullmatch(name) is not None
+    return (not is_number, float(name) if is_number else 0.0, name)

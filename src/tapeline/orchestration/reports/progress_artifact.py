@@ -72,7 +72,7 @@ class ProgressArtifact:
             else:
                 update_progress_artifact(self._id, percent, description=text)
         except httpx.HTTPError as error:
-            get_run_logger().warning(f"progress is not shown: Prefect's server: {error!r}")
+            get_run_logger().warning(f"cannot show the progress: Prefect's server: {error!r}")
 
 
 def describe(record: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ class Report:
     def headline(self) -> str:
         """Return what happened in a few words: `ran train@digits, validate@digits`."""
         if self.finished:
-            return f"{self.finished.name} has these data, parameters, code and environment"
+            return f"{self.finished.name} has the same data, parameters, code and environment"
         words: dict[str, list[str]] = {}
         for name, result in self.stages.items():
             words.setdefault(result.outcome.word, []).append(name)

@@ -15,7 +15,7 @@ from typing import Any
 
 from tapeline.config.project import Project
 from tapeline.orchestration.isolation import permitted
-from tapeline.orchestration.isolation.chosen import named, told
+from tapeline.orchestration.isolation.chosen import description, ref_for
 from tapeline.orchestration.isolation.isolated_run import check
 from tapeline.orchestration.isolation.measured import measured
 from tapeline.orchestration.isolation.overrides import override
@@ -59,16 +59,14 @@ def search(request: SweepRequest, project: Project, monitor: Monitor) -> list[Tr
 
 def repeatable(git: Git, request: SweepRequest, ranked: Sequence[Tried]) -> SweepRequest:
     """Return the request with the `ref` by which a run trains now what the trials have trained."""
-    return request.model_copy(update={"ref": named(git, ranked[0].commit, ref=request.ref)})
+    return request.model_copy(update={"ref": ref_for(git, ranked[0].commit, ref=request.ref)})
 
 
 def _told(git: Git, request: SweepRequest, commit: str, *, ref: str, now: str) -> str:
     """Return a sentence that names the commit that trials train. now: the one that `ref` is."""
     if commit == now:
-        return told(git, commit, ref=ref, asked=bool(request.ref))
-    return (
-        f"trains {commit[:10]}, with which this sweep began; {ref} is at {now[:10]} by now, which another --name trains"
-    )
+        return description(git, commit, ref=ref, asked=bool(request.ref))
+    return f"trains {commit[:10]}, with which this sweep began; {ref} is now at {now[:10]}: another --name trains that"
 
 
 def _check_space(
@@ -113,7 +111,7 @@ def _run_trials(request: SweepRequest, found: Study, project: Project, monitor: 
                 failures += not _recorded(due, found, request)
                 bar.follow(_progress(request, found))
                 if failures >= IN_VAIN + len(found.ranked()):
-                    raise RunError(f"{failures} trials have failed; the last: {due.failure(request.metric)}")
+                    raise RunError(f"{failures} trials failed; the last one: {due.failure(request.metric)}")
             else:
                 time.sleep(POLL)
 

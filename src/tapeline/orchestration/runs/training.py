@@ -18,7 +18,8 @@ from tapeline.orchestration.reports.summary import Report, StageResult
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.stages.dvc_stage import DvcProject, DvcStage
 from tapeline.orchestration.stages.execution import bring_up_to_date, when_free
-from tapeline.orchestration.stages.outcome import Outcome
+from tapeline.orchestration.stages.likely import note_unchanged
+from tapeline.orchestration.stages.outcome import UNCHANGED, Outcome
 from tapeline.orchestration.stages.pipeline import checked
 from tapeline.repository import described
 from tapeline.repository.repair import repair
@@ -38,6 +39,8 @@ def _train_in_place(request: Request, monitor: Monitor) -> Report:
     """Bring the checkout up to date as it stands."""
     report = Report(request.pipeline, checked(request.pipeline), request)
     _run_stages(request, report, monitor)
+    if all(stage.outcome == UNCHANGED for stage in report.stages.values()):
+        note_unchanged(report.project, request.pipeline)
     _publish(report, monitor)
     report.check()
     return report
@@ -76,8 +79,8 @@ def _run_stages(request: Request, report: Report, monitor: Monitor) -> None:
                 stages = when_free(lambda: dvc.upstream(f"export@{request.pipeline}"), say=monitor.say)
             for stage in stages:
                 attempt = _attempt(stage, dvc, request, report, monitor)
-                monitor.run_stage(stage.name, attempt, retries=request.retries)
-                if not report.stages[stage.name].outcome.ok:
+                monitor.run_stage(stage.title, attempt, retries=request.retries)
+                if not report.stages[stage.title].outcome.ok:
                     break
             is_whole = report.ok
             report.compared = compared(report.project, request.pipeline, dvc.cache)
@@ -95,7 +98,7 @@ def _attempt(
 
     def attempt() -> Outcome:
         started = time.monotonic()
-        before = report.stages.get(stage.name)
+        before = report.stages.get(stage.title)
         number = before.attempts + 1 if before else 1
         if number > 1:
             monitor.say(f"attempt {number} of {request.retries + 1}")
@@ -116,7 +119,7 @@ def _attempt(
         else:
             bar.show()
         seconds = time.monotonic() - started + (before.seconds if before else 0)
-        report.stages[stage.name] = StageResult(outcome, seconds, number)
+        report.stages[stage.title] = StageResult(outcome, seconds, number)
         return outcome
 
     return attempt
@@ -126,7 +129,7 @@ def _describe(stage: DvcStage, outcome: Outcome, report: Report, monitor: Monito
     """Bring the machine's description of a training that was not made here, for who commits or registers it."""
     folder, pipeline = report.project.folder, report.pipeline
     is_here = (folder / described.path(pipeline)).exists()
-    if stage.name != f"train@{pipeline}" or outcome.word == "ran" or (is_here and outcome.word != "restored"):
+    if stage.title != f"train@{pipeline}" or outcome.word == "ran" or (is_here and outcome.word != "restored"):
         return
     if branch := described.bring(folder, pipeline):
         monitor.say(f"{described.path(pipeline)} is that of {branch}, which has trained this")

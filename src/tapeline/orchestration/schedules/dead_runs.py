@@ -39,7 +39,7 @@ class DeadRuns:
         self._project = project
         self._waiting: dict[UUID, float] = {}
 
-    def bury(self, client: SyncPrefectClient) -> Iterator[str]:
+    def mark(self, client: SyncPrefectClient) -> Iterator[str]:
         """Mark the dead runs, and yield a line for each.
 
         A run that was started and no longer holds its lock is dead. So is a run that has been pending for `STARTING`
@@ -62,7 +62,7 @@ class DeadRuns:
         begun = started_here() if overdue else set()
         for waiting in overdue:
             if str(waiting) not in begun:
-                yield from _crashed(client, pending[waiting], "it was never started")
+                yield from _crashed(client, pending[waiting], "it never started")
 
 
 def _pending(client: SyncPrefectClient, checkout: Path) -> list[FlowRun]:

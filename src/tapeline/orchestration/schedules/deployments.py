@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from tapeline.config.params import checked
+from tapeline.orchestration.storable import Exact
 from tapeline.parsing import yaml_text
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -24,6 +25,11 @@ CHECKOUT = "TAPELINE_CHECKOUT"
 
 ANCHOR = datetime(2020, 1, 1, tzinfo=UTC)
 """Start of all intervals: Prefect's default, the current time, would shift a schedule at each start."""
+
+
+DAY = 86_400
+Interval = Annotated[float, Field(ge=1, le=3660 * DAY)]
+"""Seconds: from one, since each run is a process, to ten years."""
 
 
 class Limit(BaseModel):
@@ -43,11 +49,12 @@ class Schedule(BaseModel):
 
     slug: str | None = None
     cron: str | None = None
-    interval: Annotated[float, Field(gt=0)] | None = None
+    interval: Interval | None = None
     anchor_date: str | None = None
     timezone: str = "UTC"
-    active: bool = True
-    parameters: dict[str, Any] = {}
+    active: bool | None = None
+    """As it was on the server, where nothing is said."""
+    parameters: dict[str, Exact] = {}
 
     @field_validator("cron")
     @classmethod
@@ -58,7 +65,7 @@ class Schedule(BaseModel):
             try:
                 CronSchedule(cron=cron)
             except ValidationError:
-                raise ValueError(f"{cron!r} is no cron expression, such as 0 3 * * *") from None
+                raise ValueError(f"{cron!r} is not a cron expression, such as 0 3 * * *") from None
         return cron
 
     @field_validator("anchor_date")
@@ -68,14 +75,14 @@ class Schedule(BaseModel):
             try:
                 datetime.fromisoformat(anchor)
             except ValueError:
-                raise ValueError(f"{anchor!r} is no date, such as 2024-01-31T03:00:00") from None
+                raise ValueError(f"{anchor!r} is not a date, such as 2024-01-31T03:00:00") from None
         return anchor
 
     @field_validator("timezone")
     @classmethod
     def _is_zone(cls, zone: str) -> str:
         if zone not in zoneinfo.available_timezones():
-            raise ValueError(f"{zone!r} is no time zone, such as Europe/Berlin")
+            raise ValueError(f"{zone!r} is not a time zone, such as Europe/Berlin")
         return zone
 
     @model_validator(mode="after")
@@ -96,14 +103,15 @@ class Deployment(BaseModel):
     name: Annotated[str, Field(pattern="^[^/%&><]+$")]
     entrypoint: Annotated[str, Field(pattern=r"^\S+\.py:\w+$")]
     description: str | None = None
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Exact] = {}
     tags: tuple[str, ...] = ()
     work_pool: dict[str, Any] = {}
-    concurrency_limit: Limit | int | None = None
+    concurrency_limit: Limit | Annotated[int, Field(gt=0)] | None = None
     schedules: tuple[Schedule, ...] = ()
     triggers: tuple[dict[str, Any], ...] = ()
     """Events that start a run, in the format of Prefect's automations."""
-    paused: bool = False
+    paused: bool | None = None
+    """As it was on the server, where nothing is said."""
     version: str | None = None
     enforce_parameter_schema: bool = True
     schedule: Any = None
@@ -119,7 +127,10 @@ class Deployment(BaseModel):
     @model_validator(mode="after")
     def _one_list_of_schedules(self) -> "Deployment":
         if self.schedule is not None:
-            raise ValueError("schedule would have no effect: write schedules, a list")
+            raise ValueError("schedule has no effect: write schedules, a list")
+        slugs = [schedule.slug for schedule in self.schedules if schedule.slug]
+        if twice := [slug for slug in slugs if slugs.count(slug) > 1]:
+            raise ValueError(f"two schedules have the slug {twice[0]!r}: give one another")
         return self
 
     @property
@@ -145,7 +156,7 @@ def read(path: Path) -> list[Deployment]:
     names = [deployment.full_name for deployment in found]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"{path.name}: there are two deployments {name}: give one another name")
+            raise InputError(f"{path.name}: two deployments are called {name}: rename one")
     return list(found)
 
 
@@ -163,7 +174,7 @@ def _content(path: Path) -> Mapping[str, Any]:
     try:
         content = yaml_text.parsed(files.read_bytes(path))
     except FileNotFoundError:
-        raise InputError(f"no {path.name} in {path.parent}: it says what is deployed") from None
+        raise InputError(f"no {path.name} in {path.parent}: write one that lists what to deploy") from None
     except yaml_text.NotYaml as error:
         raise InputError(f"{path.name}{error.where}: not YAML: {error}") from None
     return content if isinstance(content, Mapping) else {}

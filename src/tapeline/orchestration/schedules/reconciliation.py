@@ -15,6 +15,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import DeploymentSchedule
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import DeploymentSort
+from prefect.events.schemas.automations import Automation
 from prefect.exceptions import ObjectNotFound
 
 from tapeline.orchestration.schedules.deployments import ANCHOR, FILE, Deployment, when
@@ -27,9 +28,11 @@ SHOWN = (
     "tags",
     "description",
     "work_pool_name",
+    "work_queue_name",
     "job_variables",
     "concurrency_options",
     "paused",
+    "enforce_parameter_schema",
 )
 LIMIT, SCHEDULE, TRIGGER = "concurrency_limit", "schedule", "trigger"
 
@@ -38,15 +41,33 @@ def deployed(client: SyncPrefectClient, checkout: Path) -> dict[str, DeploymentR
     """Return this checkout's deployments on the server by their full name."""
     found: dict[str, DeploymentResponse] = {}
     flows: dict[UUID, str] = {}
+    for deployment in _all(client):
+        if _folder(deployment) == str(checkout):
+            if deployment.flow_id not in flows:
+                flows[deployment.flow_id] = client.read_flow(deployment.flow_id).name
+            found[f"{flows[deployment.flow_id]}/{deployment.name}"] = deployment
+    return found
+
+
+def _all(client: SyncPrefectClient) -> Iterator[DeploymentResponse]:
     offset = 0
     while page := client.read_deployments(limit=PAGE, offset=offset, sort=DeploymentSort.NAME_ASC):
         offset += PAGE
-        for deployment in page:
-            if _folder(deployment) == str(checkout):
-                if deployment.flow_id not in flows:
-                    flows[deployment.flow_id] = client.read_flow(deployment.flow_id).name
-                found[f"{flows[deployment.flow_id]}/{deployment.name}"] = deployment
-    return found
+        yield from page
+
+
+def sharing(client: SyncPrefectClient, pools: Iterable[str], checkout: Path) -> Iterator[str]:
+    """Yield a line for each work pool that other folders use: a worker that lacks one of them crashes its runs."""
+    folders: dict[str, set[str]] = {pool: set() for pool in pools}
+    for deployment in _all(client):
+        if deployment.work_pool_name in folders:
+            folders[deployment.work_pool_name].add(_folder(deployment) or "elsewhere")
+    for pool, found in folders.items():
+        if others := sorted(found - {str(checkout)}):
+            yield (
+                f"note: the work pool {pool} has deployments of {', '.join(others)}, too: a worker that lacks one of "
+                f"these folders crashes its runs; give the pool another name in {FILE}"
+            )
 
 
 def reconciled(
@@ -54,13 +75,48 @@ def reconciled(
 ) -> list[str]:
     """Create by `create` what is wanted, remove what the file no longer has, and return a line for each change.
 
+    What somebody has paused on the server stays so where the file says nothing of it, with a line, too.
+
     wanted: deployments by their full name. Raises `InputError` if one of these is of another project.
     """
     _refuse_others(client, wanted, checkout)
     before = described(client, checkout)
+    stopped = Stopped(client, wanted, checkout)
     create()
-    gone = remove_what_is_gone(client, [*wanted.values()], checkout)
-    return [*differences(before, described(client, checkout)), *gone]
+    stays = [*stopped.again()]
+    changed = [*differences(before, described(client, checkout))]
+    return [*changed, *remove_what_is_gone(client, [*wanted.values()], checkout), *stays]
+
+
+class Stopped:
+    """What is paused on the server, and the file says nothing of: `create` lets it run again."""
+
+    def __init__(self, client: SyncPrefectClient, wanted: Mapping[str, Deployment], checkout: Path) -> None:
+        self._client = client
+        there = deployed(client, checkout)
+        self._known = {name: (there[name], said) for name, said in wanted.items() if name in there}
+        self._off = {name: self._off_triggers(found) for name, (found, _) in self._known.items()}
+
+    def again(self) -> Iterator[str]:
+        """Pause that again, and yield a line for each."""
+        for name, (found, said) in self._known.items():
+            if found.paused and said.paused is None:
+                self._client.pause_deployment(found.id)
+                yield f"{name} stays paused, as it is on the server"
+            silent = {schedule.slug or str(schedule) for schedule in said.schedules if schedule.active is None}
+            off = {schedule.slug or describe(schedule) for schedule in found.schedules if not schedule.active} & silent
+            for schedule in self._client.read_deployment_schedules(found.id) if off else ():
+                if (schedule.slug or describe(schedule)) in off:
+                    self._client.update_deployment_schedule(found.id, schedule.id, active=False)
+                    yield f"{describe(schedule)} of {name} stays off, as it is on the server"
+            says = {str(trigger.get("name")) for trigger in said.triggers if "enabled" in trigger}
+            for automation in _automations(self._client, found) if self._off[name] else ():
+                if automation.enabled and automation.name in self._off[name] - says:
+                    self._client.pause_automation(automation.id)
+                    yield f"trigger {automation.name} of {name} stays off, as it is on the server"
+
+    def _off_triggers(self, deployment: DeploymentResponse) -> set[str]:
+        return {automation.name for automation in _automations(self._client, deployment) if not automation.enabled}
 
 
 def _refuse_others(client: SyncPrefectClient, names: Iterable[str], checkout: Path) -> None:
@@ -72,8 +128,8 @@ def _refuse_others(client: SyncPrefectClient, names: Iterable[str], checkout: Pa
             continue
         if _is_of_another(found, checkout):
             raise InputError(
-                f"{name} is on this server for {_folder(found)}: give this one another name in {FILE}, "
-                "or remove that one on the server"
+                f"{name} is on this server for {_folder(found)}: rename this one in {FILE}, or delete that one on the "
+                "server"
             )
 
 
@@ -130,8 +186,12 @@ def _triggers(client: SyncPrefectClient, deployment: DeploymentResponse) -> list
     """Return the names of the automations that start the deployment, with a hash of what they react to."""
     return [
         f"{automation.name} ({hashlib.sha256(automation.trigger.model_dump_json().encode()).hexdigest()[:7]})"
-        for automation in client.read_resource_related_automations(f"prefect.deployment.{deployment.id}")
+        for automation in _automations(client, deployment)
     ]
+
+
+def _automations(client: SyncPrefectClient, deployment: DeploymentResponse) -> list[Automation]:
+    return client.read_resource_related_automations(f"prefect.deployment.{deployment.id}")
 
 
 def describe(schedule: DeploymentSchedule) -> str:

@@ -90,7 +90,7 @@ def _register(client: SyncPrefectClient, runner: Runner, deployment: RunnerDeplo
         cause = error.__cause__ if isinstance(error, DeploymentApplyError) else error
         if isinstance(cause, PrefectHTTPStatusError) and cause.response.status_code in REFUSED:
             raise InputError(
-                f"{FILE}: the server refuses {deployment.full_name}: {cause.response.text[:300]}"
+                f"{FILE}: the server rejects {deployment.full_name}: {cause.response.text[:300]}"
             ) from None
         raise cause or error from None
     step = LocalStorage(str(checkout)).to_pull_step()
@@ -118,7 +118,7 @@ def served(wanted: Deployment, checkout: Path) -> RunnerDeployment:
         tags=list(wanted.tags),
         concurrency_limit=_limit(wanted.concurrency_limit),
         triggers=_triggers(wanted),
-        paused=wanted.paused,
+        paused=bool(wanted.paused),
         version=wanted.version,
         enforce_parameter_schema=wanted.enforce_parameter_schema,
     )
@@ -152,7 +152,7 @@ def _schedule(wanted: Schedule) -> PrefectSchedule:
         interval=timedelta(seconds=wanted.interval) if wanted.interval else None,
         anchor_date=datetime.fromisoformat(wanted.anchor_date) if wanted.anchor_date else ANCHOR,
         timezone=wanted.timezone,
-        active=wanted.active,
+        active=wanted.active is not False,
         parameters=wanted.parameters,
         slug=wanted.slug,
     )

@@ -29,6 +29,8 @@ class DvcStage:
 
     file: Path
     name: str
+    title: str
+    """The name, with the file's path if it is not the project's own: another project may have a stage of that name."""
 
     def __str__(self) -> str:
         return self.name
@@ -55,7 +57,7 @@ class DvcProject:
             plan = self._plan(name)
             raw_data.check(self._dvc, plan)
             stages = [stage for stage in plan if not stage.is_raw_data or stage.is_stale()]
-        return [DvcStage(stage.file, stage.name) for stage in stages]
+        return [DvcStage(stage.file, stage.name, self._title(stage)) for stage in stages]
 
     def is_recorded(self, name: str) -> bool:
         """Return whether `dvc.lock` records `name` and all its upstream stages with the current inputs.
@@ -99,6 +101,14 @@ class DvcProject:
     def _plan(self, name: str) -> list[Stage]:
         """Return the stages that `dvc repro NAME` goes through."""
         return self._dvc.upstream(self._dvc.stage(self._folder / "dvc.yaml", name))
+
+    def _title(self, stage: Stage) -> str:
+        """Return what a stage is called here: as DVC does, such as `../dvc.yaml:ingest@digits`."""
+        file, own = (os.path.realpath(path) for path in (stage.file, self._folder))
+        path = Path(os.path.relpath(file, own)).as_posix()
+        if stage.is_raw_data:
+            return path
+        return stage.name if path == "dvc.yaml" else f"{path}:{stage.name}"
 
     @property
     def cache(self) -> Path:

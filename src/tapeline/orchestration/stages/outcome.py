@@ -38,9 +38,9 @@ class Outcome:
 
 
 MESSAGES = {
-    "unchanged": "nothing that it depends on has changed",
-    "restored": "DVC's cache had the outputs of these inputs",
-    "recorded": "DVC has taken the files as they are",
+    "unchanged": "its dependencies are unchanged",
+    "restored": "its outputs were in DVC's cache",
+    "recorded": "DVC recorded the existing files",
     "ran": "",
 }
 UNCHANGED = Outcome(word="unchanged", message=MESSAGES["unchanged"])
@@ -65,6 +65,8 @@ def judge(
         return Outcome(word="failed", message=f"DVC: {lines[-1] if lines else f'exit status {returncode}'}", status=1)
     if found.word in MESSAGES:
         return Outcome(word=found.word, message=MESSAGES[found.word])
+    if found.word == "missing":
+        return Outcome(word="input", message=found.message, status=2)
     if left:
         return Outcome(word=left["outcome"], message=left["message"], status=left["status"])
     if found.status is None:
@@ -77,7 +79,7 @@ def judge(
 def timed_out(kind: str, name: str, seconds: float | None) -> Outcome:
     """Return the outcome of a stage that was stopped because it took too long."""
     message = (
-        f"{kind}@{name} took longer than timeouts.{kind}, which is {seconds:g} s: give it more; "
+        f"{kind}@{name} took longer than timeouts.{kind}, {seconds:g} s: raise the timeout; "
         "training resumes from its checkpoint"
     )
     return Outcome(word="timeout", message=message, status=1)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tapeline.config.project import RUN_BRANCHES
-from tapeline.orchestration.reports.drawing import COLOURS, drawn, grid, label
-from tapeline.orchestration.reports.page import broken, escaped, pictures
+from tapeline.orchestration.reports.drawing import COLOURS, drawn, grid, label, logarithmic
+from tapeline.orchestration.reports.page import escaped, pictures, wrapped
 from tapeline.orchestration.reports.page import table as page_table
 from tapeline.orchestration.request import Request
 from tapeline.orchestration.sweeps.request import Range, SweepRequest, Value
@@ -71,7 +71,7 @@ def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
         yield from ("", "No trial passed the gate.")
     # Otherwise the winner is a commit's own record: `main at 8607dbd`.
     mergeable = RUN_BRANCHES in best.branch and " " not in best.branch
-    yield from ("", f"The winner again{', or its branch as it is' if mergeable else ''}:", "")
+    yield from ("", f"To run the winner again{', or to merge its branch' if mergeable else ''}:", "")
     yield from ("```console", f"$ {command(request, ranked)}")
     if mergeable:
         yield f"$ git merge {shlex.quote(best.branch)} && dvc checkout"
@@ -80,8 +80,8 @@ def _page(request: SweepRequest, ranked: Sequence[Tried]) -> Iterator[str]:
     drawings = {f"{request.metric} over trials": _over_trials(request, ranked)}
     drawings |= {f"{request.metric} over {key}": _over_values(request, ranked, key) for key in ranges}
     yield from pictures(drawings.items())
-    head = [broken(key) for key in ("", request.metric, *keys, "gate", "branch")]
-    rows = ([broken(_short(cell)) for cell in row.values()] for row in table(request, ranked))
+    head = [wrapped(key) for key in ("", request.metric, *keys, "gate", "branch")]
+    rows = ([wrapped(_short(cell)) for cell in row.values()] for row in table(request, ranked))
     yield from page_table(head, rows, numbers=range(len(keys) + 2))
 
 
@@ -109,7 +109,9 @@ def _over_values(request: SweepRequest, ranked: Sequence[Tried], key: str) -> "F
     best = winner(ranked)
     figure, [axes] = grid(WIDTH, HEIGHT)
     if dimension.log:
-        axes.set_xscale("log")
+        logarithmic(axes)
+    elif isinstance(dimension.low, int) and isinstance(dimension.high, int):
+        axes.locator_params(axis="x", integer=True)
     for trials, colour, name in (
         ([trial for trial in ranked if trial is not best], COLOURS[0], "trial"),
         ([best], COLOURS[1], "winner"),

@@ -6,12 +6,14 @@ SweepRequest.of(pipeline="digits", over={"params.dropout": {"low": 0.1, "high": 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from tapeline.config.params import checked
 from tapeline.orchestration.request import Name, Override, Overrides, Ref
+from tapeline.orchestration.storable import storable
 
-Value = str | int | float | bool
+Number = Annotated[int | float, AfterValidator(storable)]
+Value = str | Number | bool
 
 
 class Range(BaseModel):
@@ -19,8 +21,8 @@ class Range(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    low: int | float
-    high: int | float
+    low: Number
+    high: Number
     log: bool = False
 
     @model_validator(mode="after")
@@ -41,7 +43,7 @@ Space = Annotated[
 Goal = Literal["max", "min"]
 Trials = Annotated[int, Field(ge=1, le=10_000)]
 Parallel = Annotated[int, Field(ge=1, le=64)]
-Seed = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class SweepRequest(BaseModel):
@@ -72,7 +74,7 @@ class SweepRequest(BaseModel):
     @model_validator(mode="after")
     def _searched_or_set(self) -> "SweepRequest":
         if both := sorted(self.over.keys() & self.overrides.keys()):
-            raise ValueError(f"{', '.join(both)}: searched over and set to one value; leave one of both out")
+            raise ValueError(f"{', '.join(both)}: both searched over and set; leave out one of the two")
         return self
 
     def definition(self, commit: str) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def _mend(journal: Path, say: Callable[[str], None]) -> None:
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             file.truncate(whole)
-            say(f"{journal}: its last line was cut, and is removed")
+            say(f"{journal}: removed its last line, which was truncated")
 
 
 def _found(storage: JournalStorage, request: SweepRequest, commit: str, folder: Path) -> optuna.Study:
@@ -125,7 +125,7 @@ def _found(storage: JournalStorage, request: SweepRequest, commit: str, folder: 
     if ended:
         other = ", ".join(key for key in wanted if (before or {}).get(key) != wanted[key])
         raise InputError(
-            f"sweep {request.name!r} was begun with another {other}: give this one another name, or remove {folder}"
+            f"sweep {request.name!r} was started with another {other}: give this one another name, or delete {folder}"
         )
     optuna.delete_study(study_name=request.name, storage=storage)
     found = _created(storage, request)

@@ -15,12 +15,12 @@ from tapeline.runtime import tensorflow_private
 from tapeline.runtime.tensorflow_private import Branch, Build
 
 OWN = (
-    "a branch whose condition depends on the examples, and each shard of the batch has others: take it out of the "
-    "branch and choose the values by tf.where"
+    "a branch whose condition depends on the examples, which differ between shards: move it out of the branch and "
+    "select the values with tf.where"
 )
 TAPED = (
-    "a branch inside the block of a tf.GradientTape, where shards cannot meet: let the block end before the branch, or "
-    "begin inside it"
+    "a branch inside the block of a tf.GradientTape, where shards cannot meet: end the block before the branch, or "
+    "begin it inside"
 )
 
 

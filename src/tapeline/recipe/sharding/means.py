@@ -56,7 +56,7 @@ def means(what: str, brought: Sequence[Any]) -> list[Any]:
     if tensorflow_private.has_tangents(tf.nest.flatten(dense, expand_composites=True)):
         raise InputError(
             f"train.shards: {what} is inside a tf.autodiff.ForwardAccumulator, whose derivatives would be those of one "
-            f"shard: take them by tf.GradientTape, or set train.shards to 1"
+            "shard: use tf.GradientTape, or set train.shards to 1"
         )
     found = iter(meetings.meet(what, dense, lambda every: [balanced_mean(each) for each in zip(*every, strict=True)]))
     return [None if value is None else _joined(what, value, next(found)) for value in brought]

@@ -35,10 +35,10 @@ BRANCH = "branch"
 
 
 LOOP = (
-    "a loop, a tf.switch_case or a tf.function of the step's own, where shards cannot meet: take it out of it (a "
-    "Python loop over a range is none in the graph)"
+    "a loop, a tf.switch_case or a tf.function inside the step, where shards cannot meet: move it out (a Python loop "
+    "over a range is fine, since it is unrolled)"
 )
-VECTORIZED = "a tf.vectorized_map or a tape's jacobian, where shards cannot meet: take it out of it"
+VECTORIZED = "a tf.vectorized_map or a tape's jacobian, where shards cannot meet: move it out"
 _SCOPE = rf"{_MEETING}(_\d+)?"
 _TAKEN = rf"{_SCOPE}/{BRANCH}(_\d+)?/[^/]+"
 
@@ -263,8 +263,8 @@ class Shards:
 
     def _refuse_crossing(self, shard: Shard, name: str, owner: int) -> None:
         error = InputError(
-            f"train.shards: shard {shard.number} uses {name}, which shard {owner} has computed: train_step keeps it in "
-            f"Python, where it outlives the shard; compute it anew in each call, or set train.shards to 1"
+            f"train.shards: shard {shard.number} uses {name}, which shard {owner} computed: train_step keeps it in "
+            "Python, where it outlives the shard; compute it again in each call, or set train.shards to 1"
         )
         if shard.done:
             raise error
@@ -278,8 +278,8 @@ class Shards:
             self._blame(
                 self.shards[odd] if self.shards[odd].at else self.shards[0],
                 InputError(
-                    f"train.shards: the shards of a step come to different places: shard 0 to {places[0]}, shard {odd} "
-                    f"to {places[odd]}; what train_step does may not depend on Python state that it changes"
+                    f"train.shards: the shards of a step take different paths: shard 0 comes to {places[0]}, shard "
+                    f"{odd} to {places[odd]}; train_step must not depend on Python state that it changes"
                 ),
             )
 

@@ -65,9 +65,8 @@ class Writes:
         def once(brought: list[Any]) -> Any:
             if self._is_own(brought[0], shard.step):
                 raise InputError(
-                    f"train_step changes {name} by a value that depends on its examples, and each shard of "
-                    f"the batch has others: pass gradients to self.update, which takes their mean, or set train.shards "
-                    f"to 1"
+                    f"train_step changes {name} by a value that depends on its examples, which differ between shards: "
+                    "pass gradients to self.update, which averages them, or set train.shards to 1"
                 )
             if shard.step.graph is not None:
                 known = provenance.of([brought[0], shard.step.conditions], shard.step)
@@ -82,6 +81,6 @@ def check_same(shards: Sequence[Write], batch: Sequence[Write]) -> None:
     for one, other in zip_longest(shards, batch):
         if not (one and other and one.variable is other.variable and one.provenance == other.provenance):
             raise InputError(
-                f"train_step changes {(one or other).name} by a value or in a branch that depends on how many examples "
-                f"it gets, and each shard has only a part of the batch: count steps instead, or set train.shards to 1"
+                f"train_step changes {(one or other).name} by a value or in a branch that depends on the number of "
+                "examples, but a shard has only part of the batch: count steps instead, or set train.shards to 1"
             )

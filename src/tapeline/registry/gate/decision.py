@@ -18,7 +18,7 @@ MOST_SLICES = 100
 OTHER_DATA = (
     "change of {} is unknown: it was recorded on other test data than the champion's, and is not measured again"
 )
-NO_TARGET = "no paired test possible, since no feature is predicted: name `gate.target`, or set `paired: null`"
+NO_TARGET = "no paired test is possible, since no feature is predicted: set `gate.target`, or `paired: null`"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def judge(
         checks += _changes(settings, challenger, champion, target)
     for asked in settings.slices:
         if target is None:
-            raise InputError(f"gate.slices asks for {asked.metric} by {asked.feature}, and no feature is predicted")
+            raise InputError(f"gate.slices requires {asked.metric} by {asked.feature}, but no feature is predicted")
         checks += _slices(asked, challenger, champion, target, features[asked.feature])
     if champion and settings.paired and target is None:
         checks.append({"kind": "paired", "said": NO_TARGET, "holds": False})
@@ -132,5 +132,7 @@ def _bound(kind: str, metric: str, value: float, bound: Bound, judged: bool = Tr
 
 def _known(metrics: Mapping[str, float], name: str) -> float:
     if name not in metrics:
-        raise InputError(f"the gate asks for {name!r}, which was not measured; there are {', '.join(sorted(metrics))}")
+        raise InputError(
+            f"the gate requires {name!r}, which was not measured: choose from {', '.join(sorted(metrics))}"
+        )
     return metrics[name]

@@ -74,7 +74,9 @@ def run(
             linked = answers.is_symlink()  # to a file that the process itself could not have read
             predictions = arrays.unpacked(answers) if answers.exists() and not linked else {}
         except (json_text.NotJson, arrays.NotArrays, InputError, LookupError, TypeError) as error:
-            return Answer((f"answers what is no array, or no record: {plain(str(error))[:200]}",), {}, {})
+            return Answer(
+                (f"answers something that is not an array, or not a record: {plain(str(error))[:200]}",), {}, {}
+            )
     return Answer(failures, figures, predictions)
 
 

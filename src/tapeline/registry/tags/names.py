@@ -75,7 +75,7 @@ def parse(text: str) -> Reference:
 def check_name(name: str) -> str:
     """Return a pipeline's name. Raises `InputError` for an invalid one."""
     if not NAME.fullmatch(name):
-        raise InputError(f"{name!r} is not a model's name: lower-case letters, digits and inner hyphens")
+        raise InputError(f"{name!r} is not a model name: use lower-case letters, digits and inner hyphens")
     return name
 
 
@@ -83,14 +83,14 @@ def check_version(version: str) -> str:
     """Return a version with its `v`. Raises `InputError` for an invalid one."""
     with_v = version if version.startswith("v") else f"v{version}"
     if not VERSION.fullmatch(with_v):
-        raise InputError(f"{version!r} is not a version: three numbers such as v1.0.0")
+        raise InputError(f"{version!r} is not a version: write three numbers, such as v1.0.0")
     return with_v
 
 
 def check_stage(stage: str) -> str:
     """Return a stage's name. Raises `InputError` for an invalid one."""
     if not STAGE.fullmatch(stage):
-        raise InputError(f"{stage!r} is not a stage's name: lower-case letters, digits and inner hyphens")
+        raise InputError(f"{stage!r} is not a stage name: use lower-case letters, digits and inner hyphens")
     return stage
 
 
@@ -112,7 +112,7 @@ def bumped(versions: list[str], bump: str) -> str:
     found = "v" + ".".join(str(number) for number in after[bump])
     if not VERSION.fullmatch(found):
         highest = max(versions, key=order)
-        raise InputError(f"{highest} is there, and no {bump} version is after it: give a number, or delete that tag")
+        raise InputError(f"no {bump} version comes after {highest}: give a number, or delete that tag")
     return found
 
 

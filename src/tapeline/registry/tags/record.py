@@ -72,7 +72,7 @@ def of(tag: Tag) -> dict[str, Any]:
     Raises `ValueError`, with a readable message, for a tag with an invalid date or record, and for one on no commit.
     """
     if tag.kind != "commit":
-        raise ValueError(f"it is on a {tag.kind}, and not on a commit")
+        raise ValueError(f"it is on a {tag.kind}, not on a commit")
     if not datable(tag):
         raise ValueError(f"its date, {tag.time} s after 1970, is in no year from 1 to 9999")
     try:
@@ -87,7 +87,7 @@ def of(tag: Tag) -> dict[str, Any]:
         try:
             sentence(check)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"checks.{number} in its record cannot be told: {plain(repr(error))}") from None
+            raise ValueError(f"checks.{number} in its record cannot be shown: {plain(repr(error))}") from None
     return content
 
 

@@ -47,7 +47,7 @@ def lost(
     for name, made in _noted(common):
         artifact = artifact_of(name)
         if artifact and wanted(artifact) and there.get(name) != made and counts(name, made):
-            found[name] = _told(common, name, made, "is another tag now" if name in there else "is gone")
+            found[name] = _told(common, name, made, "is a different tag now" if name in there else "is gone")
     return found
 
 
@@ -64,8 +64,9 @@ def artifacts(common: Path) -> set[str]:
 def _told(common: Path, name: str, made: str, why: str) -> str:
     ref = shlex.quote(f"refs/tags/{name}")
     return (
-        f"the tag {name}, which counted here, {why}: `git fetch --tags --force` brings it back if the remote has it, "
-        f"else `git update-ref {ref} {made}`; if it was to go, take its line out of {notes.path(common, NAME)}"
+        f"the tag {name}, which counted here, {why}: `git fetch --tags --force` brings it back if the remote has "
+        f"it, else `git update-ref {ref} {made}`; if it was deleted on purpose, remove its line from "
+        f"{notes.path(common, NAME)}"
     )
 
 

@@ -34,9 +34,9 @@ def register(
     counts: as for `make`.
     """
     if version in found.versions:
-        raise InputError(f"{found.artifact.tag}@{version} exists: a version is never changed")
+        raise InputError(f"{found.artifact.tag}@{version} exists already: a version never changes")
     if same := [one.tag.name for one in found.versions.values() if one.commit == commit]:
-        raise InputError(f"{commit[:10]} is {same[0]} already: one commit is one version of a model")
+        raise InputError(f"{commit[:10]} is already {same[0]}: a commit can be only one version of a model")
     make(repository, f"{found.artifact.tag}@{version}", commit, message, counts=counts)
 
 
@@ -95,7 +95,7 @@ def _stages(path: Path) -> list[object] | None:
     try:
         allowed = (yaml_text.parsed(files.read_bytes(path)) or {}).get("stages")
     except (yaml_text.NotYaml, AttributeError):
-        raise InputError(f"{path} is not a mapping in YAML, and GTO reads it: correct or remove it") from None
+        raise InputError(f"{path}, which GTO reads, is not a YAML mapping: correct or remove it") from None
     return allowed if isinstance(allowed, list) else None
 
 

@@ -62,7 +62,7 @@ def in_force(repository: Repository, pipeline: str) -> Policy | None:
     params = Params.load_for(repository.git.folder, pipeline=pipeline, text=text)
     settings = params.registry.trust
     if settings is None:
-        raise InputError(f"{PARAMS} of {ref}: registry.trust is empty: say who may do what, or leave it out")
+        raise InputError(f"{PARAMS} of {ref}: registry.trust is empty: say who may do what, or remove it")
     known = _signers(repository, commit, ref, settings)
     _check_people(settings, known)
     content = {"trust": settings.model_dump(mode="json"), "signers": [key.line for key in known.keys]}
@@ -83,7 +83,7 @@ def _ref(repository: Repository) -> str | None:
         if ref := next(filter(git.has, (*whole, f"refs/heads/{asked}")), None):
             return ref
         raise InputError(
-            f"`git config {SETTING}` is {asked!r}, and there is no such commit: give a branch here, a whole ref, or "
+            f"`git config {SETTING}` is {asked!r}, but there is no such commit: give a local branch, a full ref, or "
             "the id of a commit"
         )
     return next(filter(git.has, DEFAULTS), None)
@@ -94,7 +94,7 @@ def _check_none_elsewhere(repository: Repository) -> None:
     where = [ref for ref, text in texts.items() if text and _mentioned(text)]
     if where or _in_tree(repository):
         raise InputError(
-            f"{where[0] if where else PARAMS} has a trust policy, and there is no branch main or master to read it "
+            f"{where[0] if where else PARAMS} has a trust policy, but there is no branch main or master to read it "
             f"from: `git config {SETTING} BRANCH` names one"
         )
 
@@ -135,7 +135,7 @@ def _signers(repository: Repository, commit: str, ref: str, settings: TrustSetti
     for path in filter(None, (settings.signers, settings.gpg_keys)):
         content = _file(repository, commit, path)
         if content is None:
-            raise InputError(f"registry.trust names {path!r}, which is no file of {ref}: commit it there")
+            raise InputError(f"registry.trust names {path!r}, which is not a file in {ref}: commit it there")
         found[path] = content
     keys = found.get(settings.gpg_keys or "", b"")
     text = found[settings.signers].decode("utf-8", "replace")

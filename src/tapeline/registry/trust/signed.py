@@ -68,7 +68,7 @@ def _checked(git: Git, kind: str, object_id: str) -> bytes:
     """Return an object's bytes, which must be what its id says: a damaged disk, or a local hand, may differ."""
     raw = git.raw(kind, object_id)
     if raw is None:
-        raise Untrusted(f"its object {object_id[:10]} is no {kind} that can be read")
+        raise Untrusted(f"its object {object_id[:10]} is not a readable {kind}")
     algorithm = "sha1" if len(object_id) == 40 else "sha256"
     content = b"%s %d\0%s" % (kind.encode(), len(raw), raw)
     if hashlib.new(algorithm, content, usedforsecurity=False).hexdigest() != object_id:

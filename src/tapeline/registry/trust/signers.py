@@ -81,12 +81,12 @@ def _key(line: str) -> Key:
         raise ValueError("not `PERSON[,PERSON] [OPTIONS] KEYTYPE KEY`, nor `PERSON gpg FINGERPRINT`")
     people = frozenset(found["who"].strip('"').split(","))
     if odd := sorted(person for person in people if not re.fullmatch(r"[^\s*?!]+", person)):
-        raise ValueError(f"{odd[0]!r} is no person's name: patterns are not followed here")
+        raise ValueError(f"{odd[0]!r} is not a person's name: patterns are not supported")
     options = re.findall(r'[^\s"=,]+(?:="[^"]*")?', found["options"] or "")
     _check_options(options, may=found["kind"] != "gpg")
     if found["kind"] == "gpg":
         if not FINGERPRINT.fullmatch(found["key"]):
-            raise ValueError(f"{found['key'][:60]!r} is no GPG fingerprint: 40 upper-case hexadecimal digits")
+            raise ValueError(f"{found['key'][:60]!r} is not a GPG fingerprint: write 40 upper-case hexadecimal digits")
         return Key(people, "gpg", found["key"], line)
     return Key(people, "ssh", identifier(_blob(found["kind"], found["key"])), line)
 
@@ -97,15 +97,17 @@ def _check_options(options: list[str], *, may: bool) -> None:
     for option in options:
         found = OPTION.fullmatch(option)
         if found is None or not may:
-            raise ValueError(f"the option {option} is not followed here: namespaces, valid-after, valid-before are")
+            raise ValueError(f"the option {option} is not supported: namespaces, valid-after and valid-before are")
         name, value = found["name"], found["value"]
         if name in given:
             raise ValueError(f"the option {name} is given twice")
         given.add(name)
         if name == "namespaces" and NAMESPACE not in value.split(","):
-            raise ValueError(f"{option} leaves out {NAMESPACE!r}, for which tags are signed")
+            raise ValueError(f"{option} does not include {NAMESPACE!r}, for which tags are signed")
         if name != "namespaces" and not _is_date(value):
-            raise ValueError(f"{option} is no date: YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, with Z or in UTC")
+            raise ValueError(
+                f"{option} is not a date: write YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, with Z or in UTC"
+            )
 
 
 def _is_date(text: str) -> bool:
@@ -123,7 +125,7 @@ def _blob(kind: str, text: str) -> bytes:
         blob = b""
     size = int.from_bytes(blob[:4])
     if blob[4 : 4 + size] != kind.encode():
-        raise ValueError(f"the key is not one of the type {kind}: copy the line of the public key, as it is")
+        raise ValueError(f"the key is not of the type {kind}: copy the line of the public key as it is")
     return blob
 
 

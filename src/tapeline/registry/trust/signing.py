@@ -31,7 +31,9 @@ def commit(git: Git, message: str, *, tree: str, parent: str) -> str:
             return git.commit(message, tree=tree, parent=parent, sign=True)
         except RunError as error:
             print(
-                f"tapeline: {plain(f'the commit is not signed, for Git cannot: {error}')}", file=sys.stderr, flush=True
+                f"tapeline: {plain(f'the commit is not signed, because Git cannot sign: {error}')}",
+                file=sys.stderr,
+                flush=True,
             )
     return git.commit(message, tree=tree, parent=parent)
 
@@ -51,7 +53,11 @@ def tag(git: Git, name: str, commit: str, message: str, *, required: bool = Fals
         except RunError as error:
             if required or _asked(git):
                 raise InputError(f"the tag {name} cannot be signed: {error}; configure a key: {HOW}") from None
-            print(f"tapeline: {plain(f'{name} is not signed, for Git cannot: {error}')}", file=sys.stderr, flush=True)
+            print(
+                f"tapeline: {plain(f'{name} is not signed, because Git cannot sign: {error}')}",
+                file=sys.stderr,
+                flush=True,
+            )
     git(*made, "--no-sign", name, commit, given=message)
 
 
@@ -59,4 +65,4 @@ def _check_signed(git: Git, name: str) -> None:
     """Raise `RunError` for a new tag without a signature, and delete it: Git 2.39 makes one if `ssh-keygen` fails."""
     if not git("for-each-ref", "--format=%(contents:signature)", f"refs/tags/{name}"):
         git("tag", "--delete", name)
-        raise RunError("the program that signs made no signature")
+        raise RunError("the signing program made no signature")

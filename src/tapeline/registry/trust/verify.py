@@ -43,7 +43,7 @@ class Signer:
 def verified(signers: Signers, signed: Signed) -> Signer:
     """Return who signed an object. Raises `Untrusted` with the reason if nobody of the signers did."""
     if signed.time > LATEST:
-        raise Untrusted("its date is in no year that a key could be valid in")
+        raise Untrusted("its date is outside the years in which a key can be valid")
     if signed.signature.startswith(b"-----BEGIN SSH "):
         return _by_ssh(signers, signed)
     return _by_gpg(signers, signed)
@@ -81,7 +81,7 @@ def _ssh_refusal(line: Key, signed: Signed) -> str:
     told = next((one.split(": ", 1)[-1] for one in said if "expired" in one or "not yet valid" in one), "")
     told = told or next((one for one in said if "not permitted" in one or "namespace" in one), "") or " ".join(said)
     if any("incorrect signature" in one for one in said):
-        return "its signature is not of its content"
+        return "its signature does not match its content"
     return plain(f"the key of {who} was not valid for it: {told}"[:200])
 
 
@@ -126,7 +126,7 @@ def _judged(signers: Signers, status: Sequence[Sequence[str]], made: int) -> Sig
         missing = by_word.get("NO_PUBKEY") or by_word.get("ERRSIG")
         if missing and missing[0]:
             raise Untrusted(plain(f"its GPG key {missing[0][0]} is not in the policy's `gpg_keys`"))
-        raise Untrusted("its GPG signature is not of its content")
+        raise Untrusted("its GPG signature does not match its content")
     signing, primary, at = valid[0][0], valid[0][9], int(valid[0][2])
     lines = [*signers.of(signing), *signers.of(primary)]
     if not lines:
@@ -147,6 +147,6 @@ def _run(*command: str, given: bytes = b"") -> "subprocess.CompletedProcess[byte
         return subprocess.run(command, input=given, env=clean, capture_output=True, timeout=SECONDS, check=False)
     except FileNotFoundError:
         needed = {"gpg": "GnuPG", "ssh-keygen": "OpenSSH"}[command[0]]
-        raise InputError(f"there is no {command[0]} on the PATH, and a signature needs it: install {needed}") from None
+        raise InputError(f"{command[0]}, which signatures need, is not on the PATH: install {needed}") from None
     except subprocess.TimeoutExpired:
         raise Untrusted(f"{command[0]} did not finish within {SECONDS:g} s") from None

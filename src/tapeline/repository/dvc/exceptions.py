@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dvc.config import ConfigError
 from dvc.exceptions import DvcException, NotDvcRepoError, ReproductionError
 from dvc.lock import LockError
-from dvc.stage.exceptions import StageCmdFailedError
+from dvc.stage.exceptions import MissingDataSource, StageCmdFailedError
 
 __all__ = ["ConfigError", "DvcException", "FailedStage", "LockError", "NotDvcRepoError"]
 
@@ -16,6 +16,7 @@ class FailedStage(Exception):
 
     status: the exit status of the stage's command, negative for a signal; None if something else failed.
     was_busy: another process used the files, so the same call may succeed later.
+    lacks_data: the files of a `.dvc` file are not here.
     """
 
     def __init__(self, error: ReproductionError) -> None:
@@ -23,6 +24,7 @@ class FailedStage(Exception):
         super().__init__(": ".join(map(str, causes)))
         last = causes[-1]
         self.status = _status(last) if isinstance(last, StageCmdFailedError) else None
+        self.lacks_data = isinstance(last, MissingDataSource)
         self.was_busy = any(isinstance(cause, LockError) or _is_lost_run(cause) for cause in causes)
 
 

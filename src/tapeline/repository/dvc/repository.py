@@ -68,8 +68,8 @@ class Dvc:
         return Path(self._repo.cache.local.path)
 
     def stage(self, file: Path, name: str) -> Stage:
-        """Load a stage by its file and name."""
-        return Stage(self._repo.stage.load_one(str(file), name))
+        """Load a stage by its file and name, or a `.dvc` file, whose name is its own."""
+        return Stage(self._repo.stage.load_one(str(file), None if name == file.name else name))
 
     def stages_of(self, file: Path) -> Callable[[str], Stage]:
         """Return a function that loads a stage of `file` by its name; `file` is read now and not again.

@@ -45,7 +45,7 @@ class Cache:
             except NotDvcRepoError:
                 raise InputError(f"{top} is not a DVC repository: nothing to prune") from None
         if not folder.is_relative_to(top.resolve()):
-            raise InputError(f"DVC's cache {folder} is outside this repository, so others may use it: not pruned")
+            raise InputError(f"DVC's cache {folder} is outside this repository and may be shared: not pruned")
         return cls(Git(top), folder)
 
     @contextmanager
@@ -72,7 +72,7 @@ class Cache:
         used = self._expanded(self._recorded(without, heads, folders) | self._lately(now - limits.days * DAY))
         objects = sorted((path for path in self.folder.glob("??/*") if path.is_file()), key=_listings_first)
         kept = f"a branch, a tag, a worktree or a run of the last {limits.days:g} days"
-        idle = f"the worktree {away[0]}, which is away: `git worktree prune` forgets it" if away else ""
+        idle = f"the worktree {away[0]}, which is missing: `git worktree prune` forgets it" if away else ""
         groups: dict[str, list[Path]] = {kept: [], idle: []}
         for path in objects:
             groups[kept if path.parent.name + path.name in used else idle].append(path)

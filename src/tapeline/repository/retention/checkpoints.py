@@ -25,7 +25,7 @@ def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limi
             full, old = _has_checkpoint(state), now - _changed(state)
             days = limits.days if full else min(limits.days, 1)
             if is_held(state / LOCK):
-                kept = "a trainer is at work"
+                kept = "a training is in progress"
             elif state == newest and pipeline.name in pipelines:
                 kept = f"the newest of {pipeline.name}"
             else:

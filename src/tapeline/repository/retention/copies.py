@@ -23,7 +23,7 @@ def model_copies(folder: Path, *, limits: Limits, now: float) -> Iterator[Item]:
         days = min(limits.days, 1) if copy.name.endswith(PARTIAL) else limits.days
         kept = younger(days) if old < days * DAY else ""
         if is_held(lock):
-            kept = "it is being copied"
+            kept = "a copy is in progress"
         which = f"{name[:10]}, used {age(old)} ago"
         remove = partial(files.discard, copy, ignore_errors=False)
         yield Item(kind="model copy", name=which, size=size_of(copy), kept=kept, remove=remove)

@@ -19,7 +19,7 @@ from tapeline.repository.retention.worktrees import worktree_folders
 from tapeline.repository.worktrees import leftovers, one_at_a_time
 from tapeline.runtime.text_table import aligned
 
-BUSY = "isolated runs are in progress: try again when they are done"
+BUSY = "isolated runs are in progress: try again after they end"
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -55,7 +55,7 @@ def prune(
                 item.remove()
             yield f"freed {room}"
         else:
-            yield f"would free {room}: nothing was removed, `--apply` removes it"
+            yield f"would free {room}: nothing was removed; --apply removes it"
 
 
 def _items(

@@ -36,7 +36,9 @@ def refused(folder: Path, allowed: frozenset[str]) -> str:
     except DecodeError:
         return "does not load or answer: saved_model.pb is not a SavedModel"
     if len(saved.meta_graphs) != 1 or not saved.meta_graphs[0].HasField("object_graph_def"):
-        return "does not load or answer: saved_model.pb has not the one graph with objects that TensorFlow 2 writes"
+        return (
+            "does not load or answer: saved_model.pb does not have the one graph with objects that TensorFlow 2 writes"
+        )
     graph = _Graph(saved.meta_graphs[0])
     checks = (graph.assets(), graph.functions_named(), graph.operations(allowed), graph.saver(), graph.tables())
     return next(filter(None, checks), "")
@@ -90,7 +92,7 @@ class _Graph:
         for asset in self._meta.asset_file_def:
             path = PurePosixPath(asset.filename)
             if path.is_absolute() or not path.parts or ".." in path.parts or re.search(r"[\\\0]|://", asset.filename):
-                return f"the asset {asset.filename!r:.200} would leave the model's folder: export again"
+                return f"the asset {asset.filename!r:.200} leads out of the model's folder: export again"
         for one in self._meta.object_graph_def.nodes:
             if one.asset.asset_file_def_index not in range(max(1, len(self._meta.asset_file_def))):
                 return "an asset has no entry in the graph: export again"
@@ -114,10 +116,10 @@ class _Graph:
                 return f"has the operation {node.op!r:.80} {place}, which no model may run here: {HINT}"
             for called in _called(node.attr):
                 if called not in self._library:
-                    return f"calls {called!r:.80} {place}, which is no function of it: {HINT}"
+                    return f"calls {called!r:.80} {place}, which is not one of its functions: {HINT}"
         for function in self._library.values():
             if unknown := next((c for c in _called(function.attr) if c not in self._library), None):
-                return f"calls {unknown!r:.80}, which is no function of it: {HINT}"
+                return f"calls {unknown!r:.80}, which is not one of its functions: {HINT}"
         return ""
 
     def _saver_nodes(self) -> list[Any]:
@@ -168,7 +170,7 @@ class _Graph:
         for where, node in self._nodes:
             if node.op == TABLE_OF_FILE and not (where and self._reads_asset(self._library[where], node)):
                 place = f"the function {where!r:.120}" if where else "the graph"
-                return f"a table in {place} reads a file that is no asset of the model: {HINT}"
+                return f"a table in {place} reads a file that is not an asset of the model: {HINT}"
         return ""
 
     def _reads_asset(self, function: Any, node: Any) -> bool:

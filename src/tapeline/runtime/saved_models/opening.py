@@ -13,7 +13,7 @@ from tapeline.runtime.saved_models import graph, operations
 def opened(tf: Any, folder: str | Path) -> Any:
     """Return the loaded model. Raises `InputError` before anything of it has run."""
     if not Path(folder).is_dir():
-        raise InputError(f"{folder} is no folder with a SavedModel")
+        raise InputError(f"{folder} is not a folder with a SavedModel")
     if said := graph.refused(Path(folder), operations.ALLOWED):
         raise InputError(f"the model in {folder} {said}")
     return tf.saved_model.load(str(folder))

@@ -90,9 +90,9 @@ def _axes(
     changed = [name for name in shapes if wide.get(name) != shapes[name]]
     if not changed and built.target == label:
         raise InputError(
-            f"train.init_from: its weights know other classes of {label} ({_difference(old, new)}), and no weight of "
-            f"{recipe.name} follows self.features[{label!r}].classes, so whose row is whose cannot be seen: "
-            "size the output by them, or leave init_from out"
+            f"train.init_from: its weights have other classes of {label} ({_difference(old, new)}), but no weight of "
+            f"{recipe.name} depends on self.features[{label!r}].classes, so rows cannot be matched to classes: size "
+            "the output by the classes, or remove init_from"
         )
     return {name: _axis(shapes[name], wide.get(name), len(new)) for name in changed}
 

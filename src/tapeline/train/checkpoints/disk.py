@@ -78,14 +78,14 @@ def read(path: Path, expected: Expected, *, remedy: str = "start at step 0 with 
     try:
         checksum, body = files.read_bytes(path / MANIFEST).split(b"\n", 1)
     except (OSError, InputError, ValueError):
-        raise Damaged(f"{path}: no whole manifest") from None
+        raise Damaged(f"{path}: the manifest is incomplete") from None
     if sha256(body).hexdigest().encode() != checksum:
         raise Damaged(f"{path}: the manifest was altered")
     try:
         manifest = json_text.mapping(body)
         sums, record = {**manifest["files"]}, record_json.read({**manifest["record"]})  # only mappings, unlike `dict`
     except (ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"{path}: the manifest is none that was ever written ({error})") from None
+        raise Damaged(f"{path}: the manifest is invalid ({error})") from None
     there = {file.name for file in path.iterdir() if file.is_file()}
     for name, recorded in sums.items():
         if name not in there or files.sha256(path / name) != recorded:
@@ -118,10 +118,10 @@ def newest(
         try:
             return read(path, expected, remedy=remedy)
         except Damaged as error:
-            say(f"checkpoint is damaged and not used: {error}")
+            say(f"ignoring a damaged checkpoint: {error}")
             path.rename(_free(path.with_name(f"{DAMAGED}{path.name}")))
     if found:
-        say(f"no whole checkpoint is left in {folder}: all {len(found)} are damaged")
+        say(f"no usable checkpoint in {folder}: all {len(found)} are damaged")
     return None
 
 
@@ -218,7 +218,7 @@ class Writer:
             if isinstance(error, OSError) and error.errno not in files.DISK_ERRORS:
                 raise
             self.failures += 1
-            again = f"training continues, and the next attempt is in {pause(self.failures):.0f} s or later"
+            again = f"training continues; next attempt in {pause(self.failures):.0f} s or later"
             self._on_failed(f"the checkpoint of step {snapshot.step} {self._failure(error)}; {again}")
         else:
             self.busy = False  # before reporting: a hook may then request the next one

@@ -35,6 +35,7 @@ _FILES = re.compile(
     r"(TextLine|FixedLengthRecord|TFRecord|(Experimental)?MatchingFiles|(Experimental)?Sql|Load|Cache|Snapshot\w*)Dataset\w*"
 )
 """Operations that read files. Not all of them count as stateful."""
+_SUMMARIES = re.compile(r"Write\w*Summary")
 _REPEATED_POOLS = ("FractionalMaxPool", "FractionalAvgPool")
 
 
@@ -60,6 +61,7 @@ def check(
     names = {id(variable.handle): variable.name for variable in traced.graph.variables}
     for external, _ in traced.graph.captures:
         if external.dtype in (tf.resource, tf.variant) and id(external) not in known:
+            _check_summaries(traced.graph, where)
             name = names.get(id(external)) or getattr(external, "name", None) or "an unnamed resource"
             raise InputError(
                 f"{where} changes or reads {name}, which no attribute of the recipe holds, so it could not be "
@@ -70,7 +72,7 @@ def check(
         if not in_order and (instead := unrepeatable.remedy(operation)):
             raise InputError(
                 f"{where} uses {operation.type} ({operation.name}), in which several threads add in any order, so that "
-                f"its result may not repeat: {instead}; or set train.threads to 1"
+                f"its result may vary: {instead}; or set train.threads to 1"
             )
     if writable is not None:
         changed = written(traced)
@@ -81,9 +83,18 @@ def check(
 
 
 _MAY_NOT = {
-    "prepare": "it runs ahead of the steps, several at a time; change state only in train_step",
-    "eval_step": "training would then depend on when it is validated; return sums and counts, and change no state",
+    "prepare": "it runs ahead of the steps, several at once; change state only in train_step",
+    "eval_step": "training would then depend on when validation runs; return sums and counts, and change no state",
 }
+
+
+def _check_summaries(graph: Any, where: str) -> None:
+    for operation in operations(graph):
+        if _SUMMARIES.fullmatch(operation.type):
+            raise InputError(
+                f"{where} writes by tf.summary through {operation.type} ({operation.name}), which a resumed run would "
+                "do again: return the number as a metric, which train.tensorboard writes"
+            )
 
 
 def _check_operation(operation: Any, where: str) -> None:
@@ -101,8 +112,8 @@ def _check_operation(operation: Any, where: str) -> None:
         )
     if _FILES.fullmatch(kind):
         raise InputError(
-            f"{where} reads files through {kind} {told}, whose content may be another when it is resumed: read them in "
-            f"build, and name them as the pipeline's needs"
+            f"{where} reads files through {kind} {told}, whose content may change before it is resumed: read them in "
+            "build, and name them in the pipeline's needs"
         )
     if not operation.op_def.is_stateful or kind in READS or kind in _CALLS or kind in _HARMLESS:
         return
@@ -123,6 +134,8 @@ def _check_operation(operation: Any, where: str) -> None:
 def _repeats(operation: Any) -> bool:
     """Return whether an operation with seeds nevertheless gives the same result at each call."""
     attributes = operation.node_def.attr
+    if operation.type == "ComputeAccidentalHits":  # draws nothing
+        return True
     if operation.type.startswith("CudnnRNN"):
         return not attributes["dropout"].f
     seeded = bool(attributes["seed"].i or attributes["seed2"].i)
@@ -164,7 +177,7 @@ def check_shards(traced: Any, tracked: Mapping[str, tf.Variable], *, drawn: Mapp
         if id(variable.handle) in changed:
             raise InputError(
                 f"train.shards: train_step changes {name} once for each shard of the batch: use its assign, assign_add "
-                f"or assign_sub, or self.update, which happen once for all"
+                "or assign_sub, or self.update, which run once for all shards"
             )
 
 

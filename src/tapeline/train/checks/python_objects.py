@@ -4,17 +4,18 @@ seen = Look(recipe)
 seen.own["self.net.rate"]       # Found("0.1")
 """
 
+import inspect
 import random
 import sys
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -25,8 +26,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tapeline.recipe.contract import SET_BY_ENGINE
 from tapeline.runtime import own_modules
-from tapeline.runtime.errors import InputError
 from tapeline.runtime.keras_private import layers_in
 
 _PLAIN = (
@@ -37,9 +38,12 @@ _KERAS = (keras.Layer, keras.optimizers.Optimizer)
 _SINGLE = (tf.Variable, keras.Variable, tf.lookup.StaticHashTable, BuiltinFunctionType, ModuleType, type, *_KERAS)
 """Of these it matters which one a name refers to, also when another is like it."""
 _CONTAINERS = (Mapping, list, tuple, set, frozenset, deque)
-_OWN = ("params", "features", "_transforms", "batch_size", "updated")
-"""Attributes that the engine sets."""
-
+_NO_TENSORS = (tf.Variable, keras.Variable, *_CONTAINERS)
+"""Not asked whether they are tensors: a dict with items as attributes may raise anything."""
+LARGE = 2**20
+"""Bytes of an array above which a light look does not read it."""
+MANY = 10_000
+"""Items of a container above which a light look does not enter it."""
 TRACED = "a tensor of a traced step"
 
 
@@ -52,6 +56,8 @@ class Found:
 
     text: str
     which: Any = None
+    kind: str = ""
+    """`size`: how many items a container has. `number`: a plain number."""
 
     def is_like(self, other: "Found | None") -> bool:
         """Return whether nothing has changed from one to the other."""
@@ -61,22 +67,39 @@ class Found:
 class Look:
     """The Python state reachable from a recipe, as one look finds it.
 
-    traced: only what tracing may not change, below public names.
+    traced: only what tracing may not change, below public names. light: of tensors and large arrays which one a name
+    refers to, not its content. but: objects to leave out.
     """
 
-    def __init__(self, recipe: Any, *, traced: bool = False) -> None:
+    def __init__(self, recipe: Any, *, traced: bool = False, light: bool = False, but: Sequence[Any] = ()) -> None:
         self.own: dict[str, Found] = {}
         """What the recipe's attributes hold, in containers too."""
         self.inner: dict[str, Found] = {}
         """What objects, layers, optimizers, classes and modules hold; in a trace also which ones they are."""
-        self._traced = traced
-        self._seen: dict[int, Any] = {id(recipe): recipe}  # keeps objects alive, so that no `id` is reused meanwhile
-        for name, value in vars(recipe).items():
-            if name not in _OWN and not (traced and name.startswith("_")):
+        self._traced, self._light = traced, light
+        # keeps objects alive, so that no `id` is reused meanwhile
+        self._seen: dict[int, Any] = {id(one): one for one in (recipe, *but)}
+        self.iterators: list[tuple[str, str]] = []
+        """Place and type of each iterator, whose position is hidden."""
+        for name, value in self._attributes(recipe).items():
+            if name not in SET_BY_ENGINE and not (traced and name.startswith("_")):
                 self._at(f"self.{name}", value, self.own)
         self._classes(recipe)
         if module := sys.modules.get(type(recipe).__module__):
             self._names(vars(module))
+
+    def _attributes(self, value: Any) -> dict[str, Any]:
+        """Return what an object holds, and the plain values of its classes that are the project's: it may replace them.
+
+        A trace may put a value where there was none.
+        """
+        own = getattr(value, "__dict__", {})
+        if self._traced:
+            return dict(own)
+        classes = [kind for kind in reversed(type(value).__mro__) if _is_of_project(kind.__module__)]
+        shared = {name: item for kind in classes for name, item in vars(kind).items()}
+        plain = {name: item for name, item in shared.items() if isinstance(item, _PLAIN) and not name.startswith("__")}
+        return {**plain, **own}
 
     def _names(self, names: Mapping[str, Any], path: str = "") -> None:
         hidden = "_" if self._traced else "__"
@@ -91,7 +114,8 @@ class Look:
 
     def _at(self, path: str, value: Any, found: dict[str, Found]) -> None:
         if isinstance(value, _PLAIN):
-            found[path] = Found(_text(value))
+            is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+            found[path] = Found(_text(value), kind="number" if is_number else "")
             return
         if look := next((look for fits, look in _VALUES if fits(value)), None):
             look(self, path, value, found)
@@ -122,20 +146,27 @@ class Look:
         """Look no further: a checkpoint has its content, or it has none."""
 
     def _tensor(self, path: str, value: Any, found: dict[str, Found]) -> None:
+        parts = tf.nest.flatten(value, expand_composites=True)
         if self._traced:
             return
-        if not hasattr(value, "numpy"):
+        if parts[0] is not value:  # of a ragged or a sparse tensor
+            self._container(path, parts, found)
+        elif not hasattr(value, "numpy"):
             found[path] = Found(TRACED)
+        elif self._light:
+            found[path] = Found(_name(value), value)
         elif value.dtype not in (tf.resource, tf.variant):
             content = repr(value.numpy()).encode() if value.dtype == tf.string else value.numpy().tobytes()
             found[path] = Found(digest(content))
 
+    def _array(self, path: str, value: Any, found: dict[str, Found]) -> None:
+        if self._light and value.nbytes > LARGE:
+            found[path] = Found(_name(value), value)
+        else:
+            found[path] = Found(digest(repr(value.tolist()).encode() if value.dtype == object else value.tobytes()))
+
     def _iterator(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        if not self._traced:
-            raise InputError(
-                f"{path} is an iterator ({type(value).__name__}), whose position no checkpoint holds: derive what "
-                f"it yields from context.step, or make it a column of the dataset"
-            )
+        self.iterators.append((path, type(value).__name__))
 
     def _function(self, path: str, value: FunctionType, found: dict[str, Found]) -> None:
         if _is_foreign_function(value):
@@ -159,13 +190,13 @@ class Look:
         Building sets them too, so tracing may change those of a layer that is not built.
         """
         is_own, is_layer = not _is_foreign(type(value).__module__), isinstance(value, keras.Layer)
-        for name, item in list(vars(value).items()):
+        for name, item in self._attributes(value).items():
             is_public, is_plain = not name.startswith("_"), _is_plain(item)
             if is_own and name not in _bare():
                 asked = is_plain or (is_public and is_layer) or isinstance(item, (*_SINGLE, FunctionType))
             else:
                 called = callable(item) and not isinstance(item, keras.Layer)
-                asked = is_public and name != "built" and (called or isinstance(item, (*_PLAIN, *_KERAS[1:])))
+                asked = is_public and name not in _CACHES and (called or isinstance(item, (*_PLAIN, *_KERAS[1:])))
             if asked and (not self._traced or (is_public and value.built)):
                 self._at(f"{path}.{name}", item, self.inner)
         if is_own:
@@ -178,10 +209,10 @@ class Look:
             self._at(f"{path}.learning_rate", vars(value).get("_learning_rate"), self.inner)
 
     def _container(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        for name, item in _items(path, value):
+        for name, item in () if self._light and len(value) > MANY else _items(path, value):
             self._at(name, item, found)
         if not (self._traced and found is self.inner and isinstance(value, Mapping)):  # which may be a memo
-            found[path] = Found(_size(value))
+            found[path] = Found(_size(value), kind="size")
 
     def _partial(self, path: str, value: Any, found: dict[str, Found]) -> None:
         self._at(path, value.func, found)
@@ -194,7 +225,7 @@ class Look:
     def _object(self, path: str, value: Any, found: dict[str, Found]) -> None:
         is_foreign = _is_foreign(type(value).__module__) and type(value).__module__ not in _OPEN
         self._which(path, value, type(value), found)
-        own = {name: item for name, item in getattr(value, "__dict__", {}).items() if not name.startswith("_self_")}
+        own = {name: item for name, item in self._attributes(value).items() if not name.startswith("_self_")}
         if is_foreign:
             own = {name: item for name, item in own.items() if not name.startswith("_") and _is_plain(item)}
         else:
@@ -220,12 +251,12 @@ def _is(*kinds: type) -> Callable[[Any], bool]:
 
 
 _VALUES: tuple[tuple[Callable[[Any], bool], Callable[[Look, str, Any, dict[str, Found]], None]], ...] = (
-    (_is(np.ndarray), _digested(lambda v: repr(v.tolist()).encode() if v.dtype == object else v.tobytes())),
+    (_is(np.ndarray), Look._array),
     (_is(array, bytearray, memoryview), _digested(bytes)),
     (_is(np.random.Generator), _digested(lambda v: repr(v.bit_generator.state).encode())),
     (_is(np.random.RandomState), _digested(lambda v: repr(v.get_state(legacy=False)).encode())),
     (_is(random.Random), _digested(lambda v: repr(v.getstate()).encode())),
-    (lambda value: not isinstance(value, (tf.Variable, keras.Variable)) and tf.is_tensor(value), Look._tensor),
+    (lambda value: not isinstance(value, _NO_TENSORS) and tf.is_tensor(value), Look._tensor),
     (_is(tuple, frozenset), Look._container),
 )
 """Kinds of which only the value matters, each with how it is looked at; the first that fits counts."""
@@ -233,7 +264,7 @@ _OBJECTS = (
     (_is(type), Look._class),
     (_is(ModuleType), Look._module),
     (_is(tf.Variable, keras.Variable, tf.lookup.StaticHashTable, BuiltinFunctionType), Look._nothing),
-    (lambda value: hasattr(value, "__next__"), Look._iterator),
+    (lambda value: hasattr(type(value), "__next__"), Look._iterator),
     (_is(FunctionType), Look._function),
     (_is(*_KERAS), Look._keras),
     (_is(*_CONTAINERS), Look._container),
@@ -252,6 +283,51 @@ def _items(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield f"{path}'s items", "".join(sorted(map(repr, value)))
     else:
         yield from ((f"{path}[{number}]", item) for number, item in enumerate(value))
+
+
+def names_used(recipe: Any, but: Sequence[Any] = ()) -> set[str]:
+    """Return the names in the code of a recipe and of its module: what may still run, or was traced.
+
+    Left out are `build` and `hooks`, which only make things, and `but`: functions, and objects with their classes.
+    """
+    hooks = [one.func if isinstance(one, partial) else one for one in but]
+    apart = [getattr(one, "__func__", one) for one in hooks]
+    known, kinds = {id(one) for one in apart}, [type(one) for one in apart]
+    codes = [one.__code__ for one in _functions(recipe, but=kinds) if id(one) not in known]
+    build = inspect.unwrap(type(recipe).build).__code__
+    codes += [made for made in build.co_consts if isinstance(made, CodeType)]  # a lambda that the step calls
+    return set().union(*map(_names_in, codes))
+
+
+def _functions(recipe: Any, but: Sequence[type]) -> Iterator[FunctionType]:
+    """Yield the functions of a recipe's classes, of its module, and of the project's modules there."""
+    own = [kind for kind in type(recipe).__mro__ if _is_of_project(kind.__module__)]
+    for kind in own:
+        made = ("__init__", "build", "hooks")
+        yield from filter(None, (_function(item) for name, item in vars(kind).items() if name not in made))
+    apart = {id(kind) for kind in (*own, *but)}
+    around = vars(sys.modules[type(recipe).__module__])
+    modules = [one for one in around.values() if isinstance(one, ModuleType) and _is_of_project(one.__name__)]
+    for names in (around, *map(vars, modules)):
+        for value in list(names.values()):
+            is_class = isinstance(value, type) and id(value) not in apart and _is_of_project(value.__module__)
+            yield from filter(None, map(_function, vars(value).values() if is_class else [value]))
+
+
+def _function(value: Any) -> FunctionType | None:
+    """Return the function of the project behind a method or a property."""
+    if isinstance(value, (classmethod, staticmethod)):
+        value = value.__func__
+    elif isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, cached_property):
+        value = value.func
+    is_own = isinstance(value, FunctionType) and _is_of_project(value.__module__ or "")
+    return (
+        inspect.unwrap(value, stop=lambda one: not isinstance(vars(one).get("__wrapped__"), FunctionType))
+        if is_own
+        else None
+    )
 
 
 def _is_plain(value: Any) -> bool:
@@ -283,6 +359,11 @@ def _bare() -> frozenset[str]:
     return frozenset({*vars(layer), *vars(optimizer)})
 
 
+_CACHES = (
+    *("built", "predict_function", "test_function", "train_function"),
+    *("stop_predicting", "stop_evaluating", "stop_training"),
+)
+"""What Keras sets when it first needs it."""
 _FOREIGN = ("tapeline.", "keras", "tensorflow", "numpy", "builtins", "functools", "contextlib", "abc", "typing")
 
 

@@ -2,18 +2,22 @@
 
 No checkpoint holds any of it. Where Python runs at each step or validation (`compile: eager`, `evaluate`), a change to
 it would make a resumed run differ, so all of it is compared before and after. In a graph Python runs once, when the
-step is traced; what it changes then becomes a constant, the same at each start. There only public names are compared,
-because a recipe's author would expect what they hold to change at each step.
+step is traced; what it changes then becomes a constant, the same at each start. There public names are compared,
+because a recipe's author would expect what they hold to change at each step, and numbers anywhere: one that two traces
+in turn change is a count, one that only the first changes is a memo.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tapeline.runtime.errors import InputError, NotRepeatable
 from tapeline.train.checks.python_objects import TRACED, Found, Look, digest
+
+_GLOBAL = ("Python's random", "np.random")
+"""The global random generators. Threads of others may draw from them, so the recipe's own places are named first."""
 
 State = Mapping[str, Found]
 """Place of a value, as the recipe's author would write it → what is there."""
@@ -26,11 +30,23 @@ def look(recipe: Any, *, generators: bool = True) -> State:
     Raises `InputError` for an iterator, whose position is hidden: a generator, an open file, a tf.data iterator.
     """
     seen = Look(recipe)
+    if seen.iterators:
+        path, kind = seen.iterators[0]
+        raise InputError(
+            f"{path} is an iterator ({kind}), whose position no checkpoint holds: derive what it yields from "
+            f"context.step, or make it a column of the dataset"
+        )
     found = {**seen.inner, **seen.own}
     if generators:
-        found["Python's random"] = Found(digest(repr(random.getstate()).encode()))
-        found["np.random"] = Found(digest(repr(np.random.get_state(legacy=False)).encode()))
+        states = (random.getstate(), np.random.get_state(legacy=False))
+        found |= {name: Found(digest(repr(state).encode())) for name, state in zip(_GLOBAL, states, strict=True)}
     return found
+
+
+def glance(recipe: Any, *, but: Sequence[Any] = ()) -> State:
+    """Return what a light `Look` finds, without container sizes; iterators may be among it. but: as there."""
+    seen = Look(recipe, light=True, but=but)
+    return {place: found for place, found in {**seen.inner, **seen.own}.items() if found.kind != "size"}
 
 
 class Tracing:
@@ -40,7 +56,16 @@ class Tracing:
     """
 
     def __init__(self, recipe: Any) -> None:
-        self._recipe, self._before = recipe, Look(recipe, traced=True)
+        self._recipe, self._before, self._numbers = recipe, Look(recipe, traced=True), _numbers(recipe)
+
+    def counts(self, where: str, again: Callable[[], object]) -> None:
+        """Raise `InputError` naming a number that each trace changes. again: traces the method `where` once more."""
+        before, first = self._numbers, _numbers(self._recipe)
+        if changed := {place for place in before.keys() & first.keys() if not before[place].is_like(first[place])}:
+            again()
+            second = _numbers(self._recipe)
+            same = changed & second.keys()
+            self._refuse(where, difference({n: first[n] for n in same}, {n: second[n] for n in same}))
 
     def __call__(self, where: str) -> None:
         """Raise `InputError` naming what has changed. where: the method that was traced."""
@@ -49,17 +74,24 @@ class Tracing:
         changed = difference(before.own, after.own) or difference(
             {name: before.inner[name] for name in both}, {name: after.inner[name] for name in both}
         )
+        self._refuse(where, changed)
+
+    def _refuse(self, where: str, changed: str) -> None:
         if changed:
             is_flag = changed.partition(" (")[0].endswith(".trainable")
             raise InputError(
-                f"{where} changes the Python attribute {changed}, which happens once, when it is traced: "
+                f"{where} changes the Python attribute {changed}, which happens only once, when it is traced: "
                 f"{_WHEN_TO_TRAIN if is_flag else 'make it a tf.Variable, or derive it from context.step'}"
             )
 
 
+def _numbers(recipe: Any) -> State:
+    return {place: found for place, found in glance(recipe).items() if found.kind == "number"}
+
+
 _WHEN_TO_TRAIN = (
-    "set it in build; to train a layer from some step on, multiply its gradients by tf.cast(context.step >= 1000, "
-    "tf.float32)"
+    "set it in build; to train a layer only from a certain step on, multiply its gradients by "
+    "tf.cast(context.step >= 1000, tf.float32)"
 )
 
 
@@ -74,8 +106,8 @@ class Watch:
         self._before, self._is_first = look(recipe, generators=generators), True
         if leaked := [path for path, said in self._before.items() if said.text == TRACED and generators]:
             raise InputError(
-                f"{where} keeps {leaked[0]}, a tensor of the step that made it, which no checkpoint holds: make it a "
-                f"tf.Variable that is an attribute of the recipe"
+                f"{where} keeps {leaked[0]}, a tensor that belongs to one step, and that no checkpoint holds: make it "
+                f"a tf.Variable that is an attribute of the recipe"
             )
 
     def __call__(self) -> None:
@@ -92,7 +124,7 @@ class Watch:
 
 def difference(before: State, after: State) -> str:
     """Return the first place where two states differ, with both values; "" if they are equal."""
-    for name in sorted(before.keys() | after.keys()):
+    for name in sorted(before.keys() | after.keys(), key=lambda name: (name in _GLOBAL, name)):
         old, new = before.get(name), after.get(name)
         if old is None or not old.is_like(new):
             said = [found.text if found else "absent" for found in (old, new)]

@@ -46,7 +46,7 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
     name = type(recipe).__name__
     own = type(recipe).signatures is not Recipe.signatures
     if not own and not recipe.inputs:
-        raise InputError(f"{name}.inputs is empty: name the features that predict takes, such as inputs = ('x',)")
+        raise InputError(f"{name}.inputs is empty: list the features that predict takes, such as inputs = ('x',)")
     with loading.blaming(path, InputError, "does not trace in signatures" if own else "does not trace in predict"):
         made: Mapping[str, Any] = recipe.signatures()
         if DEFAULT not in made:
@@ -59,7 +59,7 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
             found[key] = signatures.checked_outputs(f"{name}: {key if own else 'predict'}", traced)
         names = predicting.inputs(made[DEFAULT])
         if not names:
-            raise InputError(f"{name}: {DEFAULT} takes no input, so validate cannot ask it: give it one")
+            raise InputError(f"{name}: {DEFAULT} takes no input, so validate cannot call it: give it one")
         if given is not None:
             predicting.check_given(names, given)
     return found[DEFAULT]

@@ -84,8 +84,8 @@ def made(
         for external, _ in function.graph.captures:
             if tf.is_symbolic_tensor(external):
                 raise InputError(
-                    f"{where} reads {external.name}, which a layer made when another function was traced: make it in "
-                    "`build`, by the layer's `build(shape)` or by calling the layer once"
+                    f"{where} reads {external.name}, which a layer created while another function was traced: create "
+                    "it in `build`, with the layer's `build(shape)` or by calling the layer once"
                 )
             if external.dtype not in (tf.resource, tf.variant) and id(external) not in known:
                 known[id(external)] = _digest(external)
@@ -108,10 +108,10 @@ def check_same(recipe: Path, first: Iterable[str], second: Made) -> None:
     missing = Counter(first)
     for value in second.values:
         if not missing[value.digest]:
-            raise NotRepeatable(f"recipe {recipe}: {value.told} is different at each start: {_REMEDY}")
+            raise NotRepeatable(f"recipe {recipe}: {value.told} differs between starts: {_REMEDY}")
         missing[value.digest] -= 1
     if missing.total():
-        raise NotRepeatable(f"recipe {recipe}: a value is different at each start: {_REMEDY}")
+        raise NotRepeatable(f"recipe {recipe}: a value differs between starts: {_REMEDY}")
 
 
 def _recorded(record: Path) -> Any:
@@ -130,8 +130,8 @@ def check_recorded(recipe: Path, folder: Path, made: Made, *, fresh: bool) -> No
     record = folder / RECORD
     if not fresh and record.exists() and _recorded(record) != {"digest": made.digest}:
         raise NotRepeatable(
-            f"recipe {recipe} is built from other values than when the checkpoints in {folder} were written, so it "
-            f"cannot resume from them: {_REMEDY}; `--fresh` deletes them"
+            f"recipe {recipe} is built from values other than those when the checkpoints in {folder} were written, so "
+            f"it cannot resume from them: {_REMEDY}; `--fresh` deletes them"
         )
     files.write_json(record, {"digest": made.digest})
 
@@ -155,12 +155,12 @@ def prove_evaluate(recipe: Any, evaluation: Evaluation | None, *, examples: int)
         once = evaluation.on_host(used)
     for name, old, new in zip(state, before, variables.bits(state), strict=True):
         if old != new:
-            raise NotRepeatable(f"evaluate changes {name}: measure with a copy, and change state only in train_step")
+            raise NotRepeatable(f"evaluate changes {name}: use a copy, and change state only in train_step")
     again = evaluation.on_host(used)
     for name, value in once.items():
         if repr(value) != repr(again.get(name)):
             raise NotRepeatable(
-                f"evaluate measures {name} as {value} and then as {again.get(name)} on the same data: use a generator "
+                f"evaluate returns {name} as {value} and then as {again.get(name)} for the same data: use a generator "
                 f"with a fixed seed, not the clock or the results of earlier calls"
             )
     return list(once)

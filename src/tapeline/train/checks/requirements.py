@@ -16,7 +16,7 @@ def check_mode(kind: type[Recipe], settings: TrainSettings) -> None:
     if settings.compile not in kind.modes or settings.precision not in kind.modes[settings.compile]:
         known = "; ".join(f"{mode}: {', '.join(precisions)}" for mode, precisions in kind.modes.items())
         raise InputError(
-            f"{kind.__name__} does not support {settings.compile} with {settings.precision}; it has {known}"
+            f"{kind.__name__} does not support {settings.compile} with {settings.precision}: it supports {known}"
         )
 
 
@@ -27,24 +27,29 @@ def check_settings(recipe: Recipe, settings: TrainSettings) -> None:
     if unknown := settings.gradients.keys() - recipe.optimizers().keys():
         known = ", ".join(recipe.optimizers()) or "none"
         raise InputError(f"train.gradients names {', '.join(sorted(unknown))}: the optimizers of {name} are {known}")
+    named: dict[int, str] = {}
     for attribute, optimizer in recipe.optimizers().items():
+        if attribute in settings.gradients and (other := named.setdefault(id(optimizer), attribute)) != attribute:
+            raise InputError(f"train.gradients names {other} and {attribute}, which are one optimizer: name it once")
         if attribute in settings.gradients and optimizers.scales_loss(optimizer):
             raise InputError(
-                f"train.gradients names {attribute}, which scales the loss: its gradients would be transformed with "
-                f"the scale in them; leave out one of the two"
+                f"train.gradients names {attribute}, which scales the loss, so that scaled gradients would be "
+                "transformed: leave out one of the two"
             )
         if optimizers.averages_aside(optimizer):
             raise InputError(
-                f"self.{attribute} has use_ema, and its averages would stay aside: set train.ema, or "
-                f"ema_overwrite_frequency"
+                f"self.{attribute} has use_ema, but its averages would never reach the weights: set train.ema, or "
+                "ema_overwrite_frequency"
             )
     if settings.precision != "float32" and not any(True for _ in variables.layers(recipe)):
         raise InputError(
-            f"train.precision is {settings.precision}: {name} has no Keras layer, and no other obeys a dtype policy"
+            f"train.precision is {settings.precision}: {name} has no Keras layer, and only Keras layers obey a dtype "
+            "policy: use float32"
         )
     if settings.in_graph_epochs > 1 and type(recipe).evaluate is not Recipe.evaluate:
         raise InputError(
-            f"train.in_graph_epochs is {settings.in_graph_epochs}: {name}.evaluate is Python, outside graphs"
+            f"train.in_graph_epochs is {settings.in_graph_epochs}: {name}.evaluate is Python and cannot run inside a "
+            "graph: set it to 1"
         )
 
 
@@ -52,8 +57,8 @@ def check_updated(recipe: Recipe, settings: TrainSettings) -> None:
     """Raise `InputError` for `train.gradients` of an optimizer that the traced step did not pass to `update`."""
     if ignored := settings.gradients.keys() - recipe.updated:
         raise InputError(
-            f"train.gradients names {', '.join(sorted(ignored))}, which train_step applies by itself: call "
-            f"self.update(optimizer, variables, gradients), which obeys the settings"
+            f"train.gradients names {', '.join(sorted(ignored))}, which train_step applies itself: call "
+            "self.update(optimizer, variables, gradients), which follows the settings"
         )
 
 
@@ -64,8 +69,8 @@ def check_built(recipe: Recipe, built: Collection[str], found: Collection[str]) 
     """
     if late := [name for name in found if name not in built]:
         raise InputError(
-            f"{type(recipe).__name__} creates {late[0]} in its first step, so nothing could load it: build the model "
-            f"in `build`: add keras.Input, or create the variable there"
+            f"{type(recipe).__name__} creates {late[0]} in its first step, so nothing could load it: create it in "
+            "`build`, for a model by adding keras.Input"
         )
 
 
@@ -81,6 +86,11 @@ def check(
     name = type(recipe).__name__
     if not measured:
         raise InputError(f"{name}.train_step returns no metric: return at least one, such as {{'loss': losses}}")
+    if taken := [one for one in measured if one in ("step", "epoch") or one.startswith("val_")]:
+        raise InputError(
+            f"{name}.train_step returns a metric {taken[0]!r}: history.csv has step, epoch and the val_… of "
+            f"validations under such names; give it another"
+        )
     if evaluation is None:
         return
     evaluation.trace()
@@ -96,8 +106,8 @@ def _check_names(recipe: Recipe) -> None:
     for attribute, value in vars(recipe).items():
         if callable(getattr(Recipe, attribute, None)) and not callable(value):
             raise InputError(
-                f"self.{attribute} is a {type(value).__name__}, and the name of a method of every recipe: give the "
-                f"attribute another name"
+                f"self.{attribute} is a {type(value).__name__}, but every recipe has a method of that name: rename the "
+                "attribute"
             )
     for method in ("train_step", "eval_step", "prepare"):
         if isinstance(getattr(recipe, method), tf.types.experimental.PolymorphicFunction):
@@ -109,6 +119,11 @@ def _check_names(recipe: Recipe) -> None:
 
 def _check_features(recipe: Recipe, dataset: Dataset) -> None:
     kind, known = type(recipe), dataset.features
+    if not isinstance(recipe.target, str | None):
+        raise InputError(
+            f"{kind.__name__}.target is a {type(recipe.target).__name__}, but it is the name of the feature that "
+            "`predict` predicts: rename the attribute"
+        )
     if recipe.target is not None and recipe.target not in known:
         raise InputError(
             f"{kind.__name__}.target is {recipe.target!r}: the features of {dataset.name} are {', '.join(known)}"

@@ -29,29 +29,30 @@ def check_inputs(where: str, specs: Any, given: Mapping[str, Answer] | None) -> 
     for spec in specs:
         if not isinstance(spec, tf.TensorSpec):
             raise InputError(
-                f"{where} takes a {type(spec).__name__}: give each input a tf.TensorSpec of its own, and join them "
-                "inside"
+                f"{where} takes a {type(spec).__name__}: give each input its own tf.TensorSpec, and join them inside"
             )
         _check_input(where, spec)
         if given is not None and spec.name in given:
             _check_given(where, spec, given[spec.name])
     if twice := {spec.name for spec in specs if [other.name for other in specs].count(spec.name) > 1}:
-        raise InputError(f"{where} takes {', '.join(sorted(twice))} twice: give each input a name of its own")
+        raise InputError(f"{where} takes {', '.join(sorted(twice))} twice: give each input its own name")
 
 
 def _check_input(where: str, spec: Any) -> None:
     if spec.name is None:
-        raise InputError(f"{where} takes an input without a name: tf.TensorSpec(…, name='x')")
+        raise InputError(f"{where} takes an input without a name: write tf.TensorSpec(…, name='x')")
     if not _NAME.fullmatch(spec.name) or keyword.iskeyword(spec.name) or spec.name == "self":
         raise InputError(
-            f"{where} takes {spec.name!r}, a name that TensorFlow does not save: use a letter, then letters, digits "
-            "and '_', and no word of Python's; a feature is named under `features` or in its builder"
+            f"{where} takes {spec.name!r}, a name that TensorFlow cannot save: use a letter, then letters, digits and "
+            "'_', but no Python keyword; a feature is named under `features` or in its builder"
         )
     if spec.shape.rank is None:
-        raise InputError(f"{where} takes {spec.name} of any number of axes: say which, such as shape=(None, None)")
+        raise InputError(
+            f"{where} takes {spec.name} with any number of axes: fix the number, such as shape=(None, None)"
+        )
     if np.dtype(spec.dtype.as_numpy_dtype).kind not in "biufcO":
         raise InputError(
-            f"{where} takes {spec.name} as {spec.dtype.name}, which no file of inputs holds: take float32 or integers, "
+            f"{where} takes {spec.name} as {spec.dtype.name}, which no input file can hold: take float32 or integers, "
             "and tf.cast inside"
         )
 
@@ -59,15 +60,15 @@ def _check_input(where: str, spec: Any) -> None:
 def _check_given(where: str, spec: Any, given: Answer) -> None:
     if spec.dtype.name != given.dtype:
         raise InputError(
-            f"{where} takes {spec.name} as {spec.dtype.name}, and it is given {given.dtype}: let both be the same, and "
-            "tf.cast inside"
+            f"{where} takes {spec.name} as {spec.dtype.name}, but gets {given.dtype}: make both the same, and tf.cast "
+            "inside"
         )
     found = given.shape or ()
     wanted = tf.TensorShape(found[:1] and [None, *found[1:]])
     if spec.shape.rank == 0 or not spec.shape.is_compatible_with(wanted):
         raise InputError(
-            f"{where} takes {spec.name} of shape {tuple(spec.shape)}, and it is given {found}: both must have the "
-            "examples first, and be alike in the rest"
+            f"{where} takes {spec.name} of shape {tuple(spec.shape)}, but gets {found}: both must have the examples as "
+            "the first axis, and the same other axes"
         )
 
 
@@ -81,7 +82,7 @@ def checked_outputs(where: str, found: Any) -> dict[str, Answer]:
         raise InputError(f"{where} returns {what}: return a dict of outputs, such as {{'score': scores}}")
     for name, value in found.items():
         if not isinstance(name, str):
-            raise InputError(f"{where} returns an output called {name!r}: make its name a text")
+            raise InputError(f"{where} returns an output called {name!r}: make its name a string")
         if not isinstance(value, (tf.Tensor, tf.TensorSpec)):
             raise InputError(
                 f"{where} returns a {type(value).__name__} as {name!r}, which cannot be served: return a tensor, "
@@ -89,7 +90,8 @@ def checked_outputs(where: str, found: Any) -> dict[str, Answer]:
             )
         if value.shape.rank is None:
             raise InputError(
-                f"{where} returns {name!r} of an unknown number of axes: say its shape by tf.ensure_shape(…, (None, 3))"
+                f"{where} returns {name!r} with an unknown number of axes: set its shape with tf.ensure_shape(…, "
+                "(None, 3))"
             )
     return {name: Answer(value.dtype.name, tuple(value.shape.as_list())) for name, value in found.items()}
 

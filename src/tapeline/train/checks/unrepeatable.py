@@ -44,7 +44,7 @@ def _is_rounded(values: Any) -> bool:
     return bool(values.dtype.is_floating or values.dtype.is_complex)
 
 
-_ROWS = "sum what goes to the same row before, as self.update does with gradients"
+_ROWS = "first sum what goes to the same row, as self.update does with gradients"
 _BINS = "use tf.math.unsorted_segment_sum(weights, values, bins)"
 _OPERATIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "CropAndResizeGradImage": (_always, "crop tf.stop_gradient(image), or with tf.gather of rows and columns"),

@@ -95,7 +95,7 @@ class Feed:
             if self._shards > 1 and not self._stacked and spec.shape[:1] != [self._batches.batch_size]:
                 raise InputError(
                     f"train.shards is {self._shards}: prepare returns {name!r} of shape {tuple(spec.shape)}, which "
-                    f"cannot be cut: its first axis must be that of the batch's {self._batches.batch_size} examples"
+                    f"cannot be cut: its first axis must be the batch's {self._batches.batch_size} examples"
                 )
         return found
 

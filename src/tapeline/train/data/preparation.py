@@ -92,12 +92,12 @@ def _dense(name: str, value: Any) -> tf.Tensor:
     if isinstance(value, tf.RaggedTensor | tf.SparseTensor | Mapping):
         raise InputError(
             f"prepare returns {name!r} as a {type(value).__name__}: return dense tensors, such as `to_tensor(shape=…)` "
-            f"of a ragged one, each under a name of its own"
+            f"of a ragged one, each under its own name"
         )
     tensor = tf.convert_to_tensor(value)
     if not tensor.shape.is_fully_defined():
         raise InputError(
-            f"prepare returns {name!r} of shape {tensor.shape}, which may be another in each step: use a mask in place "
-            f"of `tf.boolean_mask`, pad it, or say its shape by `tf.ensure_shape`"
+            f"prepare returns {name!r} of shape {tensor.shape}, which may change from step to step: use a mask instead "
+            "of `tf.boolean_mask`, pad it, or set its shape with `tf.ensure_shape`"
         )
     return tensor

@@ -109,7 +109,7 @@ class Engine:
             raise self._interrupted(self.state.step, stopper.signum)
 
     def _interrupted(self, step: int, signum: int) -> Interrupted:
-        said = f"stopped at step {step} of {self.total}; its checkpoint is saved: run it again to resume"
+        said = f"stopped at step {step} of {self.total}; its checkpoint is saved: run again to resume"
         return Interrupted(said, signum=signum)
 
     def _prove(self, chunk: Chunk) -> None:
@@ -133,12 +133,13 @@ class Engine:
             first = next(name for name, one, other in zip(names, *found, strict=True) if one != other)
             raise NotRepeatable(
                 f"train_step gave two results for {first} from the same state and batch: draw random numbers from "
-                f"context.seed, and keep state in tf.Variables that are attributes of the recipe; if it does both, an "
-                f"operation adds in any order: set train.threads to 1"
+                "context.seed, and keep state in tf.Variables that are attributes of the recipe; if it already does, "
+                "an operation adds in varying order: set train.threads to 1"
             )
         if not self.feed.is_repeatable(start):
             raise NotRepeatable(
-                "prepare gave two results for the same step: draw random numbers from context.seed, and keep no state"
+                "prepare gave two results for the same step: draw random numbers from context.seed, and do not keep "
+                "state"
             )
 
     def _advance(self, chunk: Chunk) -> LoopEnded | Skipped | None:
@@ -174,8 +175,8 @@ class Engine:
             return self._advance(chunk)
         if name := guard.non_finite(self.state.variables):
             raise InputError(
-                f"{name} is not finite before step {start}, nor is all after it ({reason}): start it at a large finite "
-                f"number, such as -1e9 in a mask, or make it a tf.constant if it never changes"
+                f"{name} is not finite before step {start}, so that nothing after it is either ({reason}): initialize "
+                "it with a large finite number, such as -1e9 in a mask, or make it a tf.constant if it never changes"
             )
         if len(set(self.state.skipped) - set(self.settings.skip)) >= self.settings.max_skipped:
             raise RunError(
@@ -213,16 +214,15 @@ def _not_compiled(error: Any) -> Exception:
     fixed = re.search(r"with op (\w+) must be a compile-time constant", error.message)
     if "requires a fixed tensor list size" in error.message or (fixed and _OF_LOOPS.match(fixed[1])):
         return InputError(
-            "train.compile is xla, where a loop needs a length that is known when it is compiled: use graph, or unroll "
-            "the loop (a Python loop over a range, `unroll=True` of a Keras layer)"
+            "train.compile is xla, where the length of a loop must be known at compile time: use graph, or unroll the "
+            "loop (a Python loop over a range, `unroll=True` of a Keras layer)"
         )
     if fixed:
         return InputError(
-            f"train.compile is xla, where {fixed[1]} needs an index or a size that is known when it is compiled: use "
-            f"graph"
+            f"train.compile is xla, where {fixed[1]} needs an index or a size that is known at compile time: use graph"
         )
     named = re.findall(r"(\w+) \(No registered", error.message)
     if "Detected unsupported operations" not in error.message or not named:
         unknown: Exception = error
         return unknown
-    return InputError(f"train.compile is xla, which has no {', '.join(sorted(set(named)))}: use graph")
+    return InputError(f"train.compile is xla, which does not support {', '.join(sorted(set(named)))}: use graph")

@@ -59,7 +59,8 @@ class Sharded:
         names = every[0][0]
         if odd := next((others for others, _ in every if others != names), None):
             raise InputError(
-                f"train.shards: one shard of a step returns the metrics {', '.join(names)}, another {', '.join(odd)}"
+                f"train.shards: one shard of a step returns the metrics {', '.join(names)}, but another "
+                f"{', '.join(odd)}"
             )
         return names, balanced_sum([totals for _, totals in every])
 
@@ -87,7 +88,7 @@ class Sharded:
         batch = {name: larger(spec) for name, spec in self._part.items()}
         fails = (
             f"changes {written[0].name}, so it must give the same for a shard's {size} examples and the batch's "
-            f"{size * self._count}, but fails for these: let it take both, or set train.shards to 1"
+            f"{size * self._count}, but fails for these: make it accept both, or set train.shards to 1"
         )
         restore = kept.of(recipe)()
         self._begin()

@@ -96,9 +96,11 @@ class State:
         if other := sorted(_RECORDED ^ record.keys()):
             raise InputError(f"its record differs in {', '.join(other)}")
         if wrong := next(_wrong_parts(record), None):
-            raise InputError(f"its record has a {wrong} that no run writes")
+            raise InputError(f"its record has an invalid {wrong}")
         if record["metrics"] != list(self.metrics):
-            raise InputError(f"its metrics are {_named(record['metrics'])}, the recipe's are {_named(self.metrics)}")
+            raise InputError(
+                f"its metrics are {_named(record['metrics'])}, but the recipe's are {_named(self.metrics)}"
+            )
         names = {f"state/{name}": variable for name, variable in self.variables.items()}
         if record["best"]:
             names |= {f"best/{name}": self.variables[name] for name in self.weights}

@@ -46,6 +46,10 @@ class Step:
             self.sharded = Sharded(recipe, shards, at_once=at_once) if shards > 1 else None
             self.traced, self.names = self._trace()
 
+    def trace_again(self) -> None:
+        """Trace once more what is traced already, to see what that does to the recipe."""
+        self._trace()
+
     def check_writes(self, path: Path) -> None:
         """Raise `InputError` if shards write what the whole batch would not. path: the recipe's file."""
         if self.sharded:

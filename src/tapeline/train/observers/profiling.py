@@ -13,10 +13,10 @@ from tapeline.runtime.records import Note, Pause, Record, Started
 def check(first: int, last: int, *, start: int, total: int) -> None:
     """Raise `InputError` for steps that this run does not execute: beyond its end, or before the one it resumes at."""
     if last > total:
-        raise InputError(f"--profile {first}:{last}: the run has {total} steps, so the last number is at most {total}")
+        raise InputError(f"--profile {first}:{last}: the run has {total} steps, so LAST must be at most {total}")
     if first < start:
         raise InputError(
-            f"--profile {first}:{last}: training resumes from step {start}: give later steps, or --fresh as well"
+            f"--profile {first}:{last}: training resumes from step {start}: give later steps, or add --fresh"
         )
 
 
@@ -50,4 +50,4 @@ class Profile:
             tf.profiler.experimental.stop()
             tensorflow_files.share(self._folder)
             self._tracing = False
-            self._tell(Note(text=f"the profile of the steps {self._first} to {self._last} is in {self._folder}"))
+            self._tell(Note(text=f"wrote the profile of steps {self._first} to {self._last} to {self._folder}"))
