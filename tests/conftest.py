@@ -3,6 +3,7 @@
 import collections
 import gc
 import itertools
+import math
 import os
 import signal
 import sys
@@ -62,14 +63,26 @@ def pytest_runtest_logfinish():
         gc.freeze()
 
 
+IN_CI = 2
+"""So many slow cases of a parametrized test run in CI, unless it is marked `in_ci`; the others are long."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before cases are chosen by their marks
 def pytest_collection_modifyitems(items):
-    cases = collections.Counter()
+    cases, slow = collections.Counter(), collections.Counter()
     for item in items:
+        test = item.parent.nodeid, item.originalname
         if first := item.get_closest_marker("first"):
-            cases[item.parent.nodeid, item.originalname] += 1
-            if cases[item.parent.nodeid, item.originalname] > first.args[0]:
-                item.add_marker(first.kwargs.get("then", "slow"))
+            cases[test] += 1
+            if cases[test] > first.args[0]:
+                item.add_marker("slow")
+        if item.get_closest_marker("long"):
+            item.add_marker("slow")
+        elif item.get_closest_marker("slow"):
+            slow[test] += 1
+            in_ci = item.get_closest_marker("in_ci")
+            if slow[test] > ((*in_ci.args, math.inf)[0] if in_ci else IN_CI):
+                item.add_marker("long")
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(HANG))
 

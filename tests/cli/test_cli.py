@@ -351,7 +351,7 @@ IN_ORDER = (
 """The columns of the input in the order of a set."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_order_of_a_set_is_the_same_in_each_process(tmp_path):
     project = Folder(tmp_path)
     recipes.write(tmp_path, recipes.LINE, IN_ORDER)

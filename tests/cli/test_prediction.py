@@ -53,7 +53,7 @@ def test_an_output_that_is_an_input_by_another_name(tmp_path):
         _outs(tmp_path / "a.npy", [tmp_path / "link.npy"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_closed_streams_and_names_that_are_no_text(tf, tmp_path):
     exported.export(tf, tmp_path / "model", lambda x: {"y": tf.math.sin(x)})
     np.save(tmp_path / "a.npy", np.ones((2, 2), np.float32))

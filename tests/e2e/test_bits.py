@@ -82,6 +82,7 @@ def weights(folder):
     return {name: value for name, value in sums(folder).items() if name.startswith("runs/digits/train/")}
 
 
+@pytest.mark.long
 @portable
 def test_the_record_is_what_any_machine_computes(tmp_path):
     """README's SHA-256, and every output that `dvc.lock` has, on whatever CPU this runs."""
@@ -90,7 +91,7 @@ def test_the_record_is_what_any_machine_computes(tmp_path):
     assert found and found[1] in (ROOT / "README.md").read_text(), said
 
 
-@pytest.mark.first(1, then="long")
+@pytest.mark.in_ci(1)
 @portable
 @pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_the_number_of_cores_changes_no_bit_not_even_in_the_middle(clone, mode):
@@ -128,6 +129,7 @@ def kill_with_a_checkpoint(process, folder):
     process.communicate()
 
 
+@pytest.mark.long
 def test_native_bits_are_the_same_in_a_fork_and_in_a_process_of_their_own(tmp_path):
     made = []
     for fork in ("1", "0"):

@@ -89,6 +89,7 @@ def test_a_disk_that_fills_up_anywhere_on_the_way(disk, expected):
     finishes(disk, BARE, expected)
 
 
+@pytest.mark.long
 def test_the_flow_on_a_full_disk_says_so_and_finishes_later(disk, expected):
     call(disk, *BARE[:2], "ingest@line")
     filler = fill(disk, leaving=60_000)
@@ -99,6 +100,7 @@ def test_the_flow_on_a_full_disk_says_so_and_finishes_later(disk, expected):
     finishes(disk, FLOW, expected)
 
 
+@pytest.mark.long
 def test_a_read_only_disk(disk, expected):
     call(disk, *BARE[:2], f"train@{PIPELINE}")
     mount = str(disk.parent)
@@ -111,6 +113,7 @@ def test_a_read_only_disk(disk, expected):
     finishes(disk, BARE, expected)
 
 
+@pytest.mark.long
 def test_a_clock_that_was_set_back(disk, expected):
     """All that a run left is a day ahead of the clock, the checkpoint of a killed training too."""
     training = subprocess.Popen(BARE, cwd=disk, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

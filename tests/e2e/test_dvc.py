@@ -53,6 +53,7 @@ def test_a_parameter_changed_and_changed_back_trains_nothing(built):
     assert (built / "dvc.lock").read_bytes() == lock and sums(built) == made
 
 
+@pytest.mark.long
 def test_an_experiment_is_run_and_shown_beside_its_baseline(built):
     call(built, DVC, "exp", "run", "--temp", "--name", "faster", "-S", f"{RATE}=0.03", f"validate@{PIPELINE}")
     table = call(built, DVC, "exp", "show", "--csv").stdout.splitlines()
@@ -89,6 +90,7 @@ def test_plots_of_what_is_built_are_drawn(built):
         assert re.findall(r"<h2>([^<]+)</h2>", shown) == [f"runs/{PIPELINE}"]
 
 
+@pytest.mark.long
 def test_plots_of_a_new_pipeline_are_drawn_without_a_further_edit(built, tmp_path):
     """Its definition of three kinds of file is in the stage, for every pipeline of params.yaml."""
     folder = tmp_path / "own"

@@ -21,13 +21,13 @@ import pytest
 from clones import BIN, ROOT, call, cloned, environment, sums
 from surroundings import ORPHANS, below, locks_are_free, running_stage, wait_for_none
 
-KILLS = int(os.environ.get("TAPELINE_KILLS", "6"))
+KILLS = int(os.environ.get("TAPELINE_KILLS", "4"))
 PIPELINE = os.environ.get("TAPELINE_KILLED_PIPELINE", "linear-regression")
 WHICH = os.environ.get("TAPELINE_KILLED", "flow dvc").split()
 PATIENCE = 1200.0
 """Seconds that a run may take on a busy machine."""
 
-IN_A_ROW = 3
+IN_A_ROW = 2
 """So many kills before a build is left to finish."""
 
 FLOW = [sys.executable, "-m", "flows.training", "--pipeline", PIPELINE]

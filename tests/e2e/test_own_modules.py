@@ -41,6 +41,7 @@ def project(tmp_path, root):
     return call
 
 
+@pytest.mark.long
 def test_its_changes_make_a_run_stale_and_an_isolated_run_has_its_committed_content(project):
     said = project("tapeline", "run", "--pipeline", "iris", status=2)
     assert "iris.py imports src/mypkg/__init__.py, whose changes DVC would not see" in said
@@ -65,6 +66,7 @@ def test_its_changes_make_a_run_stale_and_an_isolated_run_has_its_committed_cont
     assert "NO" not in project("tapeline", "verify", "iris")
 
 
+@pytest.mark.long
 def test_a_recipe_that_is_called_as_a_library_is_in_nobody_s_way(project):
     text, recipes = project.params.read_text(), project.top / "recipes"
     project.params.write_text(text.replace("needs: data/iris  # no further input", "needs: src/mypkg"))

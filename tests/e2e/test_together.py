@@ -50,6 +50,7 @@ def test_two_flows(clone, expected):
     assert made(clone) == expected
 
 
+@pytest.mark.long
 def test_a_flow_and_a_training_by_hand(clone, expected):
     call(clone, *BARE[:2], "ingest@line")
     answers = together(clone, TRAIN, FLOW)
@@ -57,6 +58,7 @@ def test_a_flow_and_a_training_by_hand(clone, expected):
     assert made(clone) == expected
 
 
+@pytest.mark.long
 def test_two_bare_dvc_repro(clone, expected):
     answers = together(clone, BARE, BARE)
     assert sorted(status for status, _ in answers)[0] == 0, answers

@@ -76,6 +76,7 @@ def test_from_nothing_to_a_live_model(call, tmp_path, root):
     assert (tmp_path / "serving/iris/1/saved_model.pb").exists()
 
 
+@pytest.mark.long
 def test_flows_without_a_checkout(call, environment, tmp_path):
     """In place, in a worktree, as a sweep and by a schedule."""
     call("tapeline", "init", "--flows")
@@ -127,6 +128,7 @@ def test_in_a_repository_with_a_pipeline_of_its_own(call, tmp_path):
     assert metrics["loss"] < 0.05, metrics
 
 
+@pytest.mark.long
 def test_images(call, tmp_path):
     draw = np.random.default_rng(0)
     for split, count in (("train", 40), ("test", 10)):

@@ -135,8 +135,7 @@ build(Path(sys.argv[1]), sys.argv[2])
 """
 
 
-@pytest.mark.first(1, then="long")
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", list(LOOKUPS))
 def test_the_bytes_of_an_export_with_a_table_repeat(tmp_path, kind):
     here = Path(__file__).resolve()

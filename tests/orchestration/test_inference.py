@@ -59,6 +59,7 @@ def test_the_command(registry):
     np.testing.assert_allclose([float(row["y"]) for row in table], X.sum(1), atol=1e-6)
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", ["none", "right", "altered"])
 def test_a_project_that_nobody_may_write_answers_elsewhere(registry, tmp_path, kept):
@@ -94,7 +95,7 @@ def test_what_is_not_finite_is_noted(registry):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_other_kinds_of_files(registry, tmp_path):
     """Many small files, joined for the model and in order, as a table and as arrays."""
     (tmp_path / "some").mkdir()
@@ -115,7 +116,7 @@ def test_other_kinds_of_files(registry, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["some", "y.npy", "y.npz", "y.parquet"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_in_memory_does_not_grow_with_the_file(registry, tmp_path):
     """A file of 400 MB is answered with less than a quarter of it above what a small one takes."""
     array = np.lib.format.open_memmap(tmp_path / "big.npy", "w+", np.float32, (50_000_000, 2))
@@ -260,7 +261,7 @@ def test_the_flow_s_command_outside_a_project(tmp_path):
     assert answer.returncode == 2 and answer.stderr.startswith("inference: no params.yaml in "), answer.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_flow_s_command(registry, server):
     command = ("-m", "flows.inference", "--model", "one#prod", "--out", "../command.csv")
     answer = python(registry.folder, *command, "../x.npy", server=server)

@@ -56,7 +56,7 @@ def test_a_signal_ends_everything_in_order(waiting, signum, run):
         finishes_from_the_checkpoint(folder, run)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_dvc_left_cut_when_it_was_ended_is_mended_before_the_flow_ends(waiting):
     folder, flow = waiting
     (folder / ".dvc/tmp/rwlock").write_text("")

@@ -127,7 +127,7 @@ def test_a_run_ends_as_one_commit_and_touches_nothing_else(repository, isolated)
     assert git(folder, "worktree", "list", "--porcelain").count("worktree ") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_made_is_in_the_checkout_s_cache(repository, isolated):
     folder = repository(dirty=False)
     assert isolated(folder).returncode == 0
@@ -158,7 +158,7 @@ def test_nothing_is_trained_twice(repository, isolated, ask):
     assert len(branches(folder)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_change_of_code_or_data_is_something_new(repository, isolated):
     folder = repository(dirty=False)
     assert isolated(folder).returncode == 0
@@ -202,7 +202,7 @@ def test_four_at_once(repository, start, server):
     assert worktrees(folder) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_two_that_would_make_the_same_one_trains(repository, start, server):
     folder = repository("crawls")
     flows = [start(folder, "--pipeline", "tiny", "--isolated", PREFECT_API_URL=server) for _ in range(2)]
@@ -273,7 +273,7 @@ def test_a_run_is_pushed_where_remotes_are(repository, isolated, tmp_path):
     assert (tmp_path / "elsewhere/models/tiny/model.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_dvc_has_deleted_is_trained_again_and_pushed(repository, isolated, tmp_path):
     folder = repository(dirty=False)
     git(tmp_path, "init", "-q", "--bare", "origin.git")
@@ -292,7 +292,7 @@ def test_what_dvc_has_deleted_is_trained_again_and_pushed(repository, isolated, 
     assert (tmp_path / "elsewhere/models/tiny/model.json").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_remotes_it_says_so(repository, isolated):
     done = isolated(repository(), "--push")
     assert done.returncode == 0, done.stderr
@@ -300,7 +300,7 @@ def test_without_remotes_it_says_so(repository, isolated):
     assert "Git has no remote: nothing was pushed there" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_remote_that_refuses_fails_the_run_with_what_to_do(repository, isolated, ask, tmp_path):
     folder = repository(dirty=False)
     git(folder, "remote", "add", "origin", str(tmp_path / "nowhere.git"))
@@ -324,7 +324,7 @@ def test_a_relative_remote_is_meant_from_the_checkout_s_top(project, tmp_path, u
     assert git(folder / url, "rev-parse", "runs/a") == git(folder, "rev-parse", "runs/a")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_raw_data_come_along(repository, isolated):
     folder = repository(dirty=False)
     (folder / "points.csv").write_text("a\n7\n")

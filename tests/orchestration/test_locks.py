@@ -131,6 +131,7 @@ trains()
 """
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("away", [False, True])
 def test_the_lock_of_a_run_whose_end_no_server_knows_stays(committed, root, tmp_path, away):

@@ -87,7 +87,7 @@ def test_a_tag_with_the_name_of_a_branch_is_not_what_is_trained_or_registered(pr
         assert project.git("rev-parse", "one@v1.0.0^{commit}") == ours
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_earlier_run_is_pushed(project, tmp_path):
     project.git("remote", "add", "origin", str(tmp_path / "origin.git"))
     with pytest.raises(RunError, match="push it with `git push REMOTE runs/first`"):

@@ -45,7 +45,7 @@ def test_raw_data_that_dvc_overlooks_are_refused_before_anything_runs(project, a
         ask(dvc, "export@tiny")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_own_data_from_dvc_add_to_a_fresh_clone(project, root, call, tmp_path):
     folder = project()
     for name in (".gitignore", ".dvcignore", ".dvc/config"):

@@ -62,6 +62,7 @@ def client(own):
 FLOW_RUN = {"name": "x", "flow_id": "00000000-0000-0000-0000-000000000000"}
 
 
+@pytest.mark.in_ci()
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -108,6 +109,7 @@ def test_our_own_page_may_use_the_server(own, auth, host):
     assert done.status_code == httpx.codes.OK
 
 
+@pytest.mark.in_ci()
 @pytest.mark.parametrize("path", ["/api/flow_runs/", "/api/health", "/"])
 @pytest.mark.parametrize("origin", [EVIL, "null", "", "http://127.0.0.1:1", "https://127.0.0.1"])
 @pytest.mark.parametrize("method", ["OPTIONS", "POST", "GET"])
@@ -158,6 +160,7 @@ def test_a_websocket_needs_the_password(own, auth, path):
         answered("guess")
 
 
+@pytest.mark.in_ci()
 @pytest.mark.parametrize("given", ["", "tapeline:guess"])
 @pytest.mark.parametrize(
     ("arguments", "program"),

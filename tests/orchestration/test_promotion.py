@@ -232,7 +232,7 @@ def test_a_run_that_is_cancelled_in_the_gate_ends_it(tf, registry, server, api, 
     assert not gate.is_running() and "one#dev#2" not in registry.tags()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_person_says_nothing(registry, server, ask, until):
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
     child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--wait-seconds", "1")
@@ -248,7 +248,7 @@ def test_a_person_says_nothing(registry, server, ask, until):
     assert registry.state() == state
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_cancelled_while_it_waits(registry, server, api, ask, until):
     """It waited on, up to a day, and stayed Cancelling."""
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
@@ -262,7 +262,7 @@ def test_a_run_that_is_cancelled_while_it_waits(registry, server, api, ask, unti
     assert ended["state_type"] == "CANCELLED" and registry.state() == state
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_killed_while_it_waits_is_marked(registry, server, is_marked_when_killed, ask, until):
     """It stayed Paused for good, and took an answer that changed nothing."""
     before, project = {run["id"] for run in ask("flow_runs", {})}, Project.find(registry.folder)
@@ -310,7 +310,7 @@ def test_the_form_shows_the_comparison(made, tmp_path, tf, server, api, ask, unt
     assert "loss is 3, must be at most 10\n" in shown and "(2 → 3), must be at most 5\n" in shown, shown
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_person_says_no(registry, server, api, ask, until):
     before, state = {run["id"] for run in ask("flow_runs", {})}, registry.state()
     child = start(registry, server, "--pipeline", "one", "--stage", "prod", "--version", "1.0.0")

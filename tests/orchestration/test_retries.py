@@ -33,7 +33,7 @@ def test_a_killed_stage_is_tried_again_and_goes_on(project, flow):
     assert "train@tiny     ran, attempt 2" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_is_tried_so_often_and_no_more(project, flow):
     folder = project("dies")
     stage = (folder / "stage.py").read_text()

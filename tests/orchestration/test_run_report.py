@@ -87,7 +87,7 @@ def test_a_missed_bound_is_an_event(repository, flow, until):
     assert "$ tapeline run --pipeline tiny" in page
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_changes_nothing_tells_nothing(repository, flow, until):
     folder = repository()
     assert until(flow(folder)[3])[0]["payload"]["branch"] is None
@@ -97,7 +97,7 @@ def test_what_changes_nothing_tells_nothing(repository, flow, until):
     assert events() == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_promotion_is_an_event(root, server, ask, until, project):
     folder = project("well")
     told = (

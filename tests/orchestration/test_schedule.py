@@ -67,6 +67,7 @@ def test_a_schedule_creates_runs_and_finishes_them(project, serve, ask, until):
     assert (folder / "models/tiny/model.json").exists()
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("isolated", [False, True])
 def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, ask, until, isolated):
@@ -92,7 +93,7 @@ def test_cancelling_a_run_on_the_server_ends_its_processes(project, serve, api, 
     assert not left.exists() or [path for path in left.iterdir() if path.is_dir()] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_cancelled_ends_where_its_runner_hangs(project, serve, api, ask, until):
     """It trained to its end, and was Cancelling meanwhile: after a server's restart, too, Prefect's runner does nothing."""
     folder = project("waits")

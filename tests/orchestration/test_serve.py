@@ -254,7 +254,7 @@ def test_the_deploy_command_brings_the_server_to_the_file(checkout, deploy, ask)
     assert all(form[name].get("description") for name in form)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["deploy", "serve"])
 def test_what_somebody_has_paused_on_the_server_stays_so(checkout, deploy, serve, ask, api, until, by):
     """`serve` began it again, also where its runner was started again by itself, and `deploy` some of it."""
@@ -300,7 +300,7 @@ def test_what_somebody_has_paused_on_the_server_stays_so(checkout, deploy, serve
     assert (deployment["paused"], automation["enabled"]) == (False, True), "the file says so"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_work_pool_that_projects_share_is_told(checkout, deploy, tmp_path):
     """A worker takes all that is in its pool: runs of a project that its machine lacked crashed."""
     first, second = checkout(), tmp_path / "second"
@@ -313,7 +313,7 @@ def test_a_work_pool_that_projects_share_is_told(checkout, deploy, tmp_path):
     assert note.startswith(f"note: the work pool shared has deployments of {first}, too: a worker that lacks one of")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_deploy_command_takes_over_no_deployment_of_another_project(checkout, deploy, ask, tmp_path):
     folder, other = checkout(), tmp_path / "other"
     (folder / "own.py").write_text("from prefect import flow\n\n\n@flow(name='mine')\ndef train(): ...\n")
@@ -379,7 +379,7 @@ def test_a_copy_of_a_project_does_not_take_its_deployment(checkout, serve, ask, 
     assert deployment["path"] == str(first)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_project_that_has_moved_is_served_where_it_is(checkout, serve, server, ask, run_of, until, tmp_path):
     """Also where the server has the folder as earlier versions sent it, which was copied over the working directory."""
     first, other = checkout(), tmp_path / "moved"
@@ -401,7 +401,7 @@ def test_a_project_that_has_moved_is_served_where_it_is(checkout, serve, server,
     assert (other / "behaviour").read_text() == "well"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_a_worker_has_run_is_served(checkout, deploy, serve, ask, run_of, until):
     folder = checkout()
     write(folder, entry("both"), entry("gone"))
@@ -414,7 +414,7 @@ def test_what_a_worker_has_run_is_served(checkout, deploy, serve, ask, run_of, u
     assert (deployment["name"], deployment["work_pool_name"]) == ("both", None)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, serve, runs, ask, until):
     folder = checkout()
     write(folder, entry("late", every=5, isolated=True))
@@ -440,7 +440,7 @@ def test_schedules_stay_when_serving_stops_and_late_runs_become_one(checkout, se
     assert set(states) <= {"CANCELLED", "COMPLETED"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_late_runs_of_another_flow_become_one_too(checkout, serve, runs, until, monkeypatch):
     """Each of them ran, several at once, and most failed since another one was writing the same file."""
     monkeypatch.setenv("PREFECT_RUNNER_PROCESS_LIMIT", "1")
@@ -467,7 +467,7 @@ def now():
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_died_with_everything_does_not_block_the_next(checkout, serve, runs, until):
     folder = checkout("waits")
     write(folder, entry("dead", every=5, isolated=True))
@@ -496,7 +496,7 @@ DELETES = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_deleted_on_the_server_is_one_line(checkout, serve, server, ask, until):
     """It was a traceback, after a training to the end."""
     folder = checkout()
@@ -542,7 +542,7 @@ def test_serving_that_ends_lets_its_runs_say_how_they_ended(checkout, serve, run
     assert "was never awaited" not in (folder / "serve.log").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, server, monkeypatch):
     """However old the server says it is: a server that hung tells whoever is to start it late, too."""
     folder = checkout()
@@ -564,7 +564,7 @@ def test_a_run_that_never_begins_is_marked_by_our_own_clock(checkout, deploy, se
         assert client.read_flow_run(run.id).state_type == StateType.CRASHED
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_database, until):
     folder = checkout()
     with_database(folder)

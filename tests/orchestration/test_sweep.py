@@ -287,7 +287,7 @@ def test_a_sweep_ranks_isolated_runs_and_goes_on_when_asked_for_more(repository,
     assert "sweep 'tiny' was started with another goal: give this one another name" in other.stderr.splitlines()[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_sweep_goes_on_with_what_it_had_begun(repository, sweep, until):
     folder = repository("waits")
     with sweep.start(folder, *SEARCH, "--trials", "1") as process:
@@ -355,7 +355,7 @@ def test_a_sweep_that_is_cancelled_in_its_last_moment_is_cancelled(project, serv
     assert api("GET", f"/flow_runs/{runs[0]}")["state_type"] == "CANCELLED"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_trials_that_all_fail_end_the_sweep(repository, sweep):
     done = sweep(repository("refuses"), *SEARCH)
     assert done.returncode == 1

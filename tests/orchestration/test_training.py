@@ -201,7 +201,7 @@ DELETES = f"""
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_run_that_is_deleted_on_the_server_is_one_line(project, run, server, fails):
     """It was a traceback, after a training to the end."""

@@ -73,7 +73,7 @@ def test_a_first_run_and_one_with_nothing_to_do(project, call):
     assert (folder / ".tapeline/unchanged/tiny").exists(), "so that the next run does not import TensorFlow in vain"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_stages_of_two_projects_with_the_same_names_are_told_apart(project, call):
     """A project in a subfolder uses the dataset of the one around it, as the gallery does."""
     folder = project() / "learning"
@@ -188,7 +188,7 @@ def test_of_two_that_serve_the_first_counts_and_nobody_s_address_stays(project):
     assert Path(here.shared / discovery.SERVED).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep(project, call):
     folder = project()
     who = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
@@ -207,7 +207,7 @@ def test_a_sweep(project, call):
     assert not (folder / ".tapeline/prefect").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_trials_whose_metric_is_not_finite_fail_and_the_sweep_goes_on(project, call):
     folder = project("overflows")
     for arguments in (("add", "behaviour"), ("-c", "user.name=t", "-c", "user.email=t@e.org", "commit", "-qm", "x")):

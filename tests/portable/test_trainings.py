@@ -21,6 +21,7 @@ FAST = ("linear-regression", "digits")
 """One in graph mode and one under XLA are tried in each run of the tests; the rest is slow."""
 
 
+@pytest.mark.in_ci()
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in sorted(KNOWN.keys() - APART)],
@@ -31,6 +32,7 @@ def test_a_short_training_has_the_hash_of_every_cpu(tf, name):
     assert dict(trainings.hashes([name])) == {name: KNOWN[name]}
 
 
+@pytest.mark.in_ci(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("name", sorted(APART))

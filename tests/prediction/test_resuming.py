@@ -94,7 +94,7 @@ def arguments(form, name):
     return ["./model", *small[:150], name, *small[150:], "--batch-size", 16, *some]
 
 
-@pytest.mark.first(3, then="long")
+@pytest.mark.in_ci(1)
 @pytest.mark.parametrize(
     ("form", "name"), [("jsonl", "x.npy"), ("npz", "x.npy"), ("csv", "x.csv"), ("npy", "x.jsonl"), ("parquet", "x.npz")]
 )
@@ -139,7 +139,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.first(2, then="long")
+@pytest.mark.in_ci(1)
 @pytest.mark.parametrize("what", CHANGES)
 def test_another_call_never_continues_a_partial_output(folder, what):
     x = np.load(folder / "x.npy")
@@ -166,7 +166,7 @@ def rewritten(file):
         opened.write(bytes(8))
 
 
-@pytest.mark.first(3, then="long")
+@pytest.mark.in_ci(1)
 @pytest.mark.parametrize("change", [rewritten, lambda file: os.truncate(file, 2**12), lambda file: file.unlink()])
 @pytest.mark.parametrize("kind", ["npy", "csv"])
 def test_an_input_that_changes_while_it_is_read(folder, change, kind):
@@ -181,6 +181,7 @@ def test_an_input_that_changes_while_it_is_read(folder, change, kind):
     assert not [name for name in names(folder) if out in name]
 
 
+@pytest.mark.long
 def test_a_partial_output_that_was_cut_starts_over(folder):
     given = ["./model", "x.npy", "--batch-size", 16, "--out"]
     killed(folder, "cut.csv", *given, "cut.csv", after=500)
@@ -201,6 +202,7 @@ def test_the_model_s_process_is_killed(folder):
     assert "gone.csv: resuming after" in ran(folder, "./model", "x.npy", "--batch-size", 16, "--out", "gone.csv")[1]
 
 
+@pytest.mark.long
 def test_an_output_for_each_file_and_a_bad_one_costs_no_other_its_answers(folder):
     (folder / "answers").mkdir()
     (folder / "bad.csv").write_text("x.0,x.1\n1,2\n1,a\n")

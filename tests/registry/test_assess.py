@@ -110,7 +110,7 @@ def versions_of_columns(registry, tf, *made):
     return {number: assess(opened, version, "prod") for number, version in opened.state("one").versions.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
 def test_a_champion_gets_its_columns_in_its_own_order(fresh, tf):
     worse, equal, other, easier = [

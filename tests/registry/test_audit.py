@@ -157,7 +157,7 @@ def test_nonsense_in_tags(registry):
     assert answer.stdout.count("WRONG") > len(NONSENSE)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_a_policy(released, tmp_path):
     registry = released.copy(tmp_path)
     wrong, unchecked, summary = audited(registry, 0)

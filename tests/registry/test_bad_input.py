@@ -401,6 +401,7 @@ FAST = {"a version below", "a dirty tree", "an altered out", "a remote that lack
 """Of the cases that change something, which takes seconds."""
 
 
+@pytest.mark.in_ci(10)
 @pytest.mark.parametrize(
     "case",
     [

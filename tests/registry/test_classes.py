@@ -140,7 +140,7 @@ described |= {"metrics": {}, "signatures": {"serving_default": spec}}
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_class_that_sorts_first_does_not_let_a_worse_model_through(tmp_path):
     """The champion is right on every class that it knows; the challenger is wrong on two of four."""
     made = Registry.make(tmp_path / "project")

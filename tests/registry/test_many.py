@@ -34,7 +34,7 @@ def seconds(registry, *command):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_promotion_with_a_thousand_versions(fresh, tmp_path):
     fresh("registry", "register", "one")
     many = fresh.copy(tmp_path / "many")

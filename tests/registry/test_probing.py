@@ -61,6 +61,7 @@ def test_without_features_the_warm_up_requests_are_answered(tf, model, tmp_path)
     assert answer.failures == () and len(answer.predictions["y"]) == 10
 
 
+@pytest.mark.in_ci(3)
 @pytest.mark.parametrize(
     ("function", "said"),
     [

@@ -183,7 +183,7 @@ def test_from_a_folder_inside_the_project(fresh):
     assert fresh.tags() == ["one@v1.0.0"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_versions_grow_as_asked(fresh):
     fresh("registry", "register", "one", "--version", "0.9.0")
     for value, (arguments, version) in enumerate(
@@ -218,7 +218,7 @@ def test_a_version_that_plain_gto_made_is_a_version(fresh):
     assert "pipelines.one.params.value: 1" in fresh("registry", "lineage", "one").stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tags_of_one_second_never_happen(fresh):
     fresh.versions(1, 2)
     for _ in range(2):

@@ -89,7 +89,7 @@ def test_doctor_names_outputs_that_git_tracks(project):
     assert found == {"Git tracks data/iris, an output": "`git rm -r --cached data/iris`, and commit"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stage_that_fails_after_one_that_did_not(project):
     """DVC takes its own lines back then, and writes none when it skips the stage that is up to date."""
     recipe = project.folder / "recipes" / "iris.py"

@@ -199,7 +199,7 @@ def test_imported_raw_data_need_no_source(tmp_path):
     assert verified(repository)[0]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_imported_without_a_download_comes_from_its_source(tmp_path):
     source = Repository(tmp_path / "source")
     repository = Repository(tmp_path / "it")

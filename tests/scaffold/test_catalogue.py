@@ -29,7 +29,7 @@ def test_name_and_version_are_recorded(tmp_path):
     assert init(tmp_path, say=said.append) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_dvc_makes_a_model_of_it(tmp_path):
     folder = tmp_path / "p"
     init(folder, data="tfds:stand_in", say=lambda line: None)

@@ -51,6 +51,7 @@ def test_one_batch_must_fit():
 SIZES = [2, 3, 103, 2**16 - 1, 2**16, 60_000, 2**17 + 1, 2**18, 10**6, 2**31 - 5, 2**32 - 1, 2**32, 2**33, 2**62]
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.parametrize("size", [pytest.param(n, marks=pytest.mark.slow) if n < 100 else n for n in SIZES])
 def test_a_permutation_has_the_bits_of_tensorflows(size, tf):
     random, count = np.random.default_rng(size), 500 if size > 2**10 else 50  # a small one takes 2^16 / size rounds

@@ -40,8 +40,7 @@ def compiled(folder, lengths, chunk=4096, **settings):
     return len({path.name.split(".")[0] for path in dump.glob("module_*")})
 
 
-@pytest.mark.first(1, then="long")
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [{}, {"data": "stream", "shards": 2}], ids=str)
 def test_many_lengths_and_chunks_compile_as_often_as_one(tmp_path, settings):
     """With what `prepare` draws, too, which a step takes from the chunk by its row."""

@@ -52,6 +52,7 @@ def run(tmp_path, tf):
     return make
 
 
+@pytest.mark.in_ci(4)
 @pytest.mark.parametrize(("name", "mode", "precision"), list(cases()))
 def test_restart_loop_lengths_and_streaming_change_no_bit(run, name, mode, precision):
     from tapeline.recipe import loading

@@ -251,6 +251,22 @@ class Line("""
     assert run.outs() == hooked("pass", name="plain")().outs()
 
 
+def test_a_build_that_is_no_plain_function(hooked):
+    decorator = """class Timed:
+    def __init__(self, function): self.function = function
+    def __get__(self, recipe, kind=None): return functools.partial(self.function, recipe)
+
+
+class Line("""
+    run = hooked(
+        "pass",
+        ("class Line(", decorator),
+        ("    def build(self):", "    @Timed\n    def build(self):"),
+        ("import keras,", "import functools, keras,"),
+    )()
+    assert run.outs() == hooked("pass", name="plain")().outs()
+
+
 def test_a_hook_ends_a_run_with_a_checkpoint_and_no_output(hooked):
     run = hooked("if isinstance(record, LoopEnded) and record.step >= 5: raise Stop('the loss is too high')")
     with pytest.raises(LimitReached) as ended:
@@ -333,7 +349,7 @@ def project(tmp_path):
         folder = tmp_path / name
         datasets.points(folder / "data" / "points", examples=64)
         recipes.write(folder, HOOKED.replace("BODY", body))
-        write_params(folder, epochs=400, batch_size=8, checkpoint={"every_steps": 1})
+        write_params(folder, epochs=100, batch_size=8, checkpoint={"every_steps": 1})
         return folder
 
     started = []
@@ -358,7 +374,7 @@ def test_after_sigkill_a_run_with_a_hook_has_the_bytes_of_an_uninterrupted_one(p
     process = start(whole)
     said = process.communicate(timeout=300)[1]
     assert process.returncode == 0, said
-    process = start(cut)  # 3 200 steps are to come when its first checkpoint is on disk
+    process = start(cut)  # 800 steps are to come when its first checkpoint is on disk
     until(lambda: any((cut / ".tapeline/checkpoints").rglob("step-*")), limit=120, process=process)
     process.send_signal(signal.SIGKILL)
     process.communicate()

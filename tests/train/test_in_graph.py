@@ -74,7 +74,7 @@ def test_python_metrics_are_outside_graphs(run, tmp_path):
         inside()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_validation_that_is_not_finite_is_no_fault_of_a_step(run, tmp_path, tf):
     """What a validation measures is in the history as it is; the steps before it stay, and none is skipped."""
     assert "return losses, {" in recipes.EVERYTHING

@@ -58,6 +58,7 @@ WHOLE, SHARDED = ("digits-multi", "cartpole-reinforce"), ("digits", "sinusoid-ma
 """What CI kills without shards, and with shards in graph mode. `make test-all` kills all, in all modes."""
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in WHOLE else [pytest.mark.long]) for name in ONE_PER_RECIPE]
@@ -66,6 +67,7 @@ def test_sigkill_and_go_on(tmp_path, name):
     check_killed(tmp_path, name)
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "name"),

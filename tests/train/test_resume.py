@@ -48,6 +48,7 @@ def test_another_seed_gives_other_bits(run):
     assert run("a")().outs()["history.csv"] != run("b", seed=4)().outs()["history.csv"]
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.parametrize("mode", [*SLOW_XLA, pytest.param("eager", marks=pytest.mark.slow)])
 def test_a_planted_nan_gives_the_bits_of_a_run_told_to_skip_that_step(run, mode):
     """The recipe poisons BatchNorm's moving mean, not the loss: the state is what is guarded."""

@@ -107,7 +107,7 @@ def test_a_signal_while_xla_compiles(project):
     assert outcome(project.folder) == "interrupted"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_second_signal_ends_at_once(project):
     process = project(*SLOW_TO_COMPILE, compile="xla")
     until(lambda: progress(project.folder, "started"), limit=LIMIT, process=process)

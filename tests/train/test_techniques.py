@@ -145,6 +145,7 @@ class Network(Supervised):
 '''
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [*SLOW_XLA, pytest.param("eager", marks=pytest.mark.slow)])
 def test_fused_normalization_is_near_keras_and_resumes(tmp_path, tf, mode):

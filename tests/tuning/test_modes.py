@@ -139,7 +139,7 @@ def test_the_loss_is_that_of_training(project, tf):
         assert measured.steps >= 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch):
     """Eager sleeps; XLA cannot compile the step; AdamW has no fused kernel; one core has no shards."""
     from tapeline.tuning import measuring
@@ -172,7 +172,7 @@ def test_a_slow_mode_is_left_and_one_that_fails_is_said(project, tf, monkeypatch
     assert (already in lines) == (chosen(lines)["threads"] == 4)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_mode_whose_process_dies_is_said(project, tf, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     dies = "        import multiprocessing, os\n        multiprocessing.parent_process() and os._exit(9)\n"

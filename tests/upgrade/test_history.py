@@ -64,7 +64,7 @@ def fork(root, tmp_path):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_fork_is_upgraded_and_nothing_is_stale(root, fork):
     before, params = locked(fork), (fork / "params.yaml").read_text()
     weights = {path: path.read_bytes() for path in (fork / "runs/line/train/weights").iterdir()}

@@ -150,16 +150,15 @@ def test_a_dry_run_changes_nothing(project):
     assert content(project) == before
 
 
-@pytest.mark.first(1, then="long")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
-        pytest.param(
+        (
             "validate/classification.py",
             "* abs(accuracy - mean)",
             "* 2 * abs(accuracy - mean)",
             "validate@iris: runs/iris",
-            marks=pytest.mark.long,
         ),
         (
             "recipe/contract.py",
@@ -187,6 +186,7 @@ def test_another_kernel_is_named_with_both_metrics_and_nothing_is_written(
     assert (project.folder / path).read_bytes() != before[0][project.folder / path]
 
 
+@pytest.mark.long
 def test_one_of_two_differs(project, tmp_path, root):
     engine = changed_engine(
         tmp_path, root, "train/engine/averaging.py", "(1.0 - self._decay) * (", "(1.0 - self._decay) * 0.5 * ("

@@ -137,7 +137,7 @@ def test_what_goes_is_gone(repository):
     assert weights(repository, "main") is not None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_data_in_folders_and_on_both_sides_of_a_merge_and_in_stashes_stay(repository):
     table = repository.folder / "data" / "raw" / "table.csv"
     table.parent.mkdir(parents=True)

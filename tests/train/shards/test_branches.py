@@ -47,6 +47,7 @@ class Critic(Recipe):
 '''
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_shards_take_a_branch_together_if_they_meet_in_it(blobs, mode):
@@ -85,6 +86,7 @@ GUARDED = (
 KEPT = ("        rate = keras", "        self.kept = tf.Variable(tf.zeros([4]), name='kept')\n        rate = keras")
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_condition_may_depend_on_what_shards_have_met_over_and_be_in_another(blobs, mode):
@@ -139,6 +141,7 @@ BODY = (
 DRAWN = ("        rate = keras", "        self.drawn = keras.random.SeedGenerator(3)\n        rate = keras")
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_branch_that_is_always_taken_changes_no_bit(blobs, mode):
     """With dropout and draws, whose seeds are each shard's own, and with batch normalization."""

@@ -294,8 +294,8 @@ def names_used(recipe: Any, but: Sequence[Any] = ()) -> set[str]:
     apart = [getattr(one, "__func__", one) for one in hooks]
     known, kinds = {id(one) for one in apart}, [type(one) for one in apart]
     codes = [one.__code__ for one in _functions(recipe, but=kinds) if id(one) not in known]
-    build = inspect.unwrap(type(recipe).build).__code__
-    codes += [made for made in build.co_consts if isinstance(made, CodeType)]  # a lambda that the step calls
+    if build := _function(inspect.getattr_static(type(recipe), "build")):  # it may make a lambda that the step calls
+        codes += [made for made in build.__code__.co_consts if isinstance(made, CodeType)]
     return set().union(*map(_names_in, codes))
 
 
