@@ -121,6 +121,7 @@ def test_a_lock_file_of_dvc_that_no_process_has(repository, root, content):
     assert answer.stdout == f"{path.resolve()}: was truncated; emptied it\n" and path.read_text() == "{}"
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", ["dvc.yaml", "dvc.lock"])
 @pytest.mark.parametrize("content", [b"stages: 2001-13-45\n", b"stages: &a {a: *a}\n", b"x: \xe9\n", BOMB])
 def test_what_dvc_reads(repository, root, name, content):

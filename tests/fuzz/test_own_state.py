@@ -101,6 +101,7 @@ def committed(repository):  # noqa: F811
     subprocess.run(["git", *who, "commit", "--quiet", "--message", "one"], cwd=repository, check=True)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("kind", ["fifo", "link", "nowhere", "folder"])
 @pytest.mark.parametrize(
     ("name", "options"),
@@ -145,6 +146,7 @@ def test_prune_goes_into_no_folder_elsewhere(repository, root, victim, tmp_path_
         assert not (target / "long" / "state").exists() and (target / "long").exists()
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize(
     "name",
     [

@@ -60,6 +60,7 @@ def again(project, value, **asked):
         return run.register(), said
 
 
+@pytest.mark.slow
 def test_an_earlier_run_is_registered_and_stays_so(project):
     assert again(project, 2, registered=True)[0] == "one@v1.0.0"
     assert project.git("rev-parse", "one@v1.0.0^{commit}") == project.git("rev-parse", "runs/first")

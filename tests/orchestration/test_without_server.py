@@ -220,6 +220,7 @@ def test_trials_whose_metric_is_not_finite_fail_and_the_sweep_goes_on(project, c
     assert done.stderr.splitlines()[-1] == "sweep: 3 trials failed; the last one: distance is not finite"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("arguments", "program"),
     [

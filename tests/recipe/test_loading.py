@@ -26,6 +26,7 @@ def test_our_own_refusal_inside_a_layer_is_said_without_kerass_words(tf, where):
     assert str(raised.value) == "train.shards: this layer has no place in them"
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("where", ["eager", "graph"])
 def test_memory_that_runs_out_is_said_with_the_tensor_and_the_line(tf, where):
     from tapeline.recipe import loading

@@ -186,6 +186,7 @@ def test_a_name_that_leaves_no_room_for_the_next_promotion(registry, people):
     assert "is v1.0.1 (one#prod#3)" in registry("registry", "sync").stdout
 
 
+@pytest.mark.slow
 def test_numbers_after_which_there_is_no_room(registry, people):
     """A counter that no name is long enough for, and a version after which none is."""
     unsigned(registry, f"one#prod#{'9' * 200}", "HEAD")

@@ -57,7 +57,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_key_that_signs_once(signs, command):
     """Whose key it is was seen by a first signature; the second is the tag's, and Git may make a tag without it."""

@@ -52,6 +52,7 @@ def test_dvc_keeps_pushes_and_pulls_raw_data(tmp_path, path):
     assert file.read_text() == TEXT
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("altered", ["list", "leads out", "file"])
 def test_objects_that_are_not_what_their_md5_says_are_not_checked_out(tmp_path, altered):
     """DVC believes a folder's list, whatever its bytes, and writes where a path in it leads."""

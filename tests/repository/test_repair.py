@@ -41,6 +41,7 @@ def test_a_healthy_repository_is_not_touched(repository, rwlock):
     assert (rwlock.read_bytes(), (repository.folder / "dvc.lock").read_bytes()) == before
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("content", ["", "{", '{"write": {"data', '{"write": {"x": {"pid": 1}}}', "[]", "null"])
 def test_a_cut_rwlock(repository, rwlock, content):
     rwlock.write_text(content)

@@ -91,7 +91,7 @@ def test_raw_data_that_a_clone_does_not_have_yet_are_named_with_what_brings_them
     assert reproduce("raw.csv.dvc").word == "unchanged"
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -9 $$", -9), ("sh -c 'kill -9 $$'; exit", 137)])
 def test_the_exit_status_of_the_stage(repository, command, status):
     edited(repository, "mkdir -p runs &&", f"{command} &&")

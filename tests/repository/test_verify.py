@@ -47,6 +47,7 @@ def test_a_file_that_differs_is_named_with_its_bytes(tmp_path):
     assert lines[-1].startswith("runs/one.weights differs: bytes ")
 
 
+@pytest.mark.slow
 def test_a_recipe_in_a_submodule_is_said(tmp_path):
     """A clone does not have its files; DVC said that a stage failed."""
     repository, other = Repository(tmp_path / "own"), Repository(tmp_path / "other")
@@ -67,6 +68,7 @@ def test_a_file_inside_a_folder_too(tmp_path):
     assert lines[-1].startswith("models/one/graph differs: bytes ")
 
 
+@pytest.mark.slow
 def test_without_the_recorded_bytes_it_still_says_which_out(tmp_path):
     repository = Repository(tmp_path, train=OTHER_EACH_TIME)
     shutil.rmtree(tmp_path / ".dvc" / "cache")

@@ -87,6 +87,7 @@ def test_again_it_changes_nothing(tmp_path):
     assert (files_of(tmp_path), (tmp_path / ".dvcignore").read_text()) == (before, ignored)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("by", ["DVC", "a formatter", "Git's line ends"])
 def test_a_file_that_is_formatted_otherwise_is_still_tapelines(tmp_path, by):
     init(tmp_path, say=lambda line: None)
@@ -270,7 +271,7 @@ def test_where_dvc_fails_all_is_written_and_the_command_is_named(tmp_path, table
     assert files_of(folder).keys() >= {"params.yaml", "dvc.yaml", "engine.lock", "data/raw/Old Houses.csv"}
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("text", "target", "is_class"),
     [
@@ -457,6 +458,7 @@ def test_a_repository_that_git_refuses_to_read_gets_none_inside(tmp_path, monkey
     assert {*repository.rglob("*")} == before
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("is_submodule", [True, False])
 def test_a_git_repository_inside_a_dvc_repository_gets_its_own(tmp_path, is_submodule):
     """DVC would take the outer one, which no clone of the inner one has."""

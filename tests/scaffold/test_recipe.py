@@ -147,6 +147,7 @@ def learned(project, kind, dataset):
     return recipe, batch, losses
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(
     ("kind", "dataset", "output"),
     [
@@ -175,6 +176,7 @@ def test_a_constant_column_says_nothing_and_a_small_unit_does(project, kind, dat
     assert np.abs(answers(mass=1e-9) - answers()).max() > 1e-3
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kind", "dataset", "outputs"),
     [

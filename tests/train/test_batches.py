@@ -81,6 +81,7 @@ def test_rows_are_permuted_as_each_alone(size=60_000):
     assert np.array_equal(permuted(index, size, seed=1, epochs=epochs), alone)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("size", [1, 2, 103, 2**16, 2**16 + 1, 2**16 + 2, 2**18 + 1])
 def test_nothing_is_left_out_or_drawn_twice(size):
     """TensorFlow's draws the first number twice and the last never, for 2**16 + 1 and 2**18 + 1."""

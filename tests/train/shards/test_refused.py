@@ -31,7 +31,7 @@ OWN_OPTIMIZER = (
 )
 
 
-@pytest.mark.first(16)
+@pytest.mark.first(6)
 @pytest.mark.parametrize(
     ("edits", "said"),
     [

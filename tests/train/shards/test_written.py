@@ -34,7 +34,7 @@ HELPED = (
 )
 
 
-@pytest.mark.first(3)
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "edits",
     [
