@@ -25,7 +25,7 @@ print(hashlib.sha256(tf.function(lambda a, b: a @ b, jit_compile=True)(a, b).num
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_product_of_xla_is_capped_even_with_native_bits():
     """YNNPACK has kernels of its own for each CPU and knows no cap: XLA may not give it a product, or the bits differ."""
     found = []

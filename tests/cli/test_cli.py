@@ -267,6 +267,7 @@ def test_ctrl_c_is_one_line(project):
     assert (process.returncode, *answer) == (130, "", "tapeline: stopped by SIGINT\n")
 
 
+@pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_no_line_is_tensorflow_s_own(project, mode):

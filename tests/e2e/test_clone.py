@@ -12,6 +12,7 @@ from clones import BIN, ROOT, call, cloned, environment, sums
 from tapeline.runtime.environment import has_portable_bits
 
 TRAIN = (sys.executable, "-m", "tapeline", "train", "digits")
+PROGRESS = ".tapeline/progress/train@digits.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +78,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_bytes(tmp_path):
     call(folder, *TRAIN)
     expected = trained(folder)
     for after, arguments in ((70, ["--fresh"]), (200, [])):
+        (folder / PROGRESS).unlink()  # of the process before
         process = subprocess.Popen(
             [*TRAIN, *arguments],
             cwd=folder,
@@ -95,7 +97,7 @@ def trained(folder):
 
 def kill_at(process, folder, step):
     """SIGKILL when a checkpoint is there and `step` is passed."""
-    path = folder / ".tapeline" / "progress" / "train@digits.jsonl"
+    path = folder / PROGRESS
     end = time.monotonic() + 200
     while True:
         assert process.poll() is None, process.stderr.read()

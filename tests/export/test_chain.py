@@ -328,7 +328,7 @@ chain.export()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_bytes_whatever_the_hash_seed_the_place_and_the_locale(trained, tmp_path):
     here = Path(__file__).resolve()
     paths = [str(here.parent), str(here.parents[1] / "support"), str(here.parents[2] / "src")]

@@ -77,3 +77,11 @@ def test_a_file_that_git_cannot_read_is_no_missing_one(repository):
     lose(repository, "HEAD:params.yaml")
     with pytest.raises(RunError, match="git cat-file: .*"):
         versions(Git(repository), "HEAD")
+
+
+@pytest.mark.parametrize("name", ["../../.git/HEAD", "/etc/passwd", "", 2024, "a" * 50 + "/"])
+def test_a_name_that_is_none_is_refused_before_a_file_is_called_by_it(repository, name):
+    """Whoever could commit `params.yaml` could have any file of this user written over."""
+    with pytest.raises(InputError, match="is not a name of a dataset: use lower-case letters") as refused:
+        commit(repository, {}, {"a": {"needs": "a.csv"}, name: {"needs": "x"}})
+    assert repr(name) in str(refused.value)

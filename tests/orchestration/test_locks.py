@@ -4,6 +4,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import httpx
@@ -160,3 +161,29 @@ def _answers(client):
         return client.get("/health").is_success
     except httpx.HTTPError:
         return False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+@pytest.mark.parametrize(("mode", "held", "free"), [(0o644, True, False), (0o600, True, True)])
+def test_the_lock_of_another_user_is_looked_at_if_it_can_be_read_and_else_left_alone(mode, held, free):
+    """It ended `serve`, and every isolated run, with `Permission denied`."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder, "run.lock")
+        path.touch()
+        path.chmod(mode)
+        with path.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            assert as_nobody(is_held, path) is held
+        assert as_nobody(is_held, path) is free
+
+
+def as_nobody(function, path):
+    """Return what a function says in a process of another user."""
+    if child := os.fork():
+        return {0: False, 1: True}[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]
+    try:
+        os.setuid(65534)
+        os._exit(function(path))
+    finally:
+        os._exit(2)

@@ -4,6 +4,7 @@ import errno
 from pathlib import Path
 
 import pytest
+import recipes
 
 from tapeline.runtime.errors import InputError, RunError
 
@@ -74,3 +75,32 @@ def test_a_pointer_of_git_lfs_is_no_recipe_and_no_weights(tmp_path, tf):
         with pytest.raises(InputError) as refused:
             read()
         assert str(refused.value) == f"{file} is a pointer of Git LFS, not the file itself: run `git lfs pull`"
+
+
+def test_a_class_with_two_names_is_one(tmp_path, tf):
+    from tapeline.recipe import loading
+
+    path = recipes.write(tmp_path, recipes.LINE + "\nModel = Line\n")
+    assert loading.load(path).__name__ == "Line"
+
+
+def test_a_mistake_in_an_init_of_its_own_is_one_line(tmp_path, tf):
+    from tapeline.recipe import loading
+
+    own = "    def __init__(self):\n        super().__init__()\n\n    def build(self):"
+    path = recipes.write(tmp_path, recipes.LINE, ("    def build(self):", own))
+    with pytest.raises(InputError, match=r"does not build: TypeError: Line.__init__\(\) takes 1 positional argument"):
+        loading.build(path, {}, {})
+
+
+def test_what_is_registered_under_a_name_may_be_registered_each_time(tmp_path, tf):
+    """TensorFlow refuses the second one, and a recipe is executed several times."""
+    from tapeline.recipe import loading
+
+    name = "@tf.RegisterGradient('OfLine')\ndef of_line(op, gradient): return gradient\n\nclass Line("
+    path = recipes.write(tmp_path, recipes.LINE, ("class Line(", name))
+    for _ in range(3):
+        loading.load(path)
+    other = path.rename(path.with_name("other.py"))
+    with pytest.raises(InputError, match="does not load: KeyError: .*Registering two gradient with name 'OfLine'"):
+        loading.load(other)

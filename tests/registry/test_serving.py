@@ -58,6 +58,20 @@ def test_integers_grow_and_the_last_two_stay(served, cache, tmp_path):
     assert served.exists and served.integers() == []
 
 
+@pytest.mark.parametrize("left", ["clear", "drop"])
+def test_a_number_that_was_served_is_not_given_to_other_bytes(served, cache, tmp_path, left):
+    """Whoever goes by the number would keep the revoked model."""
+    for number in (1, 2):
+        served.put(f"v1.0.{number}", cache(b"%d" % number), Store(tmp_path))
+    served.clear() if left == "clear" else served.drop(["v1.0.2"])
+    served.put("v1.0.3", cache(b"3"), Store(tmp_path))
+    assert served.integers()[-1] == 3 and served.live()["version"] == "v1.0.3"
+    (served.folder.parent / ".one.last").write_text("no number")
+    served.clear()
+    served.put("v1.0.4", cache(b"4"), Store(tmp_path))
+    assert served.integers() == [4]
+
+
 def test_a_folder_that_only_says_it_is_the_model_is_not(served, cache, tmp_path):
     """Of a version that was registered without SHA-256, the files are those of DVC's list."""
     model, other, store = cache(b"1"), cache(b"2"), Store(tmp_path)

@@ -1,5 +1,6 @@
 """Notes in Git's folder: each user's own, and none that another could have written."""
 
+import errno
 import os
 
 import pytest
@@ -67,3 +68,34 @@ def test_a_list_that_others_may_write_and_a_link_to_one(tmp_path, capsys):
     assert capsys.readouterr().err == f"tapeline: ignoring {path}: it is not a regular file: delete it\n"
     with pytest.raises(InputError, match="is a link, a folder, a FIFO or the like, not a regular file"):
         notes.append(tmp_path, "runs", "b")
+
+
+def test_a_disk_that_takes_a_part_at_a_time(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, text: write(descriptor, text[:3]))
+    notes.append(tmp_path, "tags", "3f2a digits#prod#3", "77aa digits#prod#4")
+    assert notes.lines(tmp_path, "tags") == ["3f2a digits#prod#3", "77aa digits#prod#4", ""]
+
+
+def test_a_disk_that_fills_up_leaves_what_was_there(tmp_path, monkeypatch):
+    notes.append(tmp_path, "tags", "3f2a digits#prod#3")
+    write, taken = os.write, []
+
+    def full(descriptor, text):
+        if taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken.append(text)
+        return write(descriptor, text[:5])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        notes.append(tmp_path, "tags", "77aa digits#prod#4")
+    monkeypatch.undo()
+    assert notes.lines(tmp_path, "tags") == ["3f2a digits#prod#3", ""]
+
+
+def test_a_line_that_was_cut_spoils_no_other(tmp_path):
+    notes.append(tmp_path, "tags", "3f2a digits#prod#3")
+    os.truncate(notes.path(tmp_path, "tags"), 12)
+    notes.append(tmp_path, "tags", "77aa digits#prod#4")
+    assert notes.lines(tmp_path, "tags") == ["3f2a digits#", "77aa digits#prod#4", ""]

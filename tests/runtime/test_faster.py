@@ -226,6 +226,20 @@ def test_in_16_bits_they_are_computed_in_float32_and_rounded_once(tf, name, dtyp
     assert name in called(traced(tf, narrow, *(tf.cast(each, tf.float32) for each in arguments))), "float32 stays"
 
 
+def test_equations_that_differ_in_their_dots_alone_are_told_apart(tf):
+    """The first one's function was called for the second."""
+    a, b, v = (numbers(tf, *shape, dtype="bfloat16") for shape in ((2, 3, 4), (4, 5), (2, 4, 5)))
+
+    def both(a, b, v):
+        return tf.einsum("...ab,bc->...ac", a, b), tf.einsum("...ab,...bc->...ac", a, v)
+
+    function = traced(tf, both, a, b, v)
+    assert "Einsum" not in called(function)
+    expected = both(*(tf.cast(each, tf.float32) for each in (a, b, v)))
+    for found, wide in zip(function(a, b, v), expected, strict=True):
+        np.testing.assert_array_equal(found, tf.cast(wide, tf.bfloat16))
+
+
 def test_the_gradients_of_a_convolution_in_16_bits_are_compiled_where_those_of_float32_are(tf, one_thread):
     images, kernel = numbers(tf, 4, 9, 8, 16, dtype="bfloat16"), numbers(tf, 3, 3, 16, 8, dtype="bfloat16")
     wide = traced(tf, convolved(tf), *(tf.cast(each, tf.float32) for each in (images, kernel)))

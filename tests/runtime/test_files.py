@@ -227,3 +227,26 @@ def test_what_is_no_name(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"is not a file name: .*{said}") as raised:
             files.read_bytes(tmp_path / name)
         assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize("cut", ["mkdir", "rename"])
+def test_a_state_folder_whose_making_is_cut_is_not_left_without_its_gitignore(tmp_path: Path, cut: str) -> None:
+    """It was visible to Git from then on, with the password of the server."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Path if cut == "rename" else files, cut if cut == "rename" else "write_text", killed)
+        files.make_folder(tmp_path / ".tapeline" / "prefect")
+    assert not (tmp_path / ".tapeline").exists()
+    files.make_folder(tmp_path / ".tapeline" / "prefect")
+    assert (tmp_path / ".tapeline" / ".gitignore").read_text() == "*\n"
+    assert names(tmp_path) == [".tapeline"]
+
+
+def test_processes_that_make_one_state_folder_meet_in_it(tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as makers:
+        list(makers.map(lambda n: files.make_folder(tmp_path / ".tapeline" / str(n)), range(50)))
+    assert names(tmp_path) == [".tapeline"]
+    assert names(tmp_path / ".tapeline") == sorted([".gitignore", *map(str, range(50))])

@@ -105,3 +105,23 @@ def test_what_a_hook_inherits_is_not_for_these_calls(repository, monkeypatch, na
 def test_which_command_it_is():
     assert git_call.verb(("-c", "log.showRoot=true", "--literal-pathspecs", "log", "--raw")) == "log"
     assert git_call.verb(("--version",)) == ""
+
+
+def test_a_partial_clone_fetches_what_it_lacks_as_this_user_has_set_it(repository, monkeypatch):
+    """A short call waits for a network there, by the program that the repository names: others may have written it."""
+    (repository / "ssh").write_text(f"#!/bin/sh\necho ours >> {repository}/calls; exit 1\n")
+    theirs = repository / "theirs"
+    theirs.write_text(f"#!/bin/sh\necho theirs >> {repository}/calls; exit 1\n")
+    theirs.chmod(0o755)
+    monkeypatch.delenv("GIT_SSH")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(repository / "global"))
+    monkeypatch.setenv("PATH", f"{repository}{os.pathsep}{os.environ['PATH']}")
+    for name, value in {
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": "ssh://host/repository",
+        "core.sshCommand": str(theirs),
+    }.items():
+        subprocess.run(["git", "config", name, value], cwd=repository, check=True)
+    assert git_call.called(repository, "cat-file", "blob", "1" * 40).returncode
+    assert set((repository / "calls").read_text().split()) == {"ours"}

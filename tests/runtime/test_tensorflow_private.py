@@ -26,6 +26,9 @@ hint = partial(private_names.hint, "tensorflow")
         ("tensorflow.python.pywrap_tfe", "TFE_Py_FastPathExecute"),
         ("tensorflow.python.eager.forwardprop_util", "pack_tangents"),
         ("tensorflow.python.ops.parallel_for.control_flow_ops", "pfor"),
+        ("tensorflow.python.framework.ops", "gradient_registry._registry"),
+        ("tensorflow.python.framework.type_spec_registry", "_NAME_TO_TYPE_SPEC"),
+        ("tensorflow.python.framework.type_spec_registry", "_TYPE_SPEC_TO_NAME"),
     ],
 )
 def test_the_name_is_there(tf, module, name):

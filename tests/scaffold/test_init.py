@@ -385,8 +385,7 @@ def test_ingest_leaves_the_raw_data(tmp_path, made):
     assert f"data/{name}/dataset.json" in after
 
 
-@pytest.mark.in_ci(1)
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("made", PLACES)
 def test_dvc_makes_a_model_of_what_is_proposed(tmp_path, made):
     folder, data, name = made(tmp_path)

@@ -267,6 +267,26 @@ class Line("""
     assert run.outs() == hooked("pass", name="plain")().outs()
 
 
+def test_a_hook_asks_a_model_of_a_class_of_its_own(hooked):
+    """Keras sets private attributes of a model when it first predicts."""
+    own = """class Net(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.dense(x)
+
+
+class Line("""
+    edits = (
+        ("class Line(", own),
+        ("    def build(self):", "    def build(self):\n        self.net = Net(); self.net(tf.zeros([1, 2]))"),
+    )
+    run = hooked("self.net.predict(tf.zeros([1, 2]), verbose=0)", *edits)()
+    assert run.outs() == hooked("pass", *edits, name="plain")().outs()
+
+
 def test_a_hook_ends_a_run_with_a_checkpoint_and_no_output(hooked):
     run = hooked("if isinstance(record, LoopEnded) and record.step >= 5: raise Stop('the loss is too high')")
     with pytest.raises(LimitReached) as ended:

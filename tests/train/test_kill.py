@@ -67,8 +67,7 @@ def test_sigkill_and_go_on(tmp_path, name):
     check_killed(tmp_path, name)
 
 
-@pytest.mark.in_ci(1)
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "name"),
     [

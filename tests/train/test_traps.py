@@ -655,6 +655,35 @@ SAME: dict[str, dict[str, str]] = {
         "        super().build(variables)\n        self._n = len(variables)",
         "build": "self.optimizer = Slots(0.05)",
     },
+    # what is registered, and where models are kept
+    "gradient of a name of its own": {
+        "module": "@tf.RegisterGradient('Guided')\ndef guided(op, gradient):\n"
+        "    return tf.where(gradient > 0, gradient, 0.0) * tf.cast(op.inputs[0] > 0, gradient.dtype)",
+        "step": "with tf.GradientTape() as inner, "
+        "tf.compat.v1.get_default_graph().gradient_override_map({'Relu': 'Guided'}):\n"
+        "            inner.watch(x)\n            y = tf.nn.relu(x)\n        extra = tf.reduce_sum(inner.gradient(y, x))"
+        " if not tf.executing_eagerly() else 0.0",
+    },
+    "extension type of a name of its own": {
+        "module": "class Pair(tf.experimental.ExtensionType):\n    __name__ = 'trap.Pair'\n    a: tf.Tensor\n",
+        "step": "extra = tf.reduce_sum(Pair(x).a)",
+    },
+    "model of its own that evaluate asks": {
+        "module": "class Net(keras.Model):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.dense = keras.layers.Dense(1)\n    def call(self, x): return self.dense(x)",
+        "build": "self.net = Net(); self.net(tf.zeros([1, 2]))",
+        "evaluate": "extra = self.net.predict(data['x'], verbose=0).sum()",
+    },
+    "models in slots, in a deque and in a partial function": {
+        "module": "from dataclasses import dataclass\n@dataclass(slots=True)\nclass Heads:\n    first: keras.Model\n"
+        "    rest: deque",
+        "build": "make = lambda: keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])\n"
+        "        self.heads, self.more = Heads(make(), deque([make()])), partial(lambda net, x: net(x), make())",
+        "step": "parts = [self.heads.first, *self.heads.rest, *self.more.args]\n        with tf.GradientTape() as inner:\n"
+        "            extra = tf.reduce_mean(sum(tf.square(one(x)) for one in parts))\n"
+        "        weights = [v for one in parts for v in one.trainable_variables]\n"
+        "        for v, g in zip(weights, inner.gradient(extra, weights)): v.assign_sub(0.01 * g)",
+    },
     "ragged tensor of a trace": {"step": "self._ragged = tf.RaggedTensor.from_tensor(x)"},
     # what can be seeded simply works
     "prepare Keras flip": {

@@ -82,7 +82,7 @@ def chosen(lines):
     return YAML(typ="safe").load("\n".join(lines[start + 1 :]))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_mode_of_a_recipe(project, tf, monkeypatch):
     project.save(recipes.LINE, ("Dense(1)", 'Dense(3), keras.layers.Dense(1, dtype="float32")'))
     before = project.files()

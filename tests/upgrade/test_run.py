@@ -215,6 +215,7 @@ def test_one_of_two_differs(project, tmp_path, root):
     assert project.dvc("status").strip() == "Data and pipelines are up to date."
 
 
+@pytest.mark.long
 def test_a_kill_while_stages_are_rebuilt(project):
     before = content(project)
     with subprocess.Popen(

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from tapeline.config.params import NAME
 from tapeline.config.project import PARAMS, Project
 from tapeline.orchestration.connection import command, discovery
 from tapeline.parsing import yaml_text
@@ -48,6 +49,9 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
         if before == now:
             continue
         if before is not None:
+            files.write_text(
+                seen, before
+            )  # an event after which nothing could be written would be sent again and again
             send(
                 client,
                 project,
@@ -63,7 +67,8 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
 def versions(git: Git, commit: str) -> dict[str, str]:
     """Return a version hash for each dataset of a commit: equal as long as ingest would produce the same output.
 
-    Raises `InputError` without readable datasets, `RunError` if Git cannot read the commit's files.
+    Raises `InputError` without readable datasets or for a name that no dataset may have, since files are called by it,
+    and `RunError` if Git cannot read the commit's files.
     """
     text = git.blob(commit, f"./{PARAMS}")
     try:
@@ -72,6 +77,9 @@ def versions(git: Git, commit: str) -> dict[str, str]:
         datasets = {}
     if not datasets:
         raise InputError(f"commit {commit[:7]} has no {PARAMS} with datasets: give a ref that has them")
+    if wrong := [name for name in datasets if not (isinstance(name, str) and NAME.fullmatch(name))]:
+        rule = "use lower-case letters, digits and inner hyphens"
+        raise InputError(f"{PARAMS} of commit {commit[:7]}: {wrong[0]!r} is not a name of a dataset: {rule}")
     return {name: _version(git, commit, entry) for name, entry in datasets.items() if isinstance(entry, Mapping)}
 
 

@@ -32,6 +32,7 @@ from tapeline.orchestration.connection.server import BACKLOG
 from tapeline.orchestration.schedules.deployments import CHECKOUT, FILE, read
 from tapeline.orchestration.stages.child import Child
 from tapeline.runtime.arguments import Parser
+from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 from tapeline.runtime.exit_status import teller
 from tapeline.runtime.interpreter import with_this_code
@@ -219,6 +220,8 @@ def _watch(supervisor: Supervisor, project: Project) -> None:
             mistake = f"the server {fault(error)}"
         except (InputError, RunError) as error:
             mistake = f"cannot check for changed data: {error}"
+        except OSError as error:
+            mistake = f"cannot check for changed data: {disk_error(error)}"
         if mistake and mistake != told:
             say(mistake)
         told = mistake

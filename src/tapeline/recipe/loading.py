@@ -19,7 +19,7 @@ from tapeline.config.mistakes import mistakes_in
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe.contract import SET_BY_ENGINE, Recipe
-from tapeline.runtime import files, own_modules, tensorflow_files
+from tapeline.runtime import files, own_modules, tensorflow_files, tensorflow_private
 from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_reason
 
 _INTERNAL = sorted(name for name in vars(Recipe) if name.startswith("_") and not name.startswith(("__", "_abc_")))
@@ -39,7 +39,7 @@ def load(path: Path) -> type[Recipe]:
     sys.modules[name] = module
     own_modules.use(path)
     files.refuse_pointer(path)
-    with blaming(path, InputError, "does not load"):
+    with blaming(path, InputError, "does not load"), tensorflow_private.registered_anew(name):
         try:
             spec.loader.exec_module(module)
         except ImportError as error:
@@ -47,11 +47,8 @@ def load(path: Path) -> type[Recipe]:
                 raise
             known = "write `import helper` for a helper.py beside it, `from package import helper` for a package's"
             raise InputError(f"recipe {path}: {error}: {known}") from error
-    found = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Recipe) and value.__module__ == name
-    ]
+    kinds = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Recipe)]
+    found = [*dict.fromkeys(kind for kind in kinds if kind.__module__ == name)]  # one may have two names
     if len(found) != 1:
         names = ", ".join(recipe.__name__ for recipe in found) or "none"
         raise InputError(
@@ -95,8 +92,8 @@ def build(
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision)
     try:
-        recipe = kind(typed, features, statistics)
         with blaming(path, InputError, "does not build"):
+            recipe = kind(typed, features, statistics)
             recipe.build()
     finally:
         keras.config.set_dtype_policy(before)

@@ -4,9 +4,11 @@ A recipe may keep its models and optimizers in any attributes, lists, dicts and 
 all; `tapeline.train.checks.completeness` verifies this from the traced loop.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -81,11 +83,11 @@ def tables(recipe: Any) -> dict[str, Any]:
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 walk(f"{path}[{key!r}]", item)
-        elif isinstance(value, (list, tuple, set, frozenset)):
+        elif isinstance(value, (*_LISTS, set, frozenset)):
             for number, item in enumerate(value):
                 walk(f"{path}[{number}]", item)
-        elif hasattr(value, "__dict__"):
-            for name, item in sorted(vars(value).items(), key=lambda part: part[0].startswith("_self_")):
+        else:
+            for name, item in sorted(_attributes(value).items(), key=lambda part: part[0].startswith("_self_")):
                 walk(f"{path}.{name}", item)  # TensorFlow's bookkeeping comes last: its names are no author's
 
     for name, value in vars(recipe).items():
@@ -125,7 +127,7 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
     elif isinstance(value, Mapping):
         for place, (key, item) in enumerate(value.items()):
             yield from _walk(item, f"{path}/{key if _is_plain(key) else place}", seen)
-    elif isinstance(value, (list, tuple)):
+    elif isinstance(value, _LISTS):
         for index, item in enumerate(value):
             yield from _walk(item, f"{path}/{index}", seen)
     elif isinstance(value, (set, frozenset)):
@@ -135,10 +137,26 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
                     f"self.{path} is a {type(value).__name__} that holds {name.strip('/') or 'a variable'}: its order "
                     "differs between processes, so its variables could not be told apart; make it a list or a dict"
                 )
-    elif hasattr(value, "__dict__"):
-        for name, item in vars(value).items():
+    else:
+        for name, item in _attributes(value).items():
             if not name.startswith("_self_"):  # TensorFlow's bookkeeping in every tf.Module
                 yield from _walk(item, f"{path}/{name.lstrip('_')}", seen)
+
+
+_LISTS = (list, tuple, deque)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return what an object has by name: attributes, slots, and what a partial function is called with."""
+    given = {"func": value.func, "args": value.args, "keywords": value.keywords} if isinstance(value, partial) else {}
+    return {**getattr(value, "__dict__", {}), **slots(value), **given}
+
+
+def slots(value: Any) -> dict[str, Any]:
+    """Return what is in the slots of an object's classes, without those that it has for itself."""
+    declared = (vars(kind).get("__slots__", ()) for kind in type(value).__mro__)
+    names = (name for one in declared for name in ([one] if isinstance(one, str) else one))
+    return {name: getattr(value, name) for name in names if not name.startswith("__") and hasattr(value, name)}
 
 
 def _own(attributes: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -156,7 +174,7 @@ _HOLDERS = (tf.Variable, keras.Variable, tf.Module, keras.optimizers.Optimizer, 
 
 def _inside(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Yield a value, or all that lists and dicts hold at any depth, with its place."""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, _LISTS):
         for place, item in enumerate(value):
             yield from _inside(item, f"{path}/{place}")
     elif isinstance(value, Mapping):
@@ -332,9 +350,9 @@ def layers(value: Any, seen: set[int] | None = None) -> Iterator[keras.Layer]:
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from layers(item, seen)
-    elif isinstance(value, (list, tuple, set, frozenset)):
+    elif isinstance(value, (*_LISTS, set, frozenset)):
         for item in value:
             yield from layers(item, seen)
-    elif hasattr(value, "__dict__"):
-        for item in vars(value).values():
+    else:
+        for item in _attributes(value).values():
             yield from layers(item, seen)

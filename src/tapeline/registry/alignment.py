@@ -112,7 +112,8 @@ def _served(registry: Registry, version: Version, stage: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if before:
+        registry.forget(version.name)
+        if before or registry.state(version.name).live(stage):
             _align_or_say(registry, version.name)
         else:
             folder.clear()

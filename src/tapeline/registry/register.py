@@ -90,8 +90,9 @@ def _tagged(registry: Registry, wanted: str, commit: str, record: dict[str, Any]
         others = {one: v for one, v in found.versions.items() if v.commit != commit or registry.is_usable(v)}
         used = replace(found, versions=others)
         tagging.register(registry.repository, used, wanted, commit, text, counts=making.counts(registry))
+        made = registry.made(name, f"{found.artifact.tag}@{wanted}").versions[wanted]
         registry.tell_unverified()
-        return registry.made(name, f"{found.artifact.tag}@{wanted}").versions[wanted]
+        return made
 
 
 def _check_one_meaning(registry: Registry, revision: str) -> None:
@@ -172,7 +173,7 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
     # Which files a folder's MD5 leaves out is decided by the checked-out `.dvcignore`.
     rules = folder / ".dvcignore"
     same_rules = (registry.repository.read(commit, rules.name) or "") == (
-        rules.read_text().removesuffix("\n") if rules.is_file() else ""
+        rules.read_bytes().decode("utf-8", "replace").removesuffix("\n") if rules.is_file() else ""
     )
     missing = []
     for dep, md5 in recorded.code().items():

@@ -265,6 +265,10 @@ class Registry:
             self._read.clear()
             yield
 
+    def forget(self, name: str) -> None:
+        """Have a model's tags read anew: what was interrupted may have made one."""
+        self._read.pop(name, None)
+
     def made(self, name: str, tag: str, *, live_in: str = "") -> State:
         """Return a model's state with a tag that was made just now; hold the lock (`alone`).
 

@@ -19,6 +19,8 @@ INDEX = "version.json"
 SAVED_MODEL = "saved_model/"
 KEPT = 2
 """How many integers are kept: the live one and the previous one."""
+LAST = ".{}.last"
+"""The file beside the folder with the highest integer that was removed: who has seen it would not read it again."""
 HIGHEST = 2**63 - 1
 """TensorFlow Serving reads names as 64-bit integers, and ignores others."""
 
@@ -28,6 +30,10 @@ class Serving:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    @property
+    def _mark(self) -> Path:
+        return self.folder.with_name(LAST.format(self.folder.name))
 
     @property
     def exists(self) -> bool:
@@ -109,6 +115,8 @@ class Serving:
             self._remove(number)
 
     def _remove(self, number: int) -> None:
+        if number > self._last():
+            files.write_text(self._mark, f"{number}\n")
         aside = self.folder / f".{number}.old{files.PARTIAL}"
         files.discard(aside)
         (self.folder / str(number)).rename(aside)
@@ -125,12 +133,21 @@ class Serving:
             files.write_text(ignore, "*\n")
 
     def _next(self) -> int:
-        """Return the first integer above all that are there, be they folders or not."""
+        """Return the first integer above all that are there, be they folders or not, and all that ever were."""
         names = (entry.name for entry in os.scandir(self.folder))
-        number = max((int(name) for name in names if _is_integer(name)), default=0) + 1
+        number = max((int(name) for name in names if _is_integer(name)), default=0)
+        number = max(number, self._last()) + 1
         if number > HIGHEST:
             raise InputError(f"{self.folder / str(HIGHEST)} has the highest number that can be served: move it away")
         return number
+
+    def _last(self) -> int:
+        """Return the highest integer that was removed; 0 if none was, or if nobody can tell any more."""
+        try:
+            said = files.read_bytes(self._mark).decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return 0
+        return int(said) if _is_integer(said) else 0
 
 
 def _served(of_model: Mapping[str, str]) -> dict[str, str]:

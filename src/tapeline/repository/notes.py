@@ -41,8 +41,16 @@ def append(common: Path, name: str, *lines: str) -> None:
     try:
         if os.fstat(descriptor).st_uid != os.geteuid():
             raise PermissionError(errno.EACCES, "it belongs to another user", str(where))
-        os.write(descriptor, "".join(f"{line}\n" for line in lines).encode())
-        os.fsync(descriptor)
+        size = os.fstat(descriptor).st_size
+        cut = "" if not size or files.read_bytes(where).endswith(b"\n") else "\n"
+        text = (cut + "".join(f"{line}\n" for line in lines)).encode()
+        try:
+            while text:  # of a disk that is nearly full, less is written than was given
+                text = text[os.write(descriptor, text) :]
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
     finally:
         os.close(descriptor)
 

@@ -5,8 +5,9 @@ succeeds removes its worktree; one that fails leaves `<flow run>.failed` next to
 not held was left by a crash.
 """
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,8 +68,10 @@ def remove(git: Git, worktree: Path) -> None:
     """
     files.discard(worktree)
     for place in git.common().glob("worktrees/*/gitdir"):
-        if (place.parent / place.read_text(encoding="utf-8").strip()).resolve() == (worktree / ".git").resolve():
-            files.discard(place.parent)
+        with suppress(FileNotFoundError):  # somebody else's that was removed meanwhile
+            named = os.fsdecode(place.read_bytes()).strip()
+            if (place.parent / named).resolve() == (worktree / ".git").resolve():
+                files.discard(place.parent)
     for suffix in (FAILED, LOCK):
         beside(worktree, suffix).unlink(missing_ok=True)
 

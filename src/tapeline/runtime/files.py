@@ -165,11 +165,27 @@ def make_folder(folder: Path) -> None:
     there = new[-1].parent if new else folder
     if not there.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
-    folder.mkdir(parents=True, exist_ok=True)
     for path in reversed(new):
-        sync(path.parent)
         if path.name == STATE:
-            write_text(path / ".gitignore", "*\n")
+            _make_state(path)
+        else:
+            path.mkdir(exist_ok=True)
+        sync(path.parent)
+
+
+def _make_state(folder: Path) -> None:
+    """Create a state folder that is never there without its `.gitignore`, wherever a process is killed."""
+    made = folder.with_name(f"{STATE}.{os.urandom(4).hex()}{PARTIAL}")
+    try:
+        made.mkdir()
+        write_text(made / ".gitignore", "*\n")
+        made.rename(folder)
+    except OSError as error:
+        if not folder.is_dir():  # else another process was faster
+            error.filename = str(folder)
+            raise
+    finally:
+        discard(made)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

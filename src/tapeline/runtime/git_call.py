@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from tapeline.runtime import leash
@@ -48,8 +49,8 @@ def called(
     if words[:1] == ["tag"]:  # whose date says what is live
         environment.pop("GIT_COMMITTER_DATE", None)
     try:
+        environment |= _ssh(folder, environment)  # for short ones too: a partial clone fetches what it lacks
         if words[0] in LONG or " ".join(words[:2]) in LONG:
-            environment |= _ssh(folder, environment)
             return leash.run(command, cwd=folder, env=environment, given=given, timeout=timeout)
         return subprocess.run(
             command, cwd=folder, env=environment, input=given, capture_output=True, timeout=timeout, check=False
@@ -87,9 +88,18 @@ def _ssh(folder: Path, environment: Mapping[str, str]) -> dict[str, str]:
     """
     if environment.keys() & {"GIT_SSH_COMMAND", "GIT_SSH"}:
         return {}
+    return {"GIT_SSH_COMMAND": _set_by_user(folder, tuple(environment.get(name) for name in CONFIGURED))}
+
+
+CONFIGURED = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+"""Variables that say which files are a user's settings of Git."""
+
+
+@cache
+def _set_by_user(folder: Path, _configured: tuple[str | None, ...]) -> str:
     for place in ("--global", "--system"):
         command = ("git", "config", "--includes", place, "core.sshCommand")
-        found = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+        found = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, check=False)
         if found.returncode == 0:
-            return {"GIT_SSH_COMMAND": os.fsdecode(found.stdout).removesuffix("\n")}
-    return {"GIT_SSH_COMMAND": SSH}
+            return os.fsdecode(found.stdout).removesuffix("\n")
+    return SSH

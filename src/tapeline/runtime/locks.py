@@ -10,13 +10,21 @@ from tapeline.runtime import files
 def is_held(path: Path) -> bool:
     """Return whether a living process holds the lock on a file; nobody holds a missing file.
 
-    Raises `InputError` as `files.own` does.
+    Another user's file that cannot be read counts as held. Raises `InputError` as `files.own` does.
     """
     try:
-        with os.fdopen(files.own(path, os.O_RDWR)) as file:
+        with os.fdopen(_opened(path)) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except (BlockingIOError, PermissionError):
         return True
     except FileNotFoundError:
         pass
     return False
+
+
+def _opened(path: Path) -> int:
+    """Return a descriptor for a lock: to write, which a lock needs on a network's disk, or else only to read."""
+    try:
+        return files.own(path, os.O_RDWR)
+    except PermissionError:
+        return files.own(path, os.O_RDONLY)

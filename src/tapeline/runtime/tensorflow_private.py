@@ -16,7 +16,7 @@ from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import device_lib
 from tensorflow.python.eager import backprop, core, execute, forwardprop_util, record
 from tensorflow.python.eager.polymorphic_function import atomic_function
-from tensorflow.python.framework import func_graph, function_def_to_graph, op_def_registry
+from tensorflow.python.framework import func_graph, function_def_to_graph, op_def_registry, ops, type_spec_registry
 from tensorflow.python.ops import cond_v2, image_ops_impl, random_crop_ops, resource_variable_ops
 from tensorflow.python.ops.parallel_for import control_flow_ops
 
@@ -30,6 +30,31 @@ def autograph_convert(function: Any) -> Any:
     """Return a function converted by AutoGraph."""
     autograph = tf.__internal__.autograph
     return autograph.tf_convert(function, autograph.control_status_ctx())
+
+
+@contextmanager
+def registered_anew(name: str) -> Iterator[None]:
+    """Let a module that is executed again register its gradients and extension types under the same names.
+
+    TensorFlow refuses the second registration of a name. name: the module's.
+    """
+    for registry, key in _REGISTERED.pop(name, ()):
+        registry.pop(key, None)
+    before = [set(registry) for registry in _REGISTRIES]
+    try:
+        yield
+    finally:
+        pairs = zip(_REGISTRIES, before, strict=True)
+        _REGISTERED[name] = [(registry, key) for registry, old in pairs for key in registry.keys() - old]
+
+
+_REGISTRIES: tuple[dict[Any, Any], ...] = (
+    ops.gradient_registry._registry,
+    type_spec_registry._NAME_TO_TYPE_SPEC,
+    type_spec_registry._TYPE_SPEC_TO_NAME,
+)
+_REGISTERED: dict[str, list[tuple[dict[Any, Any], Any]]] = {}
+"""What each module has registered, and where."""
 
 
 def make_devices(config: Any) -> None:
@@ -346,7 +371,7 @@ def _ours(known: dict[str, Any], bodies: Bodies, operation: Any, *, apart: bool)
     compiled = body.compiled(operation)
     types = [each.dtype.base_dtype for each in operation.inputs]
     told = [operation.type, *(each.name for each in types), *(str(v) for k, v in attributes.items() if k not in "TU")]
-    said = "_".join(re.sub(r"\W+", "_", each) for each in told)
+    said = "_".join(re.sub(r"\W+", "_", each.replace("...", "0")) for each in told)  # the dots of an einsum's equation
     kind = "_".join(["compiled" if compiled else "exact", *(["apart"] if apart else [])])
     name = f"__inference_{kind}_{said}_0"  # as TensorFlow names functions, which no operation is called
     if name not in known:

@@ -273,6 +273,17 @@ def test_worktrees_of_failed_runs_go_and_one_that_runs_keeps_the_cache(repositor
     assert any(line.startswith("cache") and line.endswith("  -") for line in pruned(repository, apply=False))
 
 
+def test_a_run_of_another_project_of_the_repository_keeps_the_cache(repository):
+    """It may have stored what no `dvc.lock` names yet."""
+    run(repository, "old")
+    worktree = repository.folder / ".tapeline" / "learning" / "worktrees" / "brave-otter"
+    repository.git("worktree", "add", "--quiet", "--detach", str(worktree), "main")
+    with worktree.with_name("brave-otter.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert any("isolated runs are in progress" in line for line in pruned(repository, apply=False))
+    assert not any("isolated runs are in progress" in line for line in pruned(repository, apply=False))
+
+
 def test_a_cache_of_several_repositories_is_left_alone(repository, tmp_path):
     repository.dvc("cache", "dir", "--local", str(tmp_path / "shared"))
     with pytest.raises(InputError, match=r"DVC's cache .*shared.* is outside this repository"):

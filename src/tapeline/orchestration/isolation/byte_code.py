@@ -1,6 +1,7 @@
 """Give a worktree the byte code of files that are the same in the checkout: else each isolated run compiles them."""
 
 import importlib.util
+from contextlib import suppress
 from pathlib import Path
 
 from tapeline.repository.git import Git
@@ -15,7 +16,8 @@ def share_byte_code(checkout: Path, worktree: Path) -> None:
     for name in Git(worktree)("ls-files", "-z", "--", "*.py").split("\0"):
         source, target = checkout / name, worktree / name
         if name and source.is_file() and target.is_file() and not target.is_symlink():
-            _share(source, target)
+            with suppress(OSError):  # of another user who keeps it private: Python compiles the source
+                _share(source, target)
 
 
 def _share(source: Path, target: Path) -> None:

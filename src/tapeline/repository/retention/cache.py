@@ -67,7 +67,7 @@ class Cache:
 
         All of it is in use while a worktree is away: what it records cannot be read.
         """
-        heads, folders = _worktrees(self.git, worktrees)
+        heads, folders = worktrees_of(self.git, worktrees)
         away = [folder for folder in folders if not folder.is_dir()]
         used = self._expanded(self._recorded(without, heads, folders) | self._lately(now - limits.days * DAY))
         objects = sorted((path for path in self.folder.glob("??/*") if path.is_file()), key=_listings_first)
@@ -121,7 +121,7 @@ def _counts(ref: str, without: Collection[str]) -> bool:
     return ref.removeprefix("refs/heads/") not in without
 
 
-def _worktrees(git: Git, without: Collection[Path | None]) -> tuple[list[str], list[Path]]:
+def worktrees_of(git: Git, without: Collection[Path | None] = ()) -> tuple[list[str], list[Path]]:
     """Return the commits and the folders of the worktrees, except those in `without`."""
     heads, folders = [], []
     for block in git("worktree", "list", "--porcelain").split("\n\n"):

@@ -7,16 +7,19 @@ for line in prune(project, pipelines={"digits"}, limits=Limits(), apply=False, n
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
-from tapeline.config.project import Project
+from tapeline.config.project import WORKTREES, Project
 from tapeline.repository.git import Git
 from tapeline.repository.retention.branches import run_branches
-from tapeline.repository.retention.cache import Cache
+from tapeline.repository.retention.cache import Cache, worktrees_of
 from tapeline.repository.retention.checkpoints import checkpoint_folders
 from tapeline.repository.retention.copies import model_copies
 from tapeline.repository.retention.item import Item, Limits
 from tapeline.repository.retention.worktrees import worktree_folders
-from tapeline.repository.worktrees import leftovers, one_at_a_time
+from tapeline.repository.worktrees import LOCK, beside, leftovers, one_at_a_time
+from tapeline.runtime.files import STATE
+from tapeline.runtime.locks import is_held
 from tapeline.runtime.text_table import aligned
 
 BUSY = "isolated runs are in progress: try again after they end"
@@ -68,9 +71,15 @@ def _items(
     copies = model_copies(project.shared / "registry" / "models", limits=limits, now=now)
     gone = {item.name for item in branches if not item.kept}, {item.path for item in worktrees if not item.kept}
     stored = cache.items(without=gone[0], worktrees=gone[1], limits=limits, now=now)
-    if any(left.held for left in leftovers(project.worktrees)):
+    if any(left.held for left in leftovers(project.worktrees)) or any(map(_is_run, worktrees_of(git)[1])):
         stored = [replace(item, kept=item.kept or BUSY) for item in stored]
     return [*branches, *worktrees, *checkpoints, *copies, *stored]
+
+
+def _is_run(worktree: Path) -> bool:
+    """Return whether a worktree is that of an isolated run in progress, of any project of the repository."""
+    above = worktree.parent
+    return above.name == WORKTREES and STATE in above.parts and is_held(beside(worktree, LOCK))
 
 
 def _table(items: list[Item]) -> list[str]:

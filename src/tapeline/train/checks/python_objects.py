@@ -27,6 +27,7 @@ import numpy as np
 import tensorflow as tf
 
 from tapeline.recipe.contract import SET_BY_ENGINE
+from tapeline.recipe.variables import content, slots
 from tapeline.runtime import own_modules
 from tapeline.runtime.keras_private import layers_in
 
@@ -115,7 +116,10 @@ class Look:
     def _at(self, path: str, value: Any, found: dict[str, Found]) -> None:
         if isinstance(value, _PLAIN):
             is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-            found[path] = Found(_text(value), kind="number" if is_number else "")
+            is_large = self._light and isinstance(value, (str, bytes)) and len(value) > LARGE
+            found[path] = (
+                Found(_name(value), value) if is_large else Found(_text(value), kind="number" if is_number else "")
+            )
             return
         if look := next((look for fits, look in _VALUES if fits(value)), None):
             look(self, path, value, found)
@@ -156,8 +160,7 @@ class Look:
         elif self._light:
             found[path] = Found(_name(value), value)
         elif value.dtype not in (tf.resource, tf.variant):
-            content = repr(value.numpy()).encode() if value.dtype == tf.string else value.numpy().tobytes()
-            found[path] = Found(digest(content))
+            found[path] = Found(digest(content(value)))
 
     def _array(self, path: str, value: Any, found: dict[str, Found]) -> None:
         if self._light and value.nbytes > LARGE:
@@ -192,7 +195,7 @@ class Look:
         is_own, is_layer = not _is_foreign(type(value).__module__), isinstance(value, keras.Layer)
         for name, item in self._attributes(value).items():
             is_public, is_plain = not name.startswith("_"), _is_plain(item)
-            if is_own and name not in _bare():
+            if is_own and name not in _bare() and name not in _CACHES:
                 asked = is_plain or (is_public and is_layer) or isinstance(item, (*_SINGLE, FunctionType))
             else:
                 called = callable(item) and not isinstance(item, keras.Layer)
@@ -229,19 +232,18 @@ class Look:
         if is_foreign:
             own = {name: item for name, item in own.items() if not name.startswith("_") and _is_plain(item)}
         else:
-            slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
-            own |= {name: getattr(value, name) for name in slots if name != "__dict__" and hasattr(value, name)}
+            own |= slots(value)
             self._classes(value)
         for name, item in own.items():
             if not (self._traced and name.startswith("_")):
                 self._at(f"{path}.{name}", item, self.inner)
 
 
-def _digested(content: Callable[[Any], bytes]) -> Callable[[Look, str, Any, dict[str, Found]], None]:
+def _digested(bytes_of: Callable[[Any], bytes]) -> Callable[[Look, str, Any, dict[str, Found]], None]:
     """Return how to look at a value that consists of bytes."""
 
     def look(_: Look, path: str, value: Any, found: dict[str, Found]) -> None:
-        found[path] = Found(digest(content(value)))
+        found[path] = Found(digest(bytes_of(value)))
 
     return look
 
@@ -354,9 +356,9 @@ def _names_in(code: CodeType) -> set[str]:
 
 @cache
 def _bare() -> frozenset[str]:
-    """Return the attributes that each layer and each optimizer has."""
-    layer, optimizer = keras.Layer(name="bare"), keras.optimizers.Optimizer(0.1, name="bare")
-    return frozenset({*vars(layer), *vars(optimizer)})
+    """Return the attributes that each layer, each model and each optimizer has."""
+    optimizer = keras.optimizers.Optimizer(0.1, name="bare")
+    return frozenset({*vars(keras.Layer(name="bare")), *vars(keras.Model(name="bare")), *vars(optimizer)})
 
 
 _CACHES = (
