@@ -135,7 +135,7 @@ def test_a_read_only_project_is_one_line(checkout, root):
         pytest.skip("this system lets nobody make a mount namespace")
     folder = checkout()
     write(folder, entry("a"))
-    (folder / ".tapeline").mkdir()
+    (folder / ".tapeline").mkdir(exist_ok=True)
     mounted = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o ro none .tapeline && exec "$@"', "sh"]
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
