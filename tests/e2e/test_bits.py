@@ -91,7 +91,7 @@ def test_the_record_is_what_any_machine_computes(tmp_path):
     assert found and found[1] in (ROOT / "README.md").read_text(), said
 
 
-@pytest.mark.in_ci(1)
+@pytest.mark.long
 @portable
 @pytest.mark.parametrize("mode", ["graph", "xla"])
 def test_the_number_of_cores_changes_no_bit_not_even_in_the_middle(clone, mode):

@@ -81,8 +81,7 @@ def built(tmp_path_factory):
     return folder
 
 
-@pytest.mark.in_ci(1)
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "stages"),
     [

@@ -57,7 +57,7 @@ def test_a_mistake_is_not_tried_again(project, flow, variables):
     assert "attempt" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stage_that_takes_too_long_is_stopped_with_its_checkpoint(project, flow):
     folder = project("waits")
     done, tasks, _ = flow(folder, "--timeout", "train=45.5")  # long enough for DVC to begin the stage

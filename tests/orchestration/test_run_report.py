@@ -47,7 +47,7 @@ def flow(run, server, ask, until):
     return finish
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_is_compared_with_the_last_one_and_with_production(repository, flow, until):
     folder = repository()
     status, first, page, events = flow(folder, "--isolated")

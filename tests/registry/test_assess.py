@@ -33,7 +33,7 @@ def model(tf, registry, output):
     tf.saved_model.save(tf.Module(), str(registry.folder / "graph"), signatures=serve.get_concrete_function())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # dvc-data, of pygtrie
 def test_a_champion_that_answers_and_one_that_does_not(fresh, tf):
     make = fresh.folder / "make.py"

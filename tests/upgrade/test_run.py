@@ -87,6 +87,7 @@ def changed_engine(tmp_path, root, file, old, new):
     return package.parent
 
 
+@pytest.mark.long
 def test_what_comes_out_the_same_is_kept(project):
     before, tree = locked(project), content(project)[0]
     lines = upgraded(project)
