@@ -49,9 +49,7 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
         if before == now:
             continue
         if before is not None:
-            files.write_text(
-                seen, before
-            )  # an event after which nothing could be written would be sent again and again
+            files.write_text(seen, before)  # else, on a full disk, the event would be sent again and again
             send(
                 client,
                 project,
