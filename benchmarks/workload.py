@@ -11,7 +11,7 @@ A contender trains forever and reports its progress:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,10 @@ class Recipe:
     def settings(self) -> TrainSettings:
         """Return the checked settings."""
         return TrainSettings.model_validate({"epochs": 1_000_000, **self.train})
+
+    def having(self, **train: Any) -> "Recipe":
+        """Return the same with other settings."""
+        return replace(self, train={**self.train, **train})
 
 
 @dataclass(frozen=True, kw_only=True)

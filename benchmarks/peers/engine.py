@@ -51,7 +51,7 @@ def with_native(workload: Workload) -> Workload:
     own = [
         one.recipe for one in workload.contenders if one.recipe and not {"bits", "threads"} & one.recipe.train.keys()
     ]
-    native = [contender(replace(recipe, train={**recipe.train, "bits": "native"})) for recipe in own]
+    native = [contender(recipe.having(bits="native")) for recipe in own]
     return replace(workload, contenders=[*workload.contenders, *native])
 
 

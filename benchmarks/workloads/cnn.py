@@ -11,8 +11,8 @@ from benchmarks.workload import PACKAGE_RECIPES, Arrays, Recipe, Workload
 RATE, EPSILON = 0.001, 1e-7
 SHAPE = (32, 32, 3)
 RECIPE = Recipe(path=PACKAGE_RECIPES / "cifar10_cnn.py", train={"batch_size": 64})
-FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
-SHARDED = Recipe(path=RECIPE.path, train={**FUSED.train, "shards": 2})
+FUSED = RECIPE.having(fused=True)
+SHARDED = FUSED.having(shards=2)
 LAYERS = [30**2 * 27 * 32, 13**2 * 288 * 64, 4**2 * 576 * 64, 1024 * 64, 64 * 10]
 """The multiply-adds of each layer for one image, forward."""
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from benchmarks.peers import eager, engine, keras_fit, torch_loop
 from benchmarks.peers.torch_classifier import classifier
-from benchmarks.workload import Recipe, Workload
+from benchmarks.workload import Workload
 from benchmarks.workloads import cnn
 
-RECIPE = Recipe(path=cnn.RECIPE.path, train={**cnn.RECIPE.train, "precision": "mixed_bfloat16"})
-FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
-SHARDED = Recipe(path=RECIPE.path, train={**FUSED.train, "shards": 2})
+RECIPE = cnn.RECIPE.having(precision="mixed_bfloat16")
+FUSED = RECIPE.having(fused=True)
+SHARDED = FUSED.having(shards=2)
 
 WORKLOAD: Workload = replace(
     cnn.WORKLOAD,

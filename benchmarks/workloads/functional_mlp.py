@@ -10,6 +10,7 @@ from benchmarks.workload import PACKAGE_RECIPES, Arrays, Recipe, Workload
 
 RATE = 0.001
 RECIPE = Recipe(path=PACKAGE_RECIPES / "mnist_mlp.py", train={"batch_size": 64, "compile": "xla"})
+TWO_THREADS = RECIPE.having(threads=2)
 
 
 def layers(weights: Arrays) -> list[Any]:
@@ -115,6 +116,7 @@ WORKLOAD = Workload(
     columns=images(51_200, (28, 28, 1)),
     contenders=[
         engine.contender(RECIPE),
+        engine.contender(TWO_THREADS),
         eager.contender(tutorial, batches=shuffled),
         *keras_fit.contenders(keras_model, executions=(1, 100)),
         *torch_loop.contenders(classifier(torch_model, torch_sgd)),

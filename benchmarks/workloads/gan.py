@@ -12,6 +12,7 @@ from benchmarks.workload import PACKAGE_RECIPES, Arrays, Recipe, Workload
 
 RATE, EPSILON, LATENT = 0.0002, 1e-7, 100
 RECIPE = Recipe(path=PACKAGE_RECIPES / "gan.py", train={"batch_size": 128, "compile": "xla"})
+TWO_THREADS = RECIPE.having(threads=2)
 GENERATOR = tuple(f"generator/{name}" for name in ("w1", "b1", "w2", "b2"))
 DISCRIMINATOR = tuple(f"discriminator/{name}" for name in ("w1", "b1", "w2", "b2"))
 
@@ -203,6 +204,7 @@ WORKLOAD = Workload(
     columns=lambda: {"image": images(12_800, (28, 28, 1))()["image"]},
     contenders=[
         engine.contender(RECIPE),
+        engine.contender(TWO_THREADS),
         eager.contender(tutorial, batches=one_batch),
         *keras_fit.contenders(keras_model, target=None),
         *torch_loop.contenders(torch_build, names=("image",)),

@@ -11,7 +11,7 @@ from benchmarks.workload import PACKAGE_RECIPES, Arrays, Recipe, Workload
 RATE, EPSILON = 0.001, 1e-7
 """Keras's defaults; the other libraries' epsilon is 1e-8."""
 RECIPE = Recipe(path=PACKAGE_RECIPES / "mnist_mlp_module.py", train={"batch_size": 128, "compile": "xla"})
-TWO_THREADS = Recipe(path=RECIPE.path, train={**RECIPE.train, "threads": 2})
+TWO_THREADS = RECIPE.having(threads=2)
 FLOPS = 6 * 128 * (784 * 128 + 128 * 10)
 """The usual count, three products per matrix. Only two thirds are computed: the images' gradient is not needed."""
 WEIGHTS = ("model/w1", "model/b1", "model/w2", "model/b2")

@@ -10,8 +10,8 @@ from benchmarks.workloads.cnn import channels_first, convolution
 
 RATE, MOMENTUM, EPSILON = 0.02, 0.9, 1e-3
 RECIPE = Recipe(path=OWN_RECIPES / "resnet.py", train={"batch_size": 64})
-FUSED = Recipe(path=RECIPE.path, train={**RECIPE.train, "fused": True})
-SHARDED = Recipe(path=RECIPE.path, train={**FUSED.train, "shards": 2})
+FUSED = RECIPE.having(fused=True)
+SHARDED = FUSED.having(shards=2)
 INNER = 32**2 * 9 * 16**2
 LAYERS = [32**2 * 27 * 16, *13 * [INNER], *3 * [INNER // 2], *3 * [INNER // 18], 128 * 10]
 """The multiply-adds of each layer for one image, forward. Each stage has half the height and width of the one before

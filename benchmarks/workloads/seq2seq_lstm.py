@@ -18,9 +18,9 @@ RECIPE = Recipe(
     params={"first_ratio": RATIO, "last_ratio": RATIO, "decay_steps": 10**9},
     train={"batch_size": 128, "compile": "xla"},
 )
-GRAPH = Recipe(path=RECIPE.path, params=RECIPE.params, train={**RECIPE.train, "compile": "graph"})
-FUSED = Recipe(path=RECIPE.path, params=RECIPE.params, train={**GRAPH.train, "fused": True})
-SHARDED = Recipe(path=RECIPE.path, params=RECIPE.params, train={**FUSED.train, "shards": 2})
+GRAPH = RECIPE.having(compile="graph")
+FUSED = GRAPH.having(fused=True)
+SHARDED = FUSED.having(shards=2)
 
 BATCH, CELLS = RECIPE.train["batch_size"], 7 + PLACES
 PRODUCTS = CELLS * [(BATCH, UNITS, 4 * UNITS), (BATCH, 4 * UNITS, UNITS), (UNITS, BATCH, 4 * UNITS)]

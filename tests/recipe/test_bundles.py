@@ -14,14 +14,14 @@ from tapeline.runtime import startup
 startup.tensorflow()
 import tensorflow as tf
 from tapeline.runtime.errors import InputError
-from tapeline.recipe import variables
+from tapeline.recipe import bundles, variables
 
 folder, suffix = Path(sys.argv[1]), sys.argv[2]
 held = {f"model/layer_{n}/kernel": tf.Variable(np.arange(9 + n, dtype=np.float32)) for n in range(3)}
 held["n"] = tf.Variable(7, dtype=tf.int64)
 held["free"] = tf.Variable(np.ones([2, 3], np.float32), shape=tf.TensorShape(None))
 prefix = folder / "weights"
-variables.write_bundle(prefix, variables.snapshot(held))
+bundles.write(prefix, variables.snapshot(held))
 file = Path(f"{prefix}{suffix}")
 whole = file.read_bytes()
 refused = 0
@@ -30,7 +30,7 @@ def check(content, what):
     global refused
     file.write_bytes(content)
     try:
-        values = variables.read_bundle(prefix, held)
+        values = bundles.read(prefix, held)
     except InputError as error:
         refused += 1
         assert str(file) in str(error) and len(str(error).splitlines()) == 1, (what, str(error))
@@ -47,7 +47,7 @@ for length in range(0, len(whole), 5):
     check(whole[:length], length)
 file.unlink()
 try:
-    variables.read_bundle(prefix, held)
+    bundles.read(prefix, held)
 except InputError as error:
     assert f"{file} is missing" in str(error), error
 else:

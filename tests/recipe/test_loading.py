@@ -63,13 +63,13 @@ def test_a_full_disk_is_no_lack_of_memory(tf, where):
 
 
 def test_a_pointer_of_git_lfs_is_no_recipe_and_no_weights(tmp_path, tf):
-    from tapeline.recipe import loading, variables
+    from tapeline.recipe import bundles, loading
 
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 12345\n"
     recipe, index = tmp_path / "recipe.py", tmp_path / "weights.index"
     for file, read in (
         (recipe, lambda: loading.load(recipe)),
-        (index, lambda: variables.open_bundle(tmp_path / "weights")),
+        (index, lambda: bundles.open_(tmp_path / "weights")),
     ):
         file.write_text(pointer)
         with pytest.raises(InputError) as refused:

@@ -11,7 +11,7 @@ from tapeline.runtime.saved_models import operations as judged
 @pytest.fixture
 def kernels(tf, monkeypatch):
     """Return a function that calls another one with TensorFlow's own kernels, outside of functions."""
-    from tapeline.runtime import tensorflow_private as private
+    from tapeline.runtime import replaced_operations as private
 
     def call(function, *given):
         with monkeypatch.context() as patch:

@@ -228,7 +228,7 @@ def test_what_is_vectorized_is_traced_within_a_context(tf):
 
 
 def test_an_operation_as_a_function_of_its_inputs_and_attributes(tf):
-    from tapeline.runtime.tensorflow_private import function_of
+    from tapeline.runtime.replaced_operations import function_of
 
     row, column = tf.constant([[1.0, 2.0]]), tf.constant([[3.0], [4.0]])
     product = function_of("MatMul")(row, column, T=tf.float32, transpose_a=True, transpose_b=True)

@@ -101,13 +101,13 @@ def test_nothing_whole_is_nothing(state, tmp_path):
 
 
 def test_an_interrupted_write_leaves_no_checkpoint(state, tmp_path, monkeypatch):
-    from tapeline.recipe import variables
+    from tapeline.recipe import bundles
     from tapeline.train.checkpoints import disk
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(variables, "write_bundle", full)
+    monkeypatch.setattr(bundles, "write", full)
     with pytest.raises(OSError, match="No space left"):
         disk.write(tmp_path, state.snapshot())
     assert list(tmp_path.iterdir()) == []

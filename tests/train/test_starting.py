@@ -154,7 +154,7 @@ class Line("""
 @pytest.mark.parametrize("mode", ["graph", "eager"])
 def test_what_began_as_a_copy_of_a_weight_follows_it(tmp_path, tf, mode):
     """The slow weights of an optimizer, and a target network."""
-    from tapeline.recipe import variables
+    from tapeline.recipe import bundles
 
     data = datasets.points(tmp_path / "points").folder
     source = Run(tmp_path / "source", recipes.write(tmp_path / "plain"), data, epochs=1, batch_size=8)()
@@ -182,13 +182,13 @@ def test_what_began_as_a_copy_of_a_weight_follows_it(tmp_path, tf, mode):
         "optimizer/slow/sequential_dense_bias_slow": "model/sequential/dense/bias",
     }
     assert [note.rpartition(": ")[2] for note in run.notes if note.startswith("left as initialized")] == ["unknown"]
-    stored = variables.open_bundle(source.out / "weights" / variables.BUNDLE)
+    stored = bundles.open_(source.out / "weights" / bundles.WEIGHTS)
     values = {name: value.numpy() for name, value in stored.read(stored.shapes).items()}
     assert abs(values["model/sequential/dense/bias"]) > 0.01
     (saved,) = run.saved()
     kept = {}
     for index in saved.rglob("*.index"):
-        bundle = variables.open_bundle(index.with_suffix(""))
+        bundle = bundles.open_(index.with_suffix(""))
         kept |= bundle.read(bundle.shapes)
     for name, original in followed.items():
         (value,) = (value.numpy() for key, value in kept.items() if key.endswith(name))

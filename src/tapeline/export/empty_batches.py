@@ -27,4 +27,4 @@ def answering(function: Any) -> Any:
             for name, value in answers.items()
         }
 
-    return tf.function(serve, input_signature=specs)
+    return tf.function(serve, input_signature=specs, autograph=False)

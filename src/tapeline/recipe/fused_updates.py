@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tapeline.recipe.autograph import as_written, theirs
 from tapeline.runtime import keras_private
 from tapeline.runtime.errors import InputError
 
@@ -26,6 +27,7 @@ _UNFUSED = (
 """Options of Keras optimizers that the kernels lack."""
 
 
+@as_written
 def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[Any]) -> None:
     """Do what `optimizer.apply` does, with fused kernels. Raises `InputError` for an optimizer without one."""
     kernel = _KERNELS.get(type(optimizer))
@@ -50,7 +52,7 @@ def apply(optimizer: Any, gradients: Sequence[tf.Tensor], variables: Sequence[An
         update(raw, tf.cast(gradient, raw.dtype), keras_private.slot_index(optimizer, variable))
     for variable in variables:
         if variable.constraint is not None:
-            variable.assign(variable.constraint(variable))
+            variable.assign(theirs(variable.constraint)(variable))
     optimizer.iterations.value.assign_add(1)
 
 

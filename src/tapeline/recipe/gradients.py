@@ -6,8 +6,10 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.config.hyperparameters import Transforms
+from tapeline.recipe.autograph import as_written
 
 
+@as_written
 def summed(gradient: Any, variable: Any) -> Any:
     """Return the variable's gradient as one tensor: of rows of a table, `tf.IndexedSlices`, the sum for each row.
 
@@ -18,6 +20,7 @@ def summed(gradient: Any, variable: Any) -> Any:
     return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, variable.shape[0])
 
 
+@as_written
 def transform(
     gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable], transforms: Transforms, seed: tf.Tensor
 ) -> list[tf.Tensor]:

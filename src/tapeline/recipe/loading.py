@@ -22,6 +22,8 @@ from tapeline.recipe.contract import SET_BY_ENGINE, Recipe
 from tapeline.runtime import files, own_modules, tensorflow_files, tensorflow_private
 from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_reason
 
+MODULE = "tapeline_recipe_"
+"""How the name of a recipe's module begins."""
 _INTERNAL = sorted(name for name in vars(Recipe) if name.startswith("_") and not name.startswith(("__", "_abc_")))
 """What `Recipe` has for itself."""
 
@@ -31,7 +33,7 @@ def load(path: Path) -> type[Recipe]:
 
     Raises `InputError` if the file fails to run, or defines none or several.
     """
-    name = f"tapeline_recipe_{path.stem}"
+    name = f"{MODULE}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"recipe {path} is not a Python file")

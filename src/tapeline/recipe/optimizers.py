@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from tapeline.recipe.autograph import as_written
 from tapeline.runtime.errors import InputError
 
 
@@ -28,6 +29,7 @@ def optimizer(name: str, learning_rate: Any, **options: Any) -> Any:
         raise InputError(f"optimizer {name!r}: {str(error).splitlines()[0]}") from None
 
 
+@as_written
 def scales_loss(optimizer: Any) -> bool:
     """Return whether an optimizer expects gradients of a scaled loss, and divides them by the scale."""
     dynamic = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.recipe import optimizers
+from tapeline.recipe.autograph import as_written, theirs
 from tapeline.recipe.context import Context
 from tapeline.recipe.contract import Batch, Metrics, Recipe
 from tapeline.recipe.sharding.means import means
@@ -44,17 +45,21 @@ class Supervised(Recipe):
         trained: Sequence[Any] = self.model.trainable_variables
         return trained
 
+    @as_written
     def regularization(self) -> tf.Tensor | float:
         """Return a scalar to add to the mean loss; by default the sum of the model's regularization losses."""
         losses = getattr(getattr(self, "model", None), "losses", None)
         return tf.add_n(losses) if losses else 0.0
 
+    @as_written
     def train_step(self, batch: Batch, context: Context) -> Metrics:
         """Minimize the mean loss with one update."""
-        gradients, metrics = self.gradients(batch)
-        self.update(self.optimizer, self.variables, gradients)
+        metrics: Metrics
+        gradients, metrics = theirs(self.gradients)(batch)
+        theirs(self.update)(self.optimizer, self.variables, gradients)
         return metrics
 
+    @as_written
     def gradients(self, batch: Batch) -> tuple[Sequence[tf.Tensor | None], Metrics]:
         """Return the gradient of the batch's mean loss for each of `variables`, and the metrics.
 
@@ -63,10 +68,11 @@ class Supervised(Recipe):
         """
         with tf.GradientTape() as tape:
             losses, metrics = self._measured(batch, training=True)
-            objective = tf.reduce_mean(losses) + self.regularization()
+            objective = tf.reduce_mean(losses) + theirs(self.regularization)()
             objective = self._scaled(objective)
         return means("self.gradients", tape.gradient(objective, self.variables)), {"loss": losses, **metrics}
 
+    @as_written
     def _scaled(self, objective: tf.Tensor) -> tf.Tensor:
         """Return the objective times the optimizer's loss scale; the objective itself without one."""
         optimizer: Any = getattr(self, "optimizer", None)
@@ -75,16 +81,18 @@ class Supervised(Recipe):
         if not optimizer.built:  # its scale is a variable from then on
             with tf.init_scope():
                 optimizer.build(self.variables)
-        return optimizer.scale_loss(objective)
+        return theirs(optimizer.scale_loss)(objective)
 
+    @as_written
     def eval_step(self, batch: Batch, context: Context) -> Metrics:
         """Measure one batch in inference mode: no dropout, moving statistics in batch normalization."""
         losses, metrics = self._measured(batch, training=False)
         return {"loss": losses, **metrics}
 
+    @as_written
     def _measured(self, batch: Batch, *, training: bool) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
         """Return the result of `loss`. Raises `InputError` if it is not a pair."""
-        returned: Any = self.loss(batch, training=training)
+        returned: Any = theirs(self.loss)(batch, training=training)
         if not isinstance(returned, (tuple, list)) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise InputError(
                 f"{type(self).__name__}.loss must return a pair: the loss of each example and a dict of further "

@@ -6,7 +6,7 @@ from typing import Any
 
 from tapeline.dataset.columns import Dataset
 from tapeline.dataset.statistics import TrainStatistics
-from tapeline.recipe import Recipe, loading, variables
+from tapeline.recipe import Recipe, bundles, loading, variables
 
 
 def load(recipe: Path, params: Mapping[str, Any], dataset: Dataset, folder: Path) -> Recipe:
@@ -16,5 +16,5 @@ def load(recipe: Path, params: Mapping[str, Any], dataset: Dataset, folder: Path
     """
     built = loading.build(recipe, params, dataset.features, statistics=TrainStatistics(dataset))
     weights = variables.find(built).weights
-    variables.assign(weights, variables.read_bundle(folder / "weights" / variables.BUNDLE, weights))
+    variables.assign(weights, bundles.read(folder / "weights" / bundles.WEIGHTS, weights))
     return built

@@ -14,13 +14,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.runtime import tensorflow_private
-from tapeline.runtime.tensorflow_private import Replaced
+from tapeline.runtime import replaced_operations
+from tapeline.runtime.replaced_operations import Replaced
 
 
 def replace() -> None:
     """Replace from now on. What was traced before stays as it is."""
-    tensorflow_private.replace_operations(OPERATIONS)
+    replaced_operations.replace_operations(OPERATIONS)
 
 
 def _rsqrt(x: tf.Tensor, **_: Any) -> list[tf.Tensor]:

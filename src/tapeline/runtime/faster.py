@@ -20,8 +20,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.runtime import tensorflow_private
-from tapeline.runtime.tensorflow_private import Replaced
+from tapeline.runtime import replaced_operations
+from tapeline.runtime.replaced_operations import Replaced
 
 MOST_PIXELS = 16
 """The largest window: each of its pixels adds to the compiled code."""
@@ -38,7 +38,7 @@ LEAST_CHANNELS = 16
 @contextmanager
 def kernels() -> Iterator[None]:
     """Replace them in functions that are traced in the block, if bits are portable and there is no GPU."""
-    with tensorflow_private.replaced_too({} if tf.config.list_physical_devices("GPU") else OPERATIONS):
+    with replaced_operations.replaced_too({} if tf.config.list_physical_devices("GPU") else OPERATIONS):
         yield
 
 
@@ -73,7 +73,7 @@ def _covers_once(pooling: Any) -> bool:
 
 def _wide(operation: str) -> Callable[..., list[tf.Tensor]]:
     """Return an operation that computes in float32 what it is given in 16 bits, and rounds the result."""
-    run = tensorflow_private.function_of(operation)
+    run = replaced_operations.function_of(operation)
 
     def body(*given: tf.Tensor, **how: Any) -> list[tf.Tensor]:
         widened = [tf.cast(each, tf.float32) if each.dtype in NARROW else each for each in given]

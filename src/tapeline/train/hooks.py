@@ -21,7 +21,7 @@ from tapeline.runtime.errors import InputError, LimitReached, RunError, Tapeline
 from tapeline.runtime.records import Hook, Pause, Record, Stop, Stopping, Validated
 from tapeline.train.checkpoints.disk import SAVED
 from tapeline.train.checks import python_state
-from tapeline.train.checks.python_objects import names_used
+from tapeline.train.checks.project_code import names_used
 from tapeline.train.engine.state import State
 
 

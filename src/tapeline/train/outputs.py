@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tapeline.config.train import Best
 from tapeline.parsing import json_text
-from tapeline.recipe import variables
+from tapeline.recipe import bundles
 from tapeline.runtime import files
 from tapeline.train.engine.state import State
 
@@ -28,7 +28,7 @@ def write(out: Path, state: State, covered: Mapping[str, Any], *, stopped: bool)
     weights = state.best_weights or state.kept()
     kept = int(state.best["step"]) if state.best else state.step
     with files.replacing(out / "weights") as folder:
-        variables.write_bundle(folder / variables.BUNDLE, weights)
+        bundles.write(folder / bundles.WEIGHTS, weights)
     write_history(out / "history.csv", state.history)
     parameters = sum(int(tf.size(value)) for value in weights.values())
     write_metrics(

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tapeline.recipe.autograph import as_written
 from tapeline.recipe.sharding import meetings
 from tapeline.runtime import tensorflow_private
 from tapeline.runtime.errors import InputError
@@ -42,7 +43,7 @@ def batch_gradients(step: meetings.Shards, brought: Sequence[Sequence[Any]]) -> 
     return [of_batch(each) for each in zip(*brought, strict=True)]
 
 
-@tf.autograph.experimental.do_not_convert
+@as_written
 def means(what: str, brought: Sequence[Any]) -> list[Any]:
     """Return the mean over shards of each tensor; without shards, the tensors. None stays None.
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tapeline.recipe.autograph import as_written
 from tapeline.recipe.sharding.crossing import Owners
 from tapeline.runtime import keras_private, tensorflow_private
 from tapeline.runtime.errors import InputError
@@ -317,6 +318,7 @@ def is_branch(name: str) -> bool:
     return re.fullmatch(rf"({_TAKEN}/)*{_TAKEN}", name) is not None
 
 
+@as_written
 def running() -> Shard | None:
     """Return the shard in whose thread this is called, if any."""
     return _RUNNING.get()
@@ -330,7 +332,7 @@ def vectorized() -> Iterator[None]:
         yield
 
 
-@tf.autograph.experimental.do_not_convert
+@as_written
 def meet(what: str, brought: Any, action: Action) -> Any:
     """Return the action's result, done once for all shards; each gets the same.
 

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from tapeline.recipe.autograph import as_written
 from tapeline.recipe.sharding import meetings
 from tapeline.recipe.sharding.means import means
 from tapeline.runtime import keras_private
@@ -16,7 +17,7 @@ def meet(layer: keras.Layer) -> None:
     if not isinstance(layer, keras.layers.BatchNormalization):
         return
 
-    @tf.autograph.experimental.do_not_convert
+    @as_written
     def moments(inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         if meetings.running() is None:
             plain: tuple[tf.Tensor, tf.Tensor] = own(inputs, mask)

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from tapeline.config.train import CheckpointPolicy
 from tapeline.parsing import json_text
-from tapeline.recipe import variables
+from tapeline.recipe import bundles
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.train.checkpoints import record_json
@@ -52,7 +52,7 @@ def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
     try:
         files.make_folder(folder)
         partial.mkdir()
-        variables.write_bundle(partial / BUNDLE, snapshot.tensors)
+        bundles.write(partial / BUNDLE, snapshot.tensors)
         sums = {path.name: files.sha256(path) for path in sorted(partial.iterdir())}
         body = files.canonical_json({"files": sums, "record": record_json.written(snapshot.record)})
         (partial / MANIFEST).write_text(f"{sha256(body.encode()).hexdigest()}\n{body}", encoding="utf-8")
@@ -94,7 +94,7 @@ def read(path: Path, expected: Expected, *, remedy: str = "start at step 0 with 
         variables_there = expected(record)
     except InputError as error:
         raise InputError(f"{path}: {error}: {remedy}") from None
-    return Snapshot(record["step"], variables.read_bundle(path / BUNDLE, variables_there, remedy=remedy), record)
+    return Snapshot(record["step"], bundles.read(path / BUNDLE, variables_there, remedy=remedy), record)
 
 
 def saved(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tapeline.recipe import variables
+from tapeline.recipe import bundles, variables
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 from tapeline.train.checkpoints.class_rows import ClassRows
@@ -22,7 +22,7 @@ from tapeline.train.checkpoints.class_rows import ClassRows
 
 def content(folder: Path) -> str:
     """Return the SHA-256 over the weight files, for the fingerprint."""
-    return files.sha256_of_files(sorted(folder.glob(f"{variables.BUNDLE}.*")))
+    return files.sha256_of_files(sorted(folder.glob(f"{bundles.WEIGHTS}.*")))
 
 
 def take(
@@ -38,9 +38,9 @@ def take(
     rows: the labels whose classes differ from those that the weights were trained on, and whose rows are matched by
     name; None if those classes are unknown.
     """
-    prefix = folder / variables.BUNDLE
+    prefix = folder / bundles.WEIGHTS
     try:
-        stored = variables.open_bundle(prefix)
+        stored = bundles.open_(prefix)
     except InputError as error:
         raise InputError(f"train.init_from: {folder} holds no weights: {error}") from None
     shapes = stored.shapes
@@ -74,7 +74,7 @@ def take(
 
 
 def _fitting(
-    stored: variables.Bundle, weights: Mapping[str, tf.Variable], following: Mapping[str, ClassRows]
+    stored: bundles.Bundle, weights: Mapping[str, tf.Variable], following: Mapping[str, ClassRows]
 ) -> dict[str, Any]:
     """Return the stored values that fit, by name. following: the weights whose rows belong to classes."""
     found = {}

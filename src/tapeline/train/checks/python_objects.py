@@ -4,7 +4,6 @@ seen = Look(recipe)
 seen.own["self.net.rate"]       # Found("0.1")
 """
 
-import inspect
 import random
 import sys
 from array import array
@@ -15,10 +14,10 @@ from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 from uuid import UUID
 
@@ -27,9 +26,10 @@ import numpy as np
 import tensorflow as tf
 
 from tapeline.recipe.contract import SET_BY_ENGINE
+from tapeline.recipe.loading import MODULE
 from tapeline.recipe.variables import content, slots
-from tapeline.runtime import own_modules
 from tapeline.runtime.keras_private import layers_in
+from tapeline.train.checks.project_code import is_foreign, is_foreign_function, is_of_project, names_in
 
 _PLAIN = (
     *(bool, int, float, complex, str, bytes, type(None), slice, range, Path, Enum, UUID),
@@ -97,7 +97,7 @@ class Look:
         own = getattr(value, "__dict__", {})
         if self._traced:
             return dict(own)
-        classes = [kind for kind in reversed(type(value).__mro__) if _is_of_project(kind.__module__)]
+        classes = [kind for kind in reversed(type(value).__mro__) if is_of_project(kind.__module__)]
         shared = {name: item for kind in classes for name, item in vars(kind).items()}
         plain = {name: item for name, item in shared.items() if isinstance(item, _PLAIN) and not name.startswith("__")}
         return {**plain, **own}
@@ -125,7 +125,7 @@ class Look:
             look(self, path, value, found)
             return
         is_seen = id(value) in self._seen
-        if isinstance(value, _SINGLE) or _is_foreign_function(value):
+        if isinstance(value, _SINGLE) or is_foreign_function(value):
             self._which(path, value, value, found)
         elif is_seen and not self._traced:
             found[path] = Found(_name(value), value)
@@ -138,12 +138,12 @@ class Look:
         (self.inner if self._traced else found)[path] = Found(_name(value), which)
 
     def _class(self, path: str, value: type, found: dict[str, Found]) -> None:
-        if _is_of_project(value.__module__):
+        if is_of_project(value.__module__):
             unlike = (property, classmethod, staticmethod, type)
             self._names({n: v for n, v in vars(value).items() if not isinstance(v, unlike)}, f"{value.__name__}.")
 
     def _module(self, path: str, value: ModuleType, found: dict[str, Found]) -> None:
-        if _is_of_project(value.__name__):
+        if is_of_project(value.__name__):
             self._names(vars(value), f"{path}.")
 
     def _nothing(self, path: str, value: Any, found: dict[str, Found]) -> None:
@@ -172,7 +172,7 @@ class Look:
         self.iterators.append((path, type(value).__name__))
 
     def _function(self, path: str, value: FunctionType, found: dict[str, Found]) -> None:
-        if _is_foreign_function(value):
+        if is_foreign_function(value):
             return
         self._which(path, value, value.__code__, found)
         if not self._traced:
@@ -183,8 +183,8 @@ class Look:
             for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
                 if cell != type(cell)():  # an empty cell has no contents
                     self._at(f"the closure variable {name} of {path}", cell.cell_contents, self.inner)
-        if _is_of_project(value.__module__ or "") and not value.__module__.startswith(_RECIPE):
-            named = _names_in(value.__code__) & value.__globals__.keys()
+        if is_of_project(value.__module__ or "") and not value.__module__.startswith(MODULE):
+            named = names_in(value.__code__) & value.__globals__.keys()
             self._names({name: value.__globals__[name] for name in sorted(named)}, f"{value.__module__}.")
 
     def _keras(self, path: str, value: Any, found: dict[str, Found]) -> None:
@@ -192,7 +192,7 @@ class Look:
 
         Building sets them too, so tracing may change those of a layer that is not built.
         """
-        is_own, is_layer = not _is_foreign(type(value).__module__), isinstance(value, keras.Layer)
+        is_own, is_layer = not is_foreign(type(value).__module__), isinstance(value, keras.Layer)
         for name, item in self._attributes(value).items():
             is_public, is_plain = not name.startswith("_"), _is_plain(item)
             if is_own and name not in _bare() and name not in _CACHES:
@@ -226,10 +226,10 @@ class Look:
         self._at(f"the object of {path}", value.__self__, self.inner)
 
     def _object(self, path: str, value: Any, found: dict[str, Found]) -> None:
-        is_foreign = _is_foreign(type(value).__module__) and type(value).__module__ not in _OPEN
+        is_closed = is_foreign(type(value).__module__) and type(value).__module__ not in _OPEN
         self._which(path, value, type(value), found)
         own = {name: item for name, item in self._attributes(value).items() if not name.startswith("_self_")}
-        if is_foreign:
+        if is_closed:
             own = {name: item for name, item in own.items() if not name.startswith("_") and _is_plain(item)}
         else:
             own |= slots(value)
@@ -287,51 +287,6 @@ def _items(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"{path}[{number}]", item) for number, item in enumerate(value))
 
 
-def names_used(recipe: Any, but: Sequence[Any] = ()) -> set[str]:
-    """Return the names in the code of a recipe and of its module: what may still run, or was traced.
-
-    Left out are `build` and `hooks`, which only make things, and `but`: functions, and objects with their classes.
-    """
-    hooks = [one.func if isinstance(one, partial) else one for one in but]
-    apart = [getattr(one, "__func__", one) for one in hooks]
-    known, kinds = {id(one) for one in apart}, [type(one) for one in apart]
-    codes = [one.__code__ for one in _functions(recipe, but=kinds) if id(one) not in known]
-    if build := _function(inspect.getattr_static(type(recipe), "build")):  # it may make a lambda that the step calls
-        codes += [made for made in build.__code__.co_consts if isinstance(made, CodeType)]
-    return set().union(*map(_names_in, codes))
-
-
-def _functions(recipe: Any, but: Sequence[type]) -> Iterator[FunctionType]:
-    """Yield the functions of a recipe's classes, of its module, and of the project's modules there."""
-    own = [kind for kind in type(recipe).__mro__ if _is_of_project(kind.__module__)]
-    for kind in own:
-        made = ("__init__", "build", "hooks")
-        yield from filter(None, (_function(item) for name, item in vars(kind).items() if name not in made))
-    apart = {id(kind) for kind in (*own, *but)}
-    around = vars(sys.modules[type(recipe).__module__])
-    modules = [one for one in around.values() if isinstance(one, ModuleType) and _is_of_project(one.__name__)]
-    for names in (around, *map(vars, modules)):
-        for value in list(names.values()):
-            is_class = isinstance(value, type) and id(value) not in apart and _is_of_project(value.__module__)
-            yield from filter(None, map(_function, vars(value).values() if is_class else [value]))
-
-
-def _function(value: Any) -> FunctionType | None:
-    """Return the function of the project behind a method or a property."""
-    if isinstance(value, (classmethod, staticmethod)):
-        value = value.__func__
-    elif isinstance(value, property):
-        value = value.fget
-    elif isinstance(value, cached_property):
-        value = value.func
-    is_own = isinstance(value, FunctionType) and _is_of_project(value.__module__ or "")
-    return (
-        inspect.unwrap(value, stop=lambda one: not isinstance(vars(one).get("__wrapped__"), FunctionType))
-        if is_own
-        else None
-    )
-
-
 def _is_plain(value: Any) -> bool:
     """Return whether a value is plain, an array, or a container of plain values."""
     if isinstance(value, Mapping):
@@ -348,12 +303,6 @@ def _defaults(function: FunctionType) -> dict[str, Any]:
     return {**dict(zip(names, given, strict=True)), **(function.__kwdefaults__ or {})}
 
 
-def _names_in(code: CodeType) -> set[str]:
-    """Return the names that a function's code uses, and that of functions inside of it."""
-    inner = (_names_in(part) for part in code.co_consts if isinstance(part, CodeType))
-    return {*code.co_names}.union(*inner)
-
-
 @cache
 def _bare() -> frozenset[str]:
     """Return the attributes that each layer, each model and each optimizer has."""
@@ -366,31 +315,8 @@ _CACHES = (
     *("stop_predicting", "stop_evaluating", "stop_training"),
 )
 """What Keras sets when it first needs it."""
-_FOREIGN = ("tapeline.", "keras", "tensorflow", "numpy", "builtins", "functools", "contextlib", "abc", "typing")
-
-
-def _is_foreign(module: str) -> bool:
-    """Return whether a module belongs to a library, whose internals may change without the recipe's doing."""
-    return module.startswith(_FOREIGN) or module.partition(".")[0] in sys.stdlib_module_names - {"types", "__main__"}
-
-
 _OPEN = ("types", "itertools", "collections")
 """Modules of Python with objects that hold what is given to them."""
-
-
-def _is_foreign_function(value: Any) -> bool:
-    return isinstance(value, FunctionType) and value.__module__ is not None and _is_foreign(value.__module__)
-
-
-_RECIPE = "tapeline_recipe_"
-
-
-def _is_of_project(module: str) -> bool:
-    """Return whether a module is the recipe's or another one of the project's: its file is in no library's folder."""
-    if module.startswith(_RECIPE):
-        return True
-    file = None if _is_foreign(module) else getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and not own_modules.is_library(Path(file).resolve())
 
 
 def _text(value: Any) -> str:

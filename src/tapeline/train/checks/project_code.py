@@ -1,0 +1,83 @@
+"""Which code is the project's, and which names it uses."""
+
+import inspect
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from tapeline.recipe.loading import MODULE
+from tapeline.runtime import own_modules
+
+_FOREIGN = ("tapeline.", "keras", "tensorflow", "numpy", "builtins", "functools", "contextlib", "abc", "typing")
+
+
+def names_used(recipe: Any, but: Sequence[Any] = ()) -> set[str]:
+    """Return the names in the code of a recipe and of its module: what may still run, or was traced.
+
+    Left out are `build` and `hooks`, which only make things, and `but`: functions, and objects with their classes.
+    """
+    hooks = [one.func if isinstance(one, partial) else one for one in but]
+    apart = [getattr(one, "__func__", one) for one in hooks]
+    known, kinds = {id(one) for one in apart}, [type(one) for one in apart]
+    codes = [one.__code__ for one in _functions(recipe, but=kinds) if id(one) not in known]
+    if build := _function(inspect.getattr_static(type(recipe), "build")):  # it may make a lambda that the step calls
+        codes += [made for made in build.__code__.co_consts if isinstance(made, CodeType)]
+    return set().union(*map(names_in, codes))
+
+
+def _functions(recipe: Any, but: Sequence[type]) -> Iterator[FunctionType]:
+    """Yield the functions of a recipe's classes, of its module, and of the project's modules there."""
+    own = [kind for kind in type(recipe).__mro__ if is_of_project(kind.__module__)]
+    for kind in own:
+        made = ("__init__", "build", "hooks")
+        yield from filter(None, (_function(item) for name, item in vars(kind).items() if name not in made))
+    apart = {id(kind) for kind in (*own, *but)}
+    around = vars(sys.modules[type(recipe).__module__])
+    modules = [one for one in around.values() if isinstance(one, ModuleType) and is_of_project(one.__name__)]
+    for names in (around, *map(vars, modules)):
+        for value in list(names.values()):
+            is_class = isinstance(value, type) and id(value) not in apart and is_of_project(value.__module__)
+            yield from filter(None, map(_function, vars(value).values() if is_class else [value]))
+
+
+def _function(value: Any) -> FunctionType | None:
+    """Return the function of the project behind a method or a property."""
+    if isinstance(value, (classmethod, staticmethod)):
+        value = value.__func__
+    elif isinstance(value, property):
+        value = value.fget
+    elif isinstance(value, cached_property):
+        value = value.func
+    is_own = isinstance(value, FunctionType) and is_of_project(value.__module__ or "")
+    return (
+        inspect.unwrap(value, stop=lambda one: not isinstance(vars(one).get("__wrapped__"), FunctionType))
+        if is_own
+        else None
+    )
+
+
+def names_in(code: CodeType) -> set[str]:
+    """Return the names that a function's code uses, and that of functions inside of it."""
+    inner = (names_in(part) for part in code.co_consts if isinstance(part, CodeType))
+    return {*code.co_names}.union(*inner)
+
+
+def is_foreign(module: str) -> bool:
+    """Return whether a module belongs to a library, whose internals may change without the recipe's doing."""
+    return module.startswith(_FOREIGN) or module.partition(".")[0] in sys.stdlib_module_names - {"types", "__main__"}
+
+
+def is_foreign_function(value: Any) -> bool:
+    """Return whether a value is a function of a library's."""
+    return isinstance(value, FunctionType) and value.__module__ is not None and is_foreign(value.__module__)
+
+
+def is_of_project(module: str) -> bool:
+    """Return whether a module is the recipe's or another one of the project's: its file is in no library's folder."""
+    if module.startswith(MODULE):
+        return True
+    file = None if is_foreign(module) else getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and not own_modules.is_library(Path(file).resolve())
