@@ -47,7 +47,7 @@ class Mistake:
             return f"{key} {self.rule}"
         if self.kind in _WHOLE:
             return f"{key}: {self.rule}"
-        given = json.dumps(self.value, default=str)
+        given = json.dumps(self.value, default=str, ensure_ascii=False)
         return f"{key} is {given if len(given) <= _LONGEST else given[:_LONGEST] + '...'}: must {self.rule}"
 
 

@@ -153,7 +153,13 @@ def _content(folder: Path, text: str | None = None) -> dict[str, Any]:
     except yaml_text.NotYaml as error:
         raise InputError(f"{PARAMS}{error.where}: not YAML: {error}") from None
     if not isinstance(content, dict):
-        raise InputError(f"{PARAMS} is empty: it needs datasets and pipelines")
+        what = "is empty" if content is None else "is no mapping"
+        raise InputError(f"{PARAMS} {what}: it needs datasets and pipelines")
+    for section in ("datasets", "pipelines"):
+        names = content.get(section)
+        if wrong := [name for name in names if not isinstance(name, str)] if isinstance(names, dict) else []:
+            said = json.dumps(wrong[0], default=str)
+            raise InputError(f'{PARAMS}: {section}: {said} is not text to YAML: write "{said}"')
     if OLD in content:
         raise InputError(f"{PARAMS}: {OLD} is from an older Tapeline: `tapeline upgrade` moves it to engine.lock")
     return content

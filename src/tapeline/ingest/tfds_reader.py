@@ -83,7 +83,7 @@ def _flat(features: Any, of: str, prefix: str = "") -> dict[str, Any]:
 
 
 def _type(name: str, feature: Any, of: str) -> Feature:
-    remedy = "keep only others with `columns`, or write a builder of your own that converts it (`source: builder`)"
+    remedy = "leave it out by `columns`, or convert it in a builder of your own (`source: builder`)"
     info = feature.get_tensor_info()
     if not isinstance(info, tfds.features.TensorInfo):
         raise InputError(f"{of}: feature {name!r} is a sequence of examples; a column needs one fixed shape: {remedy}")

@@ -1,6 +1,7 @@
 """Load and build a recipe from its file, and trace an error in it to the line where it happened."""
 
 import importlib.util
+import inspect
 import json
 import re
 import sys
@@ -8,6 +9,7 @@ import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import keras
@@ -18,6 +20,7 @@ from tapeline.config.hyperparameters import RecipeParams
 from tapeline.config.mistakes import mistakes_in
 from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
+from tapeline.recipe import global_settings
 from tapeline.recipe.contract import SET_BY_ENGINE, Recipe
 from tapeline.runtime import files, own_modules, tensorflow_files, tensorflow_private
 from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_reason
@@ -41,7 +44,8 @@ def load(path: Path) -> type[Recipe]:
     sys.modules[name] = module
     own_modules.use(path)
     files.refuse_pointer(path)
-    with blaming(path, InputError, "does not load"), tensorflow_private.registered_anew(name):
+    registered = tensorflow_private.registered_anew(name)
+    with global_settings.unchanged(path), blaming(path, InputError, "does not load"), registered:
         try:
             spec.loader.exec_module(module)
         except ImportError as error:
@@ -65,7 +69,31 @@ def load(path: Path) -> type[Recipe]:
         )
     if not (isinstance(found[0].Params, type) and issubclass(found[0].Params, RecipeParams)):
         raise InputError(f"recipe {path}: {found[0].__name__}.Params must derive from RecipeParams of tapeline.recipe")
+    _check_arguments(path, found[0])
     return found[0]
+
+
+def _check_arguments(path: Path, kind: type[Recipe]) -> None:
+    """Raise `InputError` for a method that cannot be called as the one of Tapeline's that it overrides."""
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("tapeline.recipe.")]
+    for name in dict.fromkeys(name for base in ours for name in vars(base)):
+        own = inspect.getattr_static(kind, name)
+        theirs = next(vars(base)[name] for base in ours if name in vars(base))
+        if not (isinstance(own, FunctionType) and isinstance(theirs, FunctionType)) or own is theirs:
+            continue
+        asked = inspect.signature(theirs).parameters.values()
+        if any(one.kind is one.VAR_KEYWORD for one in asked):
+            continue
+        by_place = [one.name for one in asked if one.kind is one.POSITIONAL_OR_KEYWORD]
+        by_name = [one.name for one in asked if one.kind is one.KEYWORD_ONLY]
+        try:
+            inspect.signature(own).bind(*by_place, **dict.fromkeys(by_name))
+        except TypeError:
+            takes, given = (", ".join(inspect.signature(one).parameters) for one in (theirs, own))
+            raise InputError(
+                f"recipe {path}, line {own.__code__.co_firstlineno}: {kind.__name__}.{name} must take ({takes}), but "
+                f"takes ({given})"
+            ) from None
 
 
 def build(
@@ -94,7 +122,7 @@ def build(
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(precision)
     try:
-        with blaming(path, InputError, "does not build"):
+        with global_settings.unchanged(path), blaming(path, InputError, "does not build"):
             recipe = kind(typed, features, statistics)
             recipe.build()
     finally:

@@ -262,6 +262,8 @@ def replacing(folder: Path) -> Iterator[Path]:
         yield partial
         sync_tree(partial)
         discard(old)
+        if os.path.lexists(old):
+            raise InputError(f"{old} is of an earlier run, perhaps another user's, and cannot be removed: remove it")
         if os.path.lexists(folder):
             folder.rename(old)  # deleting it here, file by file, could be interrupted half-way
         partial.rename(folder)

@@ -19,7 +19,7 @@ def train(job: Job) -> None:
     dataset = opened(job.data, job.settings)
     if job.settings.tensorboard and importlib.util.find_spec("tensorboard") is None:
         raise InputError(
-            "train.tensorboard needs a package: run `pip install 'tapeline[tensorboard]'`, or set it to false"
+            "train.tensorboard needs a package: install tensorboard in this environment, or set it to false"
         )
     if job.needs and not job.needs.exists():
         raise InputError(

@@ -82,6 +82,33 @@ def check(
                 raise InputError(f"{where} changes {name}: {_MAY_NOT[where]}")
 
 
+def check_served(traced: Any, where: str) -> None:
+    """Raise `InputError` if what will be served depends on more than its inputs, or changes anything.
+
+    traced: the concrete function of a signature, of which validate records the outputs.
+    """
+    for operation in operations(traced.graph):
+        kind = operation.type
+        told = f"{kind} ({operation.name})"
+        if _draws(operation) or (kind.startswith(("Rng", "Stateful")) and _WRITES.fullmatch(kind)):
+            raise InputError(
+                f"{where} draws random numbers by {told}, so that an example's answer differs from call to call: call "
+                "layers with training=False, or take the draw as an input, such as Noise"
+            )
+        if _WRITES.fullmatch(kind):
+            raise InputError(
+                f"{where} changes a variable by {told}, so that an example's answer depends on the calls before: call "
+                "layers with training=False, and draw no numbers with keras.random"
+            )
+        if kind in _PYTHON:
+            raise InputError(
+                f"{where} calls Python by {told}, which an exported model lacks: use TensorFlow operations"
+            )
+        if kind == "Timestamp":
+            raise InputError(f"{where} reads the clock by {told}: an example's answer must depend on its inputs alone")
+
+
+_PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _MAY_NOT = {
     "prepare": "it runs ahead of the steps, several at once; change state only in train_step",
     "eval_step": "training would then depend on when validation runs; return sums and counts, and change no state",
@@ -100,7 +127,7 @@ def _check_summaries(graph: Any, where: str) -> None:
 def _check_operation(operation: Any, where: str) -> None:
     kind, attributes = operation.type, operation.node_def.attr
     told = f"({operation.name})"
-    if "seed" in attributes and "seed2" in attributes and not _repeats(operation):
+    if _draws(operation):
         raise InputError(
             f"{where} draws from the stateful {kind} {told}, which no checkpoint can "
             f"repeat: use tf.random.stateless_… with context.seed"
@@ -129,6 +156,12 @@ def _check_operation(operation: Any, where: str) -> None:
             f"{where} uses the stateful {kind} {told}, whose state no checkpoint holds: keep state in tf.Variables "
             f"that are attributes of the recipe"
         )
+
+
+def _draws(operation: Any) -> bool:
+    """Return whether an operation draws from a generator of its own, so that each call of it gives something else."""
+    attributes = operation.node_def.attr
+    return "seed" in attributes and "seed2" in attributes and not _repeats(operation)
 
 
 def _repeats(operation: Any) -> bool:

@@ -14,7 +14,7 @@ from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.predicting import DEFAULT
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
-from tapeline.train.checks import signatures
+from tapeline.train.checks import completeness, signatures
 
 RECORD = "answers.json"
 """Kept with the checkpoints, so that a start that is known need not trace what will be exported again."""
@@ -55,8 +55,11 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
         found = {}
         for key, function in made.items():
             signatures.check_inputs(f"{name}: {key}", function.input_signature, given if key == DEFAULT else None)
-            traced = function.get_concrete_function().structured_outputs
-            found[key] = signatures.checked_outputs(f"{name}: {key if own else 'predict'}", traced)
+            traced = function.get_concrete_function()
+            said = f"{name}: {key if own else 'predict'}"
+            found[key] = signatures.checked_outputs(said, traced.structured_outputs)
+            if key == DEFAULT:
+                completeness.check_served(traced, said)
         names = predicting.inputs(made[DEFAULT])
         if not names:
             raise InputError(f"{name}: {DEFAULT} takes no input, so validate cannot call it: give it one")

@@ -70,7 +70,7 @@ def check_built(recipe: Recipe, built: Collection[str], found: Collection[str]) 
     if late := [name for name in found if name not in built]:
         raise InputError(
             f"{type(recipe).__name__} creates {late[0]} in its first step, so nothing could load it: create it in "
-            "`build`, for a model by adding keras.Input"
+            "`build`, for a model by adding keras.Input, or by calling it once: self.model(tf.zeros((1, 4)))"
         )
 
 

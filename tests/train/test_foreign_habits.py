@@ -1,0 +1,120 @@
+"""What people bring along from `fit` and from scripts, and what Tapeline says to it before the first step."""
+
+import datasets
+import pytest
+import recipes
+from trainings import Run
+
+from tapeline.runtime.errors import InputError
+
+STEP = "    def predict(self"
+SERVED = 'return {"y": self.model(inputs["x"], training=False)}'
+
+
+@pytest.fixture
+def refused(tmp_path, tf):
+    """Return a function: edits of a line's recipe → what training says to it."""
+    data = datasets.points(tmp_path / "points").folder
+
+    def call(*edits):
+        run = Run(tmp_path / "run", recipes.write(tmp_path, recipes.LINE, *edits), data, epochs=1, batch_size=8)
+        run.expect = lambda found: None
+        with pytest.raises(InputError) as said:
+            run()
+        return str(said.value)
+
+    return call
+
+
+@pytest.mark.first(4)
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("train_step(self, data)", "Line.train_step must take (self, batch, context), but takes (self, data)"),
+        ("eval_step(self, batch)", "Line.eval_step must take (self, batch, context), but takes (self, batch)"),
+        ("prepare(self, batch)", "Line.prepare must take (self, batch, context), but takes (self, batch)"),
+        ("build(self, input_shape)", "Line.build must take (self), but takes (self, input_shape)"),
+        ("evaluate(self)", "Line.evaluate must take (self, data), but takes (self)"),
+        ("__init__(self)", "Line.__init__ must take (self, params, features, statistics), but takes (self)"),
+    ],
+)
+def test_a_method_of_another_signature_is_named_with_its_line(refused, method, said):
+    assert refused((STEP, f"    def {method}:\n        pass\n\n{STEP}")).endswith(f"recipe.py, line 18: {said}")
+
+
+def test_the_loss_of_keras_is_no_loss_of_a_recipe(refused):
+    said = refused(("loss(self, batch, *, training)", "loss(self, y_true, y_pred)"))
+    assert said.endswith("line 15: Line.loss must take (self, batch, training), but takes (self, y_true, y_pred)")
+
+
+@pytest.mark.parametrize("where", ["file", "build"])
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "keras.mixed_precision.set_global_policy('mixed_bfloat16')",
+            "sets Keras' global dtype policy to mixed_bfloat16: set train.precision instead",
+        ),
+        ("keras.backend.set_floatx('float64')", "sets Keras' floatx to float64: give the layers a dtype instead"),
+        (
+            "tf.config.run_functions_eagerly(True)",
+            "sets tf.config.run_functions_eagerly to True: set train.compile to eager instead",
+        ),
+    ],
+)
+def test_a_setting_of_the_whole_process_is_refused_and_set_back(refused, tf, line, said, where):
+    import keras
+
+    above = "class Line(Supervised)" if where == "file" else "        self.model = keras.Sequential"
+    assert refused((above, f"{'' if where == 'file' else '        '}{line}\n{above}")).endswith(said)
+    assert keras.config.dtype_policy().name == keras.config.floatx() == "float32"
+    assert not tf.config.functions_run_eagerly()
+
+
+@pytest.mark.first(3)
+@pytest.mark.parametrize(
+    ("model", "served", "said"),
+    [
+        (
+            "",
+            'return {"y": self.model(inputs["x"] + tf.random.normal([2]))}',
+            "draws random numbers by RandomStandardN",
+        ),
+        (
+            "self.drawn = tf.random.Generator.from_seed(1)",
+            'return {"y": self.model(inputs["x"] + self.drawn.normal([2]))}',
+            "draws random numbers by RngReadAndSkip",
+        ),
+        (
+            "",
+            'return {"y": self.model(inputs["x"] + keras.random.normal([2]))}',
+            "changes a variable by AssignVariable",
+        ),
+        (
+            "self.model = keras.Sequential([self.model, keras.layers.Dropout(0.5)])",
+            'return {"y": self.model(inputs["x"], training=True)}',
+            "changes a variable by AssignVariable",
+        ),
+        (
+            "self.model = keras.Sequential([self.model, keras.layers.BatchNormalization()])",
+            'return {"y": self.model(inputs["x"], training=True)}',
+            "changes a variable by AssignVariable",
+        ),
+        ("", 'return {"y": tf.numpy_function(lambda x: x[:, :1], [inputs["x"]], tf.float32)}', "calls Python by"),
+        ("", 'return {"y": self.model(inputs["x"]) + tf.cast(tf.timestamp(), tf.float32)}', "reads the clock by Times"),
+    ],
+    ids=["random", "generator", "keras.random", "dropout", "moments", "python", "clock"],
+)
+def test_predict_depends_on_its_inputs_alone(refused, model, served, said):
+    edits = [(SERVED, served)]
+    if "numpy_function" in served:
+        edits = [
+            (
+                SERVED,
+                served.replace("return ", "y = ").replace('{"y": ', "").rstrip("}")
+                + "\n        return {'y': tf.ensure_shape(y, (None, 1))}",
+            )
+        ]
+    made = "        self.optimizer = "
+    found = refused((made, f"        {model}\n{made}"), *edits)
+    assert "Line: predict " in found and said in found
