@@ -106,6 +106,20 @@ def test_empty_and_not_yaml(tmp_path):
         load(tmp_path, "")
     with pytest.raises(InputError, match=r"params.yaml, line 3: not YAML"):
         load(tmp_path, "a: [1,\n b: 2")
+    with pytest.raises(InputError, match="is no mapping"):
+        load(tmp_path, "- datasets\n- pipelines\n")
+
+
+@pytest.mark.parametrize(("name", "said"), [("7", "7"), ("true", "true"), ("1e3", "1000.0")])
+def test_a_name_that_yaml_takes_for_a_number_is_refused(tmp_path, name, said):
+    with pytest.raises(InputError) as raised:
+        load(tmp_path, GOOD.replace("line-fit:", f"{name}:"))
+    assert str(raised.value) == f'params.yaml: pipelines: {said} is not text to YAML: write "{said}"'
+
+
+def test_a_value_is_shown_as_it_is_written(tmp_path):
+    with pytest.raises(InputError, match='batch_size is "–8"'):
+        load(tmp_path, GOOD.replace("batch_size: 2", "batch_size: –8"))
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,22 @@ def test_a_run_ends_as_one_commit_and_touches_nothing_else(repository, isolated)
 
 
 @pytest.mark.long
+@pytest.mark.slow
+def test_a_folder_that_cannot_be_written_is_one_line(repository, isolated):
+    folder = repository()
+    locked = folder / ".tapeline/worktrees"
+    locked.mkdir(parents=True)
+    forbid = [["chattr", "+i"], ["chattr", "-i"]] if os.geteuid() == 0 else [["chmod", "500"], ["chmod", "700"]]
+    if subprocess.run([*forbid[0], locked], check=False, capture_output=True).returncode:
+        pytest.skip("root may write everywhere on this file system")
+    try:
+        done = isolated(folder)
+    finally:
+        subprocess.run([*forbid[1], locked], check=True)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"training: not writable or readable ({locked}")
+
+
 def test_what_was_made_is_in_the_checkout_s_cache(repository, isolated):
     folder = repository(dirty=False)
     assert isolated(folder).returncode == 0

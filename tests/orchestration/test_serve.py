@@ -597,6 +597,18 @@ def test_its_own_server_and_its_runner_are_started_again(checkout, serve, with_d
 
 
 @pytest.mark.slow
+def test_a_runner_shares_no_folder_with_other_users(checkout, serve, tmp_path, until, monkeypatch):
+    """Prefect's own was `runner_storage` in the temporary folder, of the first user who served anything."""
+    (tmp_path / "runner_storage").touch()
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    folder = checkout()
+    write(folder, entry("shared"))
+    serve(folder)
+    until(lambda: list(tmp_path.glob("tapeline-runner-*")), limit=120)
+    assert "Traceback" not in (folder / "serve.log").read_text()
+
+
+@pytest.mark.slow
 def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, until):
     folder = checkout()
     resource = {"prefect.resource.id": "tapeline.dataset.points", "tapeline.project": folder.name}

@@ -357,6 +357,11 @@ def unequal(folder):
         (written("a.csv", "x.0," + "y" * 131_073 + "\n"), POINT, "a.csv cannot be read as CSV: field larger than"),
         (written("a.csv", "x.0\n1\n"), POINT, "a.csv has no column x.1: it has x.0"),
         (written("a.csv", ""), POINT, "a.csv has no column x.0, x.1: it has nothing"),
+        (
+            written("a.csv", "x.0;x.1\n1;2\n"),
+            POINT,
+            "a.csv has no column x.0, x.1: it has x.0;x.1; its separator is ';': save it with commas",
+        ),
         (written("a.csv", "x.0,x.1\n1,2\n1,a\n"), POINT, "a.csv, line 3: x.1 is 'a', which is not a float32"),
         (
             written("a.csv", "x.0,x.1\n1\n"),

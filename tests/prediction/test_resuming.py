@@ -218,6 +218,9 @@ def test_an_output_for_each_file_and_a_bad_one_costs_no_other_its_answers(folder
     assert names(folder / "answers") == ["s0.csv", "s1.csv", "s2.csv"]
     ran(folder, "./model", "s1.npy", "--out", "alone.csv")
     assert (folder / "answers/s1.csv").read_bytes() == (folder / "alone.csv").read_bytes()
+    assert ran(folder, "./model", "s0.npy", "--out", "{nam}.csv", status=2)[1] == (
+        "tapeline: --out has {nam}: the only placeholder is {name}\n"
+    )
     for files, said in (
         (
             ["s0.npy", "./s0.npy"],

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -250,3 +251,36 @@ def test_processes_that_make_one_state_folder_meet_in_it(tmp_path: Path) -> None
         list(makers.map(lambda n: files.make_folder(tmp_path / ".tapeline" / str(n)), range(50)))
     assert names(tmp_path) == [".tapeline"]
     assert names(tmp_path / ".tapeline") == sorted([".gitignore", *map(str, range(50))])
+
+
+def test_an_old_folder_that_cannot_be_removed_is_said_and_nothing_is_replaced() -> None:
+    """In a process without root's rights, as another user's command has left it."""
+    program = """
+import os, sys
+from pathlib import Path
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+folder = Path(sys.argv[1])
+if os.geteuid() == 0:
+    os.seteuid(65534)
+try:
+    with files.replacing(folder / "out") as made:
+        (made / "new").touch()
+except InputError as error:
+    print(error)
+"""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        inner = folder / ".out.old.partial" / "inner"
+        inner.mkdir(parents=True)
+        (inner / "file").touch()
+        (folder / "out").mkdir()
+        for path, mode in ((inner, 0o500), (folder, 0o777), (folder / "out", 0o777)):
+            path.chmod(mode)
+        done = subprocess.run([sys.executable, "-c", program, name], capture_output=True, text=True, check=False)
+        left = sorted(path.name for path in folder.iterdir())
+        inner.chmod(0o700)
+    assert done.stdout.startswith(f"{folder}/.out.old.partial is of an earlier run, perhaps another user's"), (
+        done.stderr
+    )
+    assert left == [".out.old.partial", "out"]

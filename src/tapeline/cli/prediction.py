@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -115,6 +116,8 @@ def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     from tapeline.prediction import partial_output
 
     each = NAME in str(out)
+    if unknown := [part for part in re.findall(r"\{\w+\}", str(out)) if part != NAME]:
+        raise InputError(f"--out has {unknown[0]}: the only placeholder is {NAME}")
     outs = [Path(str(out).replace(NAME, file.stem)) for file in files] if each else [out]
     origin: dict[str, Path] = {}
     for number, one in enumerate(outs):

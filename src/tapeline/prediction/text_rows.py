@@ -45,7 +45,9 @@ def _check_names(file: Path, names: Sequence[str], signature: Signature) -> None
         raise InputError(f"{file}: the model takes too many values for a table: use .npy or .npz")
     counts = Counter(names)
     if missing := [column for column in needed if not counts[column]]:
-        raise InputError(f"{file} has no column {shortened(missing)}: it has {shortened(names)}")
+        found = re.search(r"[;\t|]", names[0]) if len(names) == 1 else None
+        comma = f"; its separator is {found[0]!r}: save it with commas" if found else ""
+        raise InputError(f"{file} has no column {shortened(missing)}: it has {shortened(names)}{comma}")
     if twice := [column for column in needed if counts[column] > 1]:
         raise InputError(f"{file} has more than one column {shortened(twice)}: remove one")
 

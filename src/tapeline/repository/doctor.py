@@ -30,7 +30,7 @@ PYTHONS = ((3, 11), (3, 13))
 ROOM = 2 << 30
 """Bytes of free disk below which a training may not get to its end."""
 EXTRAS = {
-    "tensorboard": ("tensorboard", "train.tensorboard and --profile need it"),
+    "tensorboard": ("tensorboard", "train.tensorboard and looking at a profile need it"),
     "cartpole": ("gymnasium", "its recipe needs it"),
 }
 
@@ -129,7 +129,7 @@ def _extras() -> Iterator[Finding]:
         if importlib.util.find_spec(package):
             yield Finding(OK, f"{package} {importlib.metadata.version(package)}")
         else:
-            yield Finding(NOTE, f"{package} is not installed: {used}", f"`pip install 'tapeline[{extra}]'`")
+            yield Finding(NOTE, f"{package} is not installed: {used}", f"install tapeline[{extra}]")
 
 
 def _disk(start: Path) -> Iterator[Finding]:

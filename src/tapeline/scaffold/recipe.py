@@ -202,7 +202,7 @@ def _entry(dataset: str, recipe: str, kind: Kind) -> list[str]:
         f"needs: data/{dataset}  # no further input",
         f"params: {yaml_flow(kind.params)}",
         f"train: {yaml_flow(kind.train)}",
-        "validate: {thresholds: {}}  # {accuracy: {min: 0.9}}: what a model must show to be exported",
+        "validate: {thresholds: {}}  # {loss: {max: 0.5}}: what a model must show to be exported",
         "export: {}",
     ]
 

@@ -64,7 +64,7 @@ def told(error: Exception) -> str:
     from prefect.exceptions import ObjectNotFound
 
     if isinstance(error, RuntimeError) and str(error).startswith(UNREACHABLE):
-        return f"{error}: start that server, or unset {API} to run without one"
+        return f"{error}: start that server; to run without one, unset {API}, and stop a `tapeline serve` that uses it"
     if isinstance(error, ObjectNotFound):
         return GONE
     if not isinstance(error, httpx.HTTPError):

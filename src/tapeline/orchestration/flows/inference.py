@@ -42,7 +42,7 @@ def inference(
         hold_own(Project.find())
         cancel_late_runs()
         said = answered(model, files, out, batch_size, outputs)
-    except TapelineError as error:
+    except (TapelineError, OSError) as error:
         return failed(error)
     return states.Cancelled(message=said.message) if isinstance(said, State) else said
 

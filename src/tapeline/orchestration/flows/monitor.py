@@ -35,6 +35,7 @@ from tapeline.orchestration.reports.progress_artifact import ProgressArtifact
 from tapeline.orchestration.reports.summary import Report
 from tapeline.orchestration.schedules.liveness import hold
 from tapeline.orchestration.stages.outcome import Outcome
+from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import Interrupted, RunError, TapelineError, plain
 
 if TYPE_CHECKING:  # Optuna takes a second
@@ -85,11 +86,13 @@ def as_interrupted() -> Iterator[None]:
         raise RunError(str(error)) from None
 
 
-def failed(error: TapelineError) -> State[Any]:
+def failed(error: TapelineError | OSError) -> State[Any]:
     """Return the final state of a failed run; if it was cancelled meanwhile, it can only end as cancelled.
 
-    The caller of the flow gets the error. Raises `Deleted`.
+    The caller of the flow gets the error, of the operating system's as `disk_error` has it. Raises `Deleted`.
     """
+    if isinstance(error, OSError):
+        error = disk_error(error)
     try:
         PrefectMonitor().look(at_once=True)
     except Cancelled as cancelled:

@@ -114,7 +114,7 @@ def promotion(
             )
     except Cancelled as cancelled:
         return states.Cancelled(message=str(cancelled))
-    except TapelineError as error:
+    except (TapelineError, OSError) as error:
         return failed(error)
     said = f"{chosen.tag.name} is live in {stage} ({made.tag.name})"
     complete(said)

@@ -78,6 +78,6 @@ def _ended(**parameters: Any) -> list[Tried] | State[Any]:
         monitor.look(at_once=True)  # a run that is cancelled by now can end as nothing else
     except Cancelled as cancelled:
         return states.Cancelled(message=str(cancelled))
-    except TapelineError as error:
+    except (TapelineError, OSError) as error:
         return failed(error)
     return ranked

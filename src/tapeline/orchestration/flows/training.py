@@ -81,7 +81,7 @@ def _ended(**parameters: Any) -> State[Any]:
         monitor.look(at_once=True)  # a run that is cancelled by now can end as nothing else
     except Cancelled as cancelled:
         return states.Cancelled(message=str(cancelled))
-    except TapelineError as error:
+    except (TapelineError, OSError) as error:
         return failed(error)
     done = f"{report.headline()}: {report.branch}" if report.branch else report.headline()
     return Completed(name="nothing new" if report.finished else "Completed", message=done, data=report)

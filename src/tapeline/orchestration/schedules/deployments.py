@@ -174,7 +174,7 @@ def _content(path: Path) -> Mapping[str, Any]:
     try:
         content = yaml_text.parsed(files.read_bytes(path))
     except FileNotFoundError:
-        raise InputError(f"no {path.name} in {path.parent}: write one that lists what to deploy") from None
+        raise InputError(f"no {path.name} in {path.parent}: `tapeline init --flows` writes one") from None
     except yaml_text.NotYaml as error:
         raise InputError(f"{path.name}{error.where}: not YAML: {error}") from None
     return content if isinstance(content, Mapping) else {}

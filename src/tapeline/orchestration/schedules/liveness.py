@@ -37,7 +37,7 @@ _is_told: dict[Path, Callable[[], bool]] = {}
 def begin() -> None:
     """Hold the lock of the run that this process was started for, before the run is reported as running."""
     if flow_run := os.environ.get(STARTED_FOR):
-        with suppress(TapelineError):  # the run itself reports what is wrong with the project
+        with suppress(TapelineError, OSError):  # the run itself reports what is wrong with the project
             hold(Project.find(), flow_run)
 
 

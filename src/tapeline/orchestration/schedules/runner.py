@@ -5,10 +5,11 @@ python -m tapeline.orchestration.schedules.runner
 
 import asyncio
 import sys
+import tempfile
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 import psutil
@@ -41,7 +42,14 @@ REFUSED = (httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY)
 
 
 class _Runner(Runner):
-    """Prefect's runner, which ends its runs by SIGKILL at a SIGTERM, before they can say how they ended."""
+    """Prefect's runner, which ends its runs by SIGKILL at a SIGTERM, before they can say how they ended.
+
+    Its temporary files would be in a folder that all users of the machine share, and that the first of them owns.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._tmp_dir = Path(tempfile.gettempdir()) / f"tapeline-runner-{uuid4()}"
 
     def handle_sigterm(self, *args: Any, **kwargs: Any) -> None:
         """Wait for the runs, which get the signal from the same process; then end as Prefect's does."""
