@@ -180,11 +180,22 @@ def test_answers_cannot_be_a_folder(project):
     refused(project.call("predict", "fit", "x.npy", "--out", "y.csv"), "--out is 'y.csv', a folder: give the name of")
 
 
-def test_a_folder_whose_name_is_a_pattern_to_tensorflow(tmp_path):
-    (tmp_path / "a [1]").mkdir()
+@pytest.mark.parametrize(("name", "pattern"), [("a [1]", "["), ("a\\b", "\\")])
+def test_a_folder_whose_name_is_a_pattern_to_tensorflow(tmp_path, name, pattern):
+    (tmp_path / name).mkdir()
     refused(
-        Folder(tmp_path / "a [1]").call("ingest", "points"),
-        "a [1] contains a [, which TensorFlow reads as a file pattern: rename",
+        Folder(tmp_path / name).call("ingest", "points"),
+        f"{name} contains a {pattern}, which TensorFlow reads as a file pattern: rename",
+    )
+
+
+def test_a_checkout_whose_path_python_cannot_find_code_by(tmp_path):
+    """It started itself again without end, with one more copy of the path each time."""
+    package = tmp_path / "a:b/src/tapeline"
+    package.mkdir(parents=True)
+    (package / "__main__.py").touch()
+    refused(
+        Folder(tmp_path / "a:b").call("list"), "a:b/src contains a :, which PYTHONPATH cannot hold: rename the folder"
     )
 
 

@@ -34,6 +34,13 @@ def failed(status=None, message="failed to reproduce 'train@tiny'"):
         (1, failed(-11), [], None, ("killed", 139)),
         (-15, None, ["step 10"], None, ("killed", 143)),
         (1, failed(message="no such thing"), [], None, Outcome(word="failed", message="DVC: no such thing", status=1)),
+        (
+            1,
+            failed(message="no space left"),
+            ["exported"],
+            {"outcome": "ok", "message": "exported", "status": 0},
+            Outcome(word="failed", message="DVC: no space left", status=1),
+        ),
         (1, None, ["No module named dvc"], None, Outcome(word="failed", message="DVC: No module named dvc", status=1)),
         (255, None, [], None, Outcome(word="failed", message="DVC: exit status 255", status=1)),
     ],

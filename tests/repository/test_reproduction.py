@@ -1,7 +1,9 @@
 """`dvc repro` of one stage in a process of its own: what it says, for real repositories."""
 
+import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import time
 import pytest
 import waiting
 from repositories import Repository
+from ruamel.yaml import YAML
 from surroundings import wait_for_none
 
 from tapeline.repository.rebuilding import dvc
@@ -56,6 +59,27 @@ def test_what_it_did(repository, capfd):
     (repository.folder / "recipe.py").write_text("other = 1\n")
     assert reproduce("train@one") == Reproduction(word="restored")
     assert capfd.readouterr().out == ""  # the stage prints nothing, and DVC's progress is not for a log
+
+
+def test_a_folder_of_which_the_cache_lacks_a_file_is_no_success(repository):
+    """DVC logs a copy that fails, and records the folder all the same."""
+    folder = repository.folder
+    (folder / "make.py").write_text(
+        "from pathlib import Path\nPath('out').mkdir()\nfor name in 'ab': Path('out', name).write_text(name)\n"
+    )
+    stages = YAML(typ="safe").load((folder / "dvc.yaml").read_text())
+    stages["stages"]["make"] = {"cmd": f"{sys.executable} make.py", "deps": ["make.py"], "outs": ["out"]}
+    YAML().dump(stages, folder / "dvc.yaml")
+    in_the_way = folder / ".dvc/cache/files/md5" / hashlib.md5(b"a").hexdigest()[:2]
+    in_the_way.symlink_to(folder / "nowhere")
+    answer = reproduce("make")
+    assert answer.word == "failed" and answer.status is None
+    cache = folder / ".dvc/cache/files/md5"
+    assert answer.message == f"could not store all of {folder / 'out'} in {cache}: free space there and run again"
+    in_the_way.unlink()
+    assert reproduce("make").word == "ran"
+    shutil.rmtree(folder / "out")
+    assert reproduce("make").word == "restored" and (folder / "out/a").read_text() == "a"
 
 
 def test_nobody_is_asked_before_a_stage(repository):

@@ -61,9 +61,10 @@ def _stage(options: argparse.Namespace) -> int:
             interruptible(lambda interrupted: _leave(outcome, interrupted)),
             Progress(project.progress(options.stage, options.name)) as report,
         ):
-            if "[" in str(project.folder):
+            if pattern := next((one for one in "[\\" if one in str(project.folder)), ""):
                 raise InputError(
-                    f"{project.folder} contains a [, which TensorFlow reads as a file pattern: rename the folder"
+                    f"{project.folder} contains a {pattern}, which TensorFlow reads as a file pattern: rename the "
+                    "folder"
                 )
             engine_lock.check(project.folder, options.stage)
             kind = "dataset" if options.stage == "ingest" else "pipeline"

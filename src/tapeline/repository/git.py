@@ -187,7 +187,7 @@ def _full(folder: Path) -> str:
 
 
 def _said(answer: "subprocess.CompletedProcess[str]") -> str:
-    """Return why Git failed, in one line: the last one, unless that is more about an earlier one."""
+    """Return why Git failed, in one line: the last one, unless that is more about an earlier one, and the remedy."""
     lines = (answer.stderr.strip() or answer.stdout.strip()).splitlines() or [f"status {answer.returncode}"]
     if refused := next((" ".join(line.split()) for line in lines if line.startswith(" ! [")), ""):
         told = (line.removeprefix("remote: ").strip() for line in lines if line.startswith("remote: "))
@@ -195,4 +195,5 @@ def _said(answer: "subprocess.CompletedProcess[str]") -> str:
     reason = next((line for line in reversed(lines) if line.startswith("fatal: ")), lines[-1])
     if reason == NO_ANSWER:  # before it stands what `ssh`, or the server, said
         reason = lines[0]
-    return f"{reason}: `{lines[-1].strip()}` helps" if lines[-1].startswith("\tgit ") else reason
+    remedy = next((line.strip() for line in lines if line.startswith("\tgit ")), "")
+    return f"{reason}: `{remedy}` helps" if remedy else reason

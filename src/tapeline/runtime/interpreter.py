@@ -36,10 +36,13 @@ def use_project_interpreter() -> None:
 def use_tree_code(folder: Path, *, having: str = "") -> None:
     """Start again with the code of the checkout that `folder` belongs to, if this code is from another one.
 
-    having: a package that the other code must have; an older one without it is left alone.
+    having: a package that the other code must have; an older one without it is left alone. Exits with status 2 and one
+    line for a path that Python could not find again.
     """
     source = tree_code(folder)
     if source and source.resolve() != SOURCE and (source / "tapeline" / having).is_dir():
+        if os.pathsep in str(source):
+            sys.exit(_refuse(f"{source} contains a {os.pathsep}, which PYTHONPATH cannot hold: rename the folder"))
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
         os.execv(sys.executable, [sys.executable, "-m", "tapeline", *sys.argv[1:]])
 

@@ -162,6 +162,8 @@ class LocalServer:
                 f"{', '.join(open_doors)}: the server started here sets its own password and origins; unset it, or "
                 f"start your own server and set {API}"
             )
+        if "?" in str(self._home):
+            raise InputError(f"{self._home} contains a ?, which ends a database's address: rename the folder")
         kept = ("PREFECT_SERVER_", "PREFECT_UI_") if self._given else ()
         inherited = {
             name: value

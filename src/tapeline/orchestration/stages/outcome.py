@@ -67,7 +67,7 @@ def judge(
         return Outcome(word=found.word, message=MESSAGES[found.word])
     if found.word == "missing":
         return Outcome(word="input", message=found.message, status=2)
-    if left:
+    if left and (left["status"] or found.word == "ran"):  # else DVC has failed after the stage
         return Outcome(word=left["outcome"], message=left["message"], status=left["status"])
     if found.status is None:
         return Outcome(word="failed", message=f"DVC: {found.message}", status=1)

@@ -18,6 +18,7 @@ from tapeline.repository.dvc.exceptions import FailedStage
 from tapeline.repository.dvc.running import run_by
 from tapeline.repository.dvc.stage import Stage
 from tapeline.repository.spare import Spare
+from tapeline.runtime.errors import RunError
 
 
 class Remote:
@@ -101,8 +102,8 @@ class Dvc:
         """Do what `dvc repro --single-item NAME` does in the current folder, and return what that was.
 
         waiting: runs the stage's command instead of a new shell.
-        Prints only what the stage prints, and DVC's warnings. Raises `FailedStage`, and `DvcException` if there is no
-        such stage.
+        Prints only what the stage prints, and DVC's warnings. Raises `FailedStage`, `DvcException` if there is no such
+        stage, and `RunError` for an output that is recorded and not all in the cache: DVC only logs a failed copy.
         """
         done: Literal["restored", "recorded", "ran"] = "recorded"  # a `.dvc` file has no command, nor a cached run
         restore = self._repo.stage_cache.restore
@@ -121,6 +122,9 @@ class Dvc:
             raise FailedStage(error) from error
         finally:
             self._repo.stage_cache.restore = restore
+        for out in (out for stage in changed if not stage.is_import for out in stage.outs):
+            if out.use_cache and out.hash_info and self._uncached(out):
+                raise RunError(f"could not store all of {out.fspath} in {self.cache}: free space there and run again")
         return done if changed else "unchanged"
 
     def remote(self) -> Remote | None:
@@ -139,10 +143,14 @@ class Dvc:
         outs = [out for stage in loaded for out in stage.outs if out.use_cache and out.hash_info]
         return [Path(out.fspath) for out in outs if not self._has(out)]
 
-    def _has(self, out: Any) -> bool:
+    def _uncached(self, out: Any) -> list[str]:
+        """Return the MD5s of an output's files, and of a folder's list, that the cache lacks."""
         md5, listing = out.hash_info.value, out.get_obj() if out.hash_info.isdir else ()
         parts = [md5] if listing is None else [md5, *(part.value for _, _, part in listing)]
-        missing = [part for part in parts if not out.cache.exists(part)]
+        return [part for part in parts if not out.cache.exists(part)]
+
+    def _has(self, out: Any) -> bool:
+        md5, missing = out.hash_info.value, self._uncached(out)
         if not missing:
             return True
         try:
