@@ -2,6 +2,10 @@
 
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 from repositories import git
@@ -115,6 +119,23 @@ def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
 def test_a_project_that_git_does_not_have(project):
     shutil.rmtree(project / ".git")
     assert wanting(project)[f"{project} is not in a Git repository"] == "`git init`"
+
+
+def test_a_cache_that_another_user_made():
+    """In a process without root's rights, which may not write to a folder of root's."""
+    program = (
+        "import os, sys; from pathlib import Path; from tapeline.repository import doctor\n"
+        "if os.geteuid() == 0: os.setuid(65534)\n"
+        "print([(one.what, one.remedy) for one in doctor._cache(Path(sys.argv[1]))])"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "files/md5/ab"
+        folder.mkdir(parents=True)
+        Path(name).chmod(0o777)
+        folder.chmod(0o500)
+        done = subprocess.run([sys.executable, "-c", program, name], capture_output=True, text=True, check=False)
+    assert f"{folder} is another user's, so that DVC can record nothing in it" in done.stdout, done.stderr
+    assert "dvc config cache.shared group" in done.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")

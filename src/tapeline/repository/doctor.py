@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import os
 import shlex
 import shutil
 import sys
@@ -200,12 +201,27 @@ def _dvc(project: Project) -> Iterator[Finding]:
         what = "has a Git merge conflict" if in_conflict(content) else "was truncated while it was written"
         yield Finding(MISSING, f"{LOCK} {what}", "`tapeline repair`")
     yield from _in_git(project)
+    yield from _cache(top / ".dvc" / "cache")
     ignore = top / ".dvcignore"
     text = files.read_bytes(ignore).decode("utf-8", "replace") if ignore.exists() else ""
     if lacking(text, [".tapeline"]):
         yield Finding(
             MISSING, ".dvcignore does not list .tapeline, which holds the worktrees of other runs", "add the line"
         )
+
+
+def _cache(cache: Path) -> Iterator[Finding]:
+    """Name a folder of DVC's cache that another user made, as in a clone that several people share."""
+    folders = (
+        cache,
+        cache / "files" / "md5",
+        *sorted(cache.glob("files/md5/??")),
+        cache / "runs",
+        *cache.glob("runs/*"),
+    )
+    if closed := [folder for folder in folders if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK)]:
+        remedy = "`dvc config cache.shared group`, and as the folder's owner `chmod -R g+ws .dvc/cache`"
+        yield Finding(MISSING, f"{closed[0]} is another user's, so that DVC can record nothing in it", remedy)
 
 
 def _in_git(project: Project) -> Iterator[Finding]:
