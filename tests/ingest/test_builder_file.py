@@ -198,7 +198,7 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         (
             BUILDER,
             {"FEATURES": '{"x": tfds.features.Text()}', "EXAMPLE": 'key, {"x": "a"}'},
-            "feature 'x' is text; a column needs numbers of one fixed shape: keep only others with `columns`, or write",
+            "feature 'x' is text; a column needs numbers of one fixed shape: leave it out by `columns`",
         ),
         (
             BUILDER,

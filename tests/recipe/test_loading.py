@@ -87,9 +87,9 @@ def test_a_class_with_two_names_is_one(tmp_path, tf):
 def test_a_mistake_in_an_init_of_its_own_is_one_line(tmp_path, tf):
     from tapeline.recipe import loading
 
-    own = "    def __init__(self):\n        super().__init__()\n\n    def build(self):"
+    own = "    def __init__(self, *given):\n        super().__init__()\n\n    def build(self):"
     path = recipes.write(tmp_path, recipes.LINE, ("    def build(self):", own))
-    with pytest.raises(InputError, match=r"does not build: TypeError: Line.__init__\(\) takes 1 positional argument"):
+    with pytest.raises(InputError, match=r"does not build: TypeError: Recipe.__init__\(\) missing 2 required"):
         loading.build(path, {}, {})
 
 
