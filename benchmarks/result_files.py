@@ -16,5 +16,6 @@ def write(folder: Path, record: Mapping[str, Any], machine: Mapping[str, Any]) -
 
 
 def read_all(folder: Path) -> list[dict[str, Any]]:
-    """Return every workload's record, by name."""
-    return [json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
+    """Return every workload's record, by name; not what benchmarks without peers have written there."""
+    records = [json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
+    return [record for record in records if "ratios" in record]

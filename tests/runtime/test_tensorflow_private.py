@@ -1,5 +1,6 @@
 """Each private name of TensorFlow that is used is still there, and does what is relied on."""
 
+import tempfile
 from functools import partial
 
 import private_names
@@ -24,6 +25,9 @@ hint = partial(private_names.hint, "tensorflow")
         ("tensorflow.python.eager.execute", "execute"),
         ("tensorflow.python.eager.core", "_FallbackException"),
         ("tensorflow.python.pywrap_tfe", "TFE_Py_FastPathExecute"),
+        ("tensorflow.python.autograph.pyct.loader", "load_source"),
+        ("tensorflow.python.lib.io.file_io", "_pywrap_file_io.BufferedInputStream"),
+        ("tensorflow.python.training.py_checkpoint_reader", "NewCheckpointReader"),
         ("tensorflow.python.eager.forwardprop_util", "pack_tangents"),
         ("tensorflow.python.ops.parallel_for.control_flow_ops", "pfor"),
         ("tensorflow.python.framework.ops", "gradient_registry._registry"),
@@ -45,6 +49,26 @@ def test_a_users_function_is_converted(tf):
 
     traced = tf.function(autograph_convert(absolute), autograph=False)
     assert [int(traced(tf.constant(x))) for x in (-2, 3)] == [2, 3]
+
+
+def test_autograph_leaves_no_file_and_names_the_lines_of_the_user(tf, tmp_path, monkeypatch):
+    from tapeline.runtime import startup
+
+    startup.tensorflow()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def positive(x):
+        if x > 0:
+            return tf.sqrt(x)
+        raise_here = tf.reshape(x, (7,))  # the line to name
+        return raise_here[0]
+
+    with pytest.raises(ValueError) as said:
+        tf.function(positive)(tf.constant(2.0))
+    assert "raise_here = tf.reshape(x, (7,))  # the line to name" in str(said.value)
+    assert __file__ in str(said.value)
+    assert float(tf.function(lambda x: tf.sqrt(x) if x > 0 else x)(tf.constant(4.0))) == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_functions_of_a_graph(tf):

@@ -130,7 +130,7 @@ def _surveyed(folder: Path, entries: Sequence[_File]) -> tuple[int, dict[str, _S
     """Return the number of channels that fits all images, and by key how each file stood when it was looked at."""
 
     def look(some: Sequence[_File]) -> list[tuple[_Stamp, bool]]:
-        return [(_stamp(folder, entry), _is_grey(folder, entry)) for entry in some]
+        return [_looked(folder, entry) for entry in some]
 
     Image.init()  # Pillow loads its formats, which no two threads should do
     with closing(in_order(_groups(entries, LOOKED_AT), look, workers=threads(), ahead=threads())) as found:
@@ -139,25 +139,18 @@ def _surveyed(folder: Path, entries: Sequence[_File]) -> tuple[int, dict[str, _S
     return 1 if all(grey for _, grey in looks) else 3, stamps
 
 
-def _is_grey(folder: Path, entry: _File) -> bool:
+def _looked(folder: Path, entry: _File) -> tuple[_Stamp, bool]:
+    """Return how a file stands now, and whether it has no colours."""
     for most in (HEADER, -1):
-        content = _content(folder, entry, most)
+        content, stamp = _content(folder, entry, most)
         if (grey := jpeg.is_grey(content)) is not None:
-            return grey
+            return stamp, grey
     with decoding(io.BytesIO(content), _shown(folder / entry.key, folder)) as image:
-        return image.mode in GREY
+        return stamp, image.mode in GREY
 
 
 def _groups(entries: Sequence[_File], size: int) -> Iterator[Sequence[_File]]:
     return (entries[start : start + size] for start in range(0, len(entries), size))
-
-
-def _stamp(folder: Path, entry: _File) -> _Stamp:
-    try:
-        status = (folder / entry.key).stat()
-    except FileNotFoundError:
-        return (0, 0)  # which reading it refuses
-    return status.st_size, status.st_mtime_ns
 
 
 def _damaged(files: Sequence[str]) -> Sequence[str]:
@@ -222,29 +215,33 @@ def _read(
 
 def _image(folder: Path, entry: _File, stamp: _Stamp, shape: tuple[int, ...] | None) -> _Image:
     """Return one image, resized if its size differs from `shape`; without pixels if there is none."""
-    content = _content(folder, entry)
-    if _stamp(folder, entry) != stamp:
+    content, now = _content(folder, entry)
+    if now != stamp:
         shown = _shown(folder / entry.key, folder)
         raise InputError(f"{shown} changed while the folder was read: ingest again when nothing writes there")
     sha256 = hashlib.sha256(content).hexdigest()
     if shape is None:
         return _Image(None, jpeg.damage(content), sha256)
     height, width, channels = shape
-    shown = _shown(folder / entry.key, folder)
-    with decoding(io.BytesIO(content), shown) as image, _FEW if image.width * image.height > LARGE else nullcontext():
+    shown, formats = f"{folder.name}/{entry.key}", jpeg.formats(content)
+    with (
+        decoding(io.BytesIO(content), shown, formats) as image,
+        _FEW if image.width * image.height > LARGE else nullcontext(),
+    ):
         picture, why = jpeg.decoded(content, image)
         plain = resized(upright(picture, channels), height, width)
         return _Image(array(plain, channels), why, sha256)
 
 
-def _content(folder: Path, entry: _File, most: int = -1) -> bytes:
-    """Return the first `most` bytes of a file, all of them if that is negative."""
+def _content(folder: Path, entry: _File, most: int = -1) -> tuple[bytes, _Stamp]:
+    """Return the first `most` bytes of a file, all of them if that is negative, and how it stood then."""
     try:
-        with files.opened(folder / entry.key) as file:
-            return file.read(most)
+        with files.opened(f"{folder}/{entry.key}") as file:
+            content, status = file.read(most), os.fstat(file.fileno())
     except PermissionError:
         shown = _shown(folder / entry.key, folder)
         raise InputError(f"{shown} cannot be read by this user: allow it with `chmod u+r`") from None
     except FileNotFoundError:
         shown = _shown(folder / entry.key, folder)
         raise InputError(f"{shown} disappeared while the folder was read: ingest again") from None
+    return content, (status.st_size, status.st_mtime_ns)

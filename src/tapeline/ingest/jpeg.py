@@ -12,6 +12,7 @@ import io
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import simplejpeg
 from numpy.typing import NDArray
 from PIL import Image
@@ -25,9 +26,8 @@ WORDS = {
     "Premature end of JPEG file": "it has no end marker",
 }
 """A part of libjpeg's warning → ours."""
-SPACES = {"RGB": ("RGBX", "RGBX"), "L": ("GRAY", "L")}
-"""Pillow's mode → what simplejpeg decodes to, and the mode that says so. Pillow takes four bytes a pixel as they are
-and would unpack three into four."""
+SPACES = {"RGB": "RGBX", "L": "GRAY"}
+"""Pillow's mode → what simplejpeg decodes to: Pillow holds four bytes a pixel of RGB, and takes such as they are."""
 TENSORFLOW = {1: "GRAY", 3: "RGB"}
 """Channels of a feature → what simplejpeg decodes to."""
 FOUR_INKS = ("CMYK", "YCCK")
@@ -40,22 +40,26 @@ EIGHTH: dict[str, Any] = {"min_height": 1, "min_width": 1, "min_factor": 8}
 def decoded(content: bytes, image: Image.Image) -> tuple[Image.Image, str]:
     """Return the picture of a file that Pillow has opened as `image`, and in a few words its damage, empty for none.
 
-    The pixels are Pillow's in any case; an RGB picture may be RGBX, whose last byte means nothing. Raises `OSError`, as
-    Pillow does, for a file that cannot be decoded.
+    The pixels are Pillow's in any case. Raises `OSError`, as Pillow does, for a file that cannot be decoded.
     """
     if content.startswith(START) and image.mode in SPACES:
-        space, mode = SPACES[image.mode]
         try:
-            pixels = simplejpeg.decode_jpeg(content, space, strict=True)
+            pixels = simplejpeg.decode_jpeg(content, SPACES[image.mode], strict=True)
         except REFUSALS as warning:
             image.load()
             return image, _in_words(warning)
         if pixels.shape[1::-1] == image.size:
-            picture = Image.frombuffer(mode, image.size, pixels, "raw", mode, 0, 1)
+            picture = Image.fromarrow(_shared(pixels), image.mode, image.size)
             picture.info = image.info  # how it is to be rotated
             return picture, ""
     image.load()
     return image, damage(content)
+
+
+def _shared(pixels: NDArray[np.uint8]) -> pa.Array:
+    """Return pixels, shape (height, width, bytes of one), in the form in which Pillow takes them without a copy."""
+    values = pa.array(pixels.reshape(-1))
+    return values if pixels.shape[2] == 1 else pa.FixedSizeListArray.from_arrays(values, pixels.shape[2])
 
 
 def as_tensorflow(content: bytes, channels: int) -> NDArray[np.uint8] | None:
@@ -80,6 +84,11 @@ def _without_black(content: bytes, inks: NDArray[np.uint8]) -> NDArray[np.uint8]
     with Image.open(io.BytesIO(content)) as image:
         light = inks.astype(np.uint16) if "adobe" in image.info else 255 - inks.astype(np.uint16)
     return (light[..., :3] * light[..., 3:] // 255).astype(np.uint8)
+
+
+def formats(content: bytes) -> tuple[str, ...] | None:
+    """Return in which of Pillow's formats to open a file, which asks several in turn; None for all of them."""
+    return ("JPEG",) if content.startswith(START) else None
 
 
 def is_grey(content: bytes) -> bool | None:

@@ -15,8 +15,8 @@ from tapeline.runtime.errors import InputError
 
 GREY = {"1", "L", "LA"}
 COLOUR = {"P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"}
-MODES = {1: ("L",), 3: ("RGB", "RGBX"), 4: ("RGBA",)}
-"""Channels → Pillow's modes. The last byte of RGBX means nothing."""
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+"""Channels → Pillow's mode."""
 TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -55,10 +55,13 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def decoding(file: IO[bytes], shown: str) -> Iterator[ImageFile.ImageFile]:
-    """Do what `decoded` does in any thread, below a `quiet` of the main one: warnings are filtered for all threads."""
+def decoding(file: IO[bytes], shown: str, formats: tuple[str, ...] | None = None) -> Iterator[ImageFile.ImageFile]:
+    """Do what `decoded` does in any thread, below a `quiet` of the main one: warnings are filtered for all threads.
+
+    formats: those that Pillow tries, where it is known which it is.
+    """
     try:
-        with Image.open(file) as image:
+        with Image.open(file, formats=formats) as image:
             if image.format == PROGRAM:
                 raise InputError(
                     f"{shown} is {PROGRAM}, a program that Ghostscript would have to execute: save it as PNG"
@@ -92,7 +95,7 @@ def is_image(file: IO[bytes]) -> bool:
 
 
 def upright(image: Image.Image, channels: int) -> Image.Image:
-    """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB or RGBX) or 4 (RGBA) channels of 8 bits.
+    """Return an image rotated according to its EXIF tag, with 1 (grey), 3 (RGB) or 4 (RGBA) channels of 8 bits.
 
     It may be `image` itself: a copy of its pixels would cost as much as decoding them. An image whose EXIF data cannot
     be read is taken as it is stored.
@@ -100,7 +103,7 @@ def upright(image: Image.Image, channels: int) -> Image.Image:
     turn = TURNS.get(_orientation(image))
     turned = image if turn is None else image.transpose(turn)
     turned = turned.convert("RGBA") if "transparency" in turned.info else turned
-    return turned if turned.mode in MODES[channels] else turned.convert(MODES[channels][0])
+    return turned if turned.mode == MODES[channels] else turned.convert(MODES[channels])
 
 
 def is_turned(image: Image.Image) -> bool:
@@ -165,8 +168,7 @@ def _orientation(image: Image.Image) -> Any:
 
 def array(image: Image.Image, channels: int) -> NDArray[np.uint8]:
     """Return the pixels of what `upright` has returned: uint8 (height, width, channels)."""
-    plain = image if image.mode == MODES[channels][0] else image.convert(MODES[channels][0])
-    return np.asarray(plain, np.uint8).reshape(image.height, image.width, channels)
+    return np.asarray(image, np.uint8).reshape(image.height, image.width, channels)
 
 
 def _refuse_deep(image: ImageFile.ImageFile, shown: str) -> None:

@@ -32,7 +32,7 @@ NO_CONTENT = "{} is a pointer of Git LFS, not the file itself: run `git lfs pull
 NOT_OURS = "{} is a link, a folder, a FIFO or the like, not a regular file that Tapeline wrote: remove it"
 
 
-def opened(path: Path) -> BufferedReader:
+def opened(path: Path | str) -> BufferedReader:
     """Open a regular file for reading. Raises `InputError` for a FIFO (which would block), a socket or a device."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

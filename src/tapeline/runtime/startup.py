@@ -227,8 +227,9 @@ def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> N
         with keras_as_it_comes():
             import tensorflow as tf
 
-        from tapeline.runtime import write_order
+        from tapeline.runtime import tensorflow_private, write_order
 
+        tensorflow_private.autograph_without_files()
         write_order.as_it_comes()
         try:
             if threads == 1:

@@ -4,20 +4,28 @@ Those that only `replaced_operations` needs are there.
 `tests/runtime/test_tensorflow_private.py` fails by name when one goes; `pyproject.toml` bounds the version.
 """
 
+import itertools
+import linecache
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
 from tensorflow.python.autograph.core import converter
 from tensorflow.python.autograph.impl import api
+from tensorflow.python.autograph.pyct import loader
 from tensorflow.python.client import device_lib
 from tensorflow.python.eager import backprop, forwardprop_util, record
 from tensorflow.python.framework import function_def_to_graph, ops, type_spec_registry
+from tensorflow.python.lib.io import file_io
 from tensorflow.python.ops import cond_v2, image_ops_impl, random_crop_ops, resource_variable_ops
 from tensorflow.python.ops.parallel_for import control_flow_ops
+from tensorflow.python.training import py_checkpoint_reader
 
 _DRAWING = (image_ops_impl, random_crop_ops)
 """The modules behind `tf.image.random_…`, which call `random_ops.random_uniform`."""
@@ -55,6 +63,26 @@ def autograph_call(function: Any, *given: Any, **named: Any) -> Any:
     return api.converted_call(function, given, named, options=_RECURSIVE)
 
 
+def autograph_without_files() -> None:
+    """Let AutoGraph hold the code that it makes in memory.
+
+    By itself it writes a temporary file for each function, whose byte code stays in the temporary folder for ever; a
+    killed process leaves the file, too. In a full folder it converts nothing, and the error blames the user's code.
+    """
+    loader.load_source = _load_source
+
+
+def _load_source(source: str, delete_on_exit: bool) -> tuple[ModuleType, str]:
+    name = f"__autograph_generated_file{next(_NUMBERS)}"
+    module = ModuleType(name)
+    module.__file__ = file = f"<{name}.py>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # for tracebacks
+    exec(compile(source, file, "exec"), vars(module))
+    sys.modules[name] = module
+    return module, file
+
+
+_NUMBERS = itertools.count()
 _ARTIFACT = "autograph_info__"
 _RECURSIVE = converter.ConversionOptions(recursive=True, optional_features=None)
 
@@ -246,6 +274,41 @@ def sums_of_gradients(add: Callable[[Sequence[tf.Tensor], Callable[..., tf.Tenso
         yield
     finally:
         backprop.gen_math_ops = original
+
+
+_FILES = {"ReadFile": 0, "InitializeTableFromTextFileV2": 1}
+"""Operations that read files → which of their inputs names them."""
+
+
+@contextmanager
+def files_read(note: Callable[[Any], None]) -> Iterator[None]:
+    """Call `note` in the block with the path of each file that TensorFlow is about to read outside of functions.
+
+    Readers of tf.data, which are functions, are not seen.
+    """
+    streams, reader = file_io._pywrap_file_io, py_checkpoint_reader.NewCheckpointReader
+    fast = pywrap_tfe.TFE_Py_FastPathExecute
+
+    def stream(path: Any, *given: Any) -> Any:
+        note(path)
+        return streams.BufferedInputStream(path, *given)
+
+    def read_checkpoint(prefix: Any) -> Any:
+        note(f"{os.fsdecode(prefix)}.index")
+        return reader(prefix)
+
+    def execute(context: Any, name: str, label: Any, *inputs: Any) -> Any:
+        if name in _FILES:
+            note(tf.convert_to_tensor(inputs[_FILES[name]]).numpy())
+        return fast(context, name, label, *inputs)
+
+    file_io._pywrap_file_io = _With(streams, BufferedInputStream=stream)
+    py_checkpoint_reader.NewCheckpointReader, pywrap_tfe.TFE_Py_FastPathExecute = read_checkpoint, execute
+    try:
+        yield
+    finally:
+        file_io._pywrap_file_io, py_checkpoint_reader.NewCheckpointReader = streams, reader
+        pywrap_tfe.TFE_Py_FastPathExecute = fast
 
 
 class _With:

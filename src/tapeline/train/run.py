@@ -7,7 +7,7 @@ from typing import Any
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import loading
 from tapeline.recipe.predicting import Answer
-from tapeline.runtime import files, processes
+from tapeline.runtime import files, files_read, own_modules, processes
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.records import Hook, Note, Record, Saved
 from tapeline.train import outputs, starting
@@ -25,10 +25,13 @@ from tapeline.train.limit import TimeLimit
 
 def run(job: Job, dataset: Dataset) -> None:
     """Train as `train.stage.train` says; the dataset was opened and verified there."""
-    rows = _class_rows(job, dataset)
-    covered = _covered(job, dataset, rows)
-    folder = job.checkpoints / fingerprint.fingerprint(covered)
-    parts, answers = _assembled(job, dataset, folder)
+    with files_read.watched() as read:
+        rows = _class_rows(job, dataset)
+        covered = _covered(job, dataset, rows)
+        folder = job.checkpoints / fingerprint.fingerprint(covered)
+        parts, answers = _assembled(job, dataset, folder)
+    engines = [job.data, job.checkpoints, job.out, job.traces, *([job.weights] if job.weights else [])]
+    own_modules.check_read(job.recipe, read, job.needs, known=engines)
     with ExitStack() as stack:
         audience = Audience(job, parts, stack)
         say = audience.say
