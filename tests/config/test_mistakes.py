@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from tapeline.config.hyperparameters import RecipeParams
-from tapeline.config.mistakes import mistakes_in
+from tapeline.config.mistakes import mistakes_in, pattern
 from tapeline.config.params import Params
 
 
@@ -27,6 +27,7 @@ class Settings(RecipeParams):
     words: Annotated[list[str], Field(min_length=1, max_length=2)] = ["x"]
     pair: tuple[int, int] = (1, 2)
     name: str | None = Field(None, pattern="^[a-z]+$")
+    code: str = Field("a-1", pattern=pattern("^[a-z]-[0-9]$", "be a letter, a hyphen and a digit"))
     deep: dict[str, dict[str, bool]] = {}
     either: A | B | None = None
     tagged: Annotated[A | B, Field(discriminator="kind")] | None = None
@@ -66,6 +67,7 @@ class Settings(RecipeParams):
         ({"even": 3}, "p.even: even must be even"),
         ({"table": "both", "name": "x"}, "p: give a name or a table"),
         ({"name": "X"}, "p.name is \"X\": must match pattern '^[a-z]+$'"),
+        ({"code": "X"}, 'p.code is "X": must be a letter, a hyphen and a digit'),
         ({"table": 5, "tables": "x"}, "p.tables: no such setting"),
         ({"even": ["a" * 200]}, 'p.even is ["' + "a" * 58 + "...: must be a valid integer"),
     ],

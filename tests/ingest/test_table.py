@@ -1,5 +1,7 @@
+import bz2
 import gzip
 import json
+import lzma
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -357,7 +359,21 @@ def test_a_parquet_that_is_damaged_inside_is_refused(project: Path, refused: Ref
 def test_a_file_of_another_kind_is_refused(project: Path, refused: Refused) -> None:
     (project / "t.json").write_text(json.dumps([{"x": 1}]))
     settings = {"source": "table", "needs": "t.json", "features": {"x": "x"}}
-    refused(settings, "t.json is not a table: give a .csv or .parquet file")
+    refused(settings, "t.json is not a table: save it as Parquet, such as with pandas")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (gzip.compress(b"x\n1\n"), "it is compressed with gzip; unpack it, or save it as Parquet"),
+        (bz2.compress(b"x\n1\n"), "it is compressed with bzip2; unpack it"),
+        (lzma.compress(b"x\n1\n"), "it is compressed with xz; unpack it"),
+        (b"PAR1\x15\x04", "it is a Parquet file; call it .parquet"),
+    ],
+)
+def test_a_csv_that_is_no_text_is_named(project: Path, refused: Refused, content: bytes, said: str) -> None:
+    (project / "t.csv").write_bytes(content)
+    refused({"source": "table", "needs": "t.csv", "features": {"x": "x"}}, f"t.csv is not text: {said}")
 
 
 @pytest.mark.parametrize(

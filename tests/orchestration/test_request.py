@@ -30,7 +30,11 @@ pipelines:
         ({"pipeline": "a", "push": True, "overrides": {"train.epochs": 1}}, "overrides, push would have"),
         ({"pipeline": "a", "isolated": True, "ref": "--all"}, r'parameters\.ref is "--all"'),
         ({"pipeline": "a", "isolated": True, "ref": "ma\0in"}, r'parameters\.ref is "ma\\u0000in"'),
-        ({"pipeline": "a", "isolated": True, "overrides": {"environment.keras": "1"}}, r"overrides\.environment"),
+        (
+            {"pipeline": "a", "isolated": True, "overrides": {"environment.keras": "1"}},
+            r"overrides\.environment.*must name a setting of the pipeline, such as train.epochs",
+        ),
+        ({"pipeline": "A"}, r"pipeline is \"A\": must be a name: small letters"),
         (
             {"pipeline": "a", "isolated": True, "overrides": {"train.seed": 2**64}},
             "train.seed: an integer has more than 64",

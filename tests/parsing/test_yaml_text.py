@@ -37,6 +37,7 @@ def test_what_is_yaml():
             ", line 3",
             "an unresolved merge conflict",
         ),
+        ("a: é\n\tb: 2\n", ", line 2", "a tab: indent with spaces"),
         ("a: 1\na: 2\n", ", line 2", 'found duplicate key "a"'),
         ("a: !!float x\n", ", line 1", "'x': could not convert string to float"),
         ("a: !!binary aGk=\n", "", "bytes is not a supported kind of value: use text, numbers, lists and mappings"),

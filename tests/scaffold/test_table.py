@@ -127,7 +127,7 @@ def test_a_column_that_ingest_would_refuse_is_left_out_with_the_reason(tmp_path)
 @pytest.mark.parametrize(
     ("name", "header", "row", "said"),
     [
-        ("t.tsv", "a\ty", lambda n: f"{n}\t{n}", "t.tsv is not a table: give a .csv or .parquet file"),
+        ("t.tsv", "a\ty", lambda n: f"{n}\t{n}", "t.tsv is not a table: give a .csv or .parquet file: commas"),
         (
             "t.csv",
             "a,price",

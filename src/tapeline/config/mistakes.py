@@ -20,11 +20,19 @@ _RULES = {
 }
 _SHOULD = re.compile(r"\w+ should (.+?)(?:, unable .*)?")
 _LENGTHS = {"too_short": "at least {min_length}", "too_long": "at most {max_length}"}
+_PATTERNS: dict[str, str] = {}
+"""Pattern → its rule in words."""
 _WHOLE = ("missing", "extra_forbidden", "value_error", "assertion_error")
 """Kinds whose rule is the whole message: the value is not repeated."""
 
 _LONGEST = 60
 """Characters of a value to show."""
+
+
+def pattern(text: str, rule: str) -> str:
+    """Return a pattern for pydantic's `Field`. rule: what a mistake then says that a value must do."""
+    _PATTERNS[text] = rule
+    return text
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,8 @@ def _rule(kind: str, part: Mapping[str, Any]) -> str:
     if kind in _LENGTHS:
         count = _LENGTHS[kind].format(**part["ctx"])
         return f"have {count} {'entry' if count.endswith(' 1') else 'entries'}"
+    if kind == "string_pattern_mismatch" and part["ctx"]["pattern"] in _PATTERNS:
+        return _PATTERNS[part["ctx"]["pattern"]]
     message = str(part["msg"]).partition("\n")[0]
     if kind in ("value_error", "assertion_error"):
         return message.partition(", ")[2]

@@ -38,7 +38,26 @@ READ_AHEAD = 2**25
 """The approximate number of bytes of a Parquet file that are converted at once; one part always is."""
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """How a text in UTF-16 begins, such as a spreadsheet's "Unicode text"."""
-COMPRESSED = {".gz", ".zip", ".bz2", ".xz", ".zst"}
+COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\3\4": "zip",
+    b"BZh91AY": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+"""How a compressed file begins, whatever it is called → the program."""
+PARQUET = b"PAR1\x15"
+UNPACK = "unpack it, or save it as Parquet"
+REMEDIES = {
+    **dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".zst"), UNPACK),
+    **dict.fromkeys(
+        (".npy", ".npz", ".h5", ".mat"), "give a .csv or .parquet file, or write a TFDS builder that reads it"
+    ),
+    **dict.fromkeys((".tsv", ".txt"), "give a .csv or .parquet file: commas separate the columns"),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "save it as .csv from the spreadsheet program"),
+    **dict.fromkeys((".json", ".jsonl", ".feather", ".arrow"), "save it as Parquet, such as with pandas"),
+}
+"""What is no table by its name → what to do."""
 MOST_NAMED = 50
 """Columns that a message names."""
 CONVERTING = 4
@@ -74,11 +93,7 @@ class Table:
         if path.is_dir():
             raise InputError(f"{path.name} is not a table, but a folder: write the parts in it into one Parquet file")
         if not path.is_file() or path.suffix.lower() not in {".csv", ".parquet"}:
-            remedy = (
-                "unpack it, or save it as Parquet"
-                if path.suffix.lower() in COMPRESSED
-                else "give a .csv or .parquet file"
-            )
+            remedy = REMEDIES.get(path.suffix.lower(), "give a .csv or .parquet file")
             raise InputError(f"{path.name} is not a table: {remedy}")
         _check_readable(path, text=self._csv)
         files.refuse_pointer(path)
@@ -249,11 +264,15 @@ def _without_views(schema: pa.Schema) -> pa.Schema:
 
 
 def _check_readable(path: Path, *, text: bool) -> None:
-    """Raise `InputError` for a file that this user may not read, and a text in UTF-16: Arrow's errors do not say it."""
+    """Raise `InputError` for a file that this user may not read, or that is no text: Arrow's errors do not say it."""
     try:
         with files.opened(path) as file:
-            begun = file.read(2)
+            begun = file.read(8)
     except PermissionError:
         raise InputError(f"{path.name} cannot be read by this user: allow it with `chmod u+r`") from None
-    if text and begun in UTF16:
+    if text and (packed := [name for start, name in COMPRESSED.items() if begun.startswith(start)]):
+        raise InputError(f"{path.name} is not text: it is compressed with {packed[0]}; {UNPACK}")
+    if text and begun.startswith(PARQUET):
+        raise InputError(f"{path.name} is not text: it is a Parquet file; call it .parquet")
+    if text and begun[:2] in UTF16:
         raise InputError(f"{path.name} is not UTF-8: it begins like UTF-16; save it as UTF-8")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from tapeline.config.mistakes import pattern
 from tapeline.config.params import NAME, checked
 from tapeline.config.registry import STAGE
 from tapeline.orchestration.storable import Storable
@@ -18,18 +19,49 @@ from tapeline.registry.tags.names import VERSION
 Stage = Literal["ingest", "train", "validate", "export"]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-Name = Annotated[str, Field(pattern=f"^{NAME.pattern}$", examples=["digits"])]
-Ref = Annotated[
-    str, Field(pattern=r"^([^-\s\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*)?$", max_length=250, examples=["main", "v1.2.0"])
+Name = Annotated[
+    str,
+    Field(
+        pattern=pattern(f"^{NAME.pattern}$", "be a name: small letters, digits, and hyphens between them"),
+        examples=["digits"],
+    ),
 ]
-Override = Annotated[str, Field(pattern=r"^(params|train|validate|export)(\.[^.\s]+)+$|^(dataset|recipe|needs)$")]
+Ref = Annotated[
+    str,
+    Field(
+        pattern=pattern(r"^([^-\s\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*)?$", "be a branch, a tag or a commit"),
+        max_length=250,
+        examples=["main", "v1.2.0"],
+    ),
+]
+Override = Annotated[
+    str,
+    Field(
+        pattern=pattern(
+            r"^(params|train|validate|export)(\.[^.\s]+)+$|^(dataset|recipe|needs)$",
+            "name a setting of the pipeline, such as train.epochs or params.learning_rate",
+        )
+    ),
+]
 Overrides = Annotated[dict[Override, Storable], Field(examples=[{"train.epochs": 20, "params.learning_rate": 0.001}])]
 Retries = Annotated[int, Field(ge=0, le=10)]
 Timeouts = Annotated[dict[Stage, Seconds], Field(examples=[{"train": 3600}])]
 
 YEAR = 31_536_000
-RegistryStage = Annotated[str, Field(pattern=f"^{STAGE.pattern}$", examples=["prod"])]
-Version = Annotated[str, Field(pattern=f"^v?{VERSION.pattern.removeprefix('v')}$", examples=["v1.0.0"])]
+RegistryStage = Annotated[
+    str,
+    Field(
+        pattern=pattern(f"^{STAGE.pattern}$", "be a stage's name: a small letter, then small letters, digits, hyphens"),
+        examples=["prod"],
+    ),
+]
+Version = Annotated[
+    str,
+    Field(
+        pattern=pattern(f"^v?{VERSION.pattern.removeprefix('v')}$", "be a version, such as v1.2.0"),
+        examples=["v1.0.0"],
+    ),
+]
 Wait = Annotated[int, Field(ge=1, le=YEAR)]
 """Seconds that a person may take."""
 

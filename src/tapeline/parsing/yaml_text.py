@@ -53,6 +53,8 @@ def parsed(content: bytes | str) -> Any:
             raise NotYaml("an unresolved merge conflict", text.count("\n", 0, conflict.start()) + 1) from None
         mark = getattr(error, "problem_mark", None)
         reason = getattr(error, "problem", None) or next(iter(str(error).splitlines()), "")
+        if mark and text[mark.index : mark.index + 1] == "\t":
+            reason = "a tab: indent with spaces"
         raise NotYaml(reason, mark.line + 1 if mark else None) from None
     except PYTHON as error:
         raise error if isinstance(error, NotYaml) else NotYaml(str(error)) from None
