@@ -155,6 +155,16 @@ def test_a_file_whose_content_is_in_a_cache_counts_where_it_is(project):
     read(project, "data/words.txt", needs=top / "data" / "words.txt")
 
 
+def test_the_data_s_folder_may_be_a_link(project, tmp_path, capsys):
+    top = project.parents[1]
+    (tmp_path / "disk" / "iris").mkdir(parents=True)
+    (tmp_path / "disk" / "iris" / "x.npy").write_text("")
+    (top / "data").mkdir()
+    (top / "data" / "iris").symlink_to(tmp_path / "disk" / "iris")
+    read(project, "data/iris/x.npy", known=[top / "data" / "iris"])
+    assert not capsys.readouterr().err
+
+
 def test_a_file_elsewhere_is_noted_unless_it_is_of_the_system(project, tmp_path, monkeypatch, capsys):
     for name in ("home/.config/some.ini", "home/.keras/models/some.h5", "disk/words.txt"):
         (tmp_path / name).parent.mkdir(parents=True)

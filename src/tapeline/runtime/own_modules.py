@@ -68,7 +68,7 @@ def check_read(recipe: Path, read: Collection[Path], needs: Path | None, *, know
     recipe's. Modules, libraries, and what belongs to Git or the system are left out.
     """
     tree = _tree(recipe.resolve().parent) or Path.cwd().resolve()
-    apart = [*map(_place, known), tree / ".git"]
+    apart = [tree / ".git", *map(_place, known), *(path.resolve() for path in known)]
     found = [path for path in sorted(read) if path.suffix not in _MODULES and path.is_file()]
     others = [path for path in found if not _is_in(_place(path), apart) and not is_library(_place(path))]
     compared = set(_files(needs)) if needs and others else set()
