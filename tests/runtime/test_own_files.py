@@ -1,148 +1,159 @@
-"""A file that is ours by its name, and was replaced by something else: nothing waits for it, and nothing goes elsewhere."""
+"""What a recipe reads of its repository must be what DVC compares; what is no person's is left out."""
 
 import os
-from pathlib import Path
+import sys
 
+import numpy as np
 import pytest
-from disks import link_to_a_device, unix_socket
 
-from tapeline.runtime import files, processes
+from tapeline.runtime import own_files, own_modules
 from tapeline.runtime.errors import InputError
-from tapeline.runtime.locks import is_held
-
-SAID = "is a link, a folder, a FIFO or the like, not a regular file that Tapeline wrote: remove it$"
 
 
-def link(path: Path) -> None:
-    (path.parent / "elsewhere").write_text("as it was")
-    path.symlink_to("elsewhere")
+@pytest.fixture
+def top(tmp_path, monkeypatch):
+    """Return a repository, the working directory, with a recipe."""
+    top = tmp_path / "project"
+    (top / ".git").mkdir(parents=True)
+    write(top, "recipes/own.py", "recipes/helper.py")
+    monkeypatch.chdir(top)
+    return top
 
 
-def link_to_a_folder(path: Path) -> None:
-    (path.parent / "elsewhere").mkdir()
-    (path.parent / "elsewhere" / "a").write_text("as it was")
-    path.symlink_to("elsewhere")
+def write(top, *names):
+    for name in names:
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text("")
 
 
-def link_to_nothing(path: Path) -> None:
-    path.symlink_to("elsewhere")
+def check(top, *names, needs=None, known=()):
+    """Check files of which each is there, but for what ends in `gone.txt`."""
+    write(top, *(name for name in names if not name.endswith("gone.txt")))
+    known = [top / "recipes" / "own.py", *known]
+    own_files.check(top / "recipes" / "own.py", {top / name for name in names}, needs and top / needs, known=known)
 
 
-NO_FILES = [os.mkfifo, unix_socket]
-LINKS = [link, link_to_a_folder, link_to_nothing, link_to_a_device]
-TRAPS = [*NO_FILES, *LINKS]
-trapped = pytest.mark.parametrize("make", TRAPS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    ("names", "needs", "said"),
+    [
+        (
+            ["words/one.txt"],
+            None,
+            "own.py reads words/one.txt, whose changes DVC would not see: set `needs: words/one.txt`",
+        ),
+        (
+            ["words/one.txt", "words/in/two.txt"],
+            None,
+            "reads words/in/two.txt, .*: set `needs: words` for the pipeline",
+        ),
+        (
+            ["words/one.txt", "other/two.txt"],
+            None,
+            "set `needs` to a folder that holds all that .*, or links to the files",
+        ),
+        (["words/one.txt"], "other", "move it into .*other, which the pipeline `needs`, or link to it there"),
+        (["words/one.txt"], "recipes/helper.py", "set `needs` to a folder that holds all that the recipe needs"),
+        (["models/iris/saved_model/saved_model.pb", "models/iris/a.json"], None, "set `needs: models/iris` for"),
+        (["runs/iris/train/weights/weights.index"], None, "set `needs: runs/iris/train/weights` for"),
+        (["data/iris/train/x.npy"], None, "set `needs: data/iris` for"),
+        (["data/raw/words/one.txt"], None, "set `needs: data/raw/words/one.txt` for"),
+        (
+            ["dvc.yaml", "params.yaml", ".dvc/config", ".dvcignore"],
+            None,
+            "dvc.yaml, .*: take what it needs from self.params",
+        ),
+        (["recipes/plugin.py"], None, "reads recipes/plugin.py"),
+        (["recipes/plugin.py", "recipes/__pycache__/plugin.cpython-311.pyc"], None, "reads recipes/plugin.py"),
+    ],
+)
+def test_what_dvc_would_not_see_is_refused_with_what_to_name(top, names, needs, said):
+    (top / "other").mkdir()
+    with pytest.raises(InputError, match=said):
+        check(top, *names, needs=needs)
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+def test_what_dvc_compares_is_none_of_it(top):
+    check(top, "words/one.txt", "words/in/two.txt", needs="words")
+    check(top, "words/one.txt", needs="words/one.txt")
+    check(top, "data/iris/x.npy", "recipes/own.py", known=[top / "data" / "iris"])
+    (top / "links").mkdir()
+    (top / "links" / "linked.txt").symlink_to(top / "words" / "one.txt")
+    check(top, "words/one.txt", needs="links")
+    (top / "links" / "folder").symlink_to(top / "words")
+    with pytest.raises(InputError, match=r"reads words/in/two.txt"):  # DVC follows no link to a folder
+        check(top, "words/in/two.txt", needs="links")
 
 
-def names(folder="."):
-    return sorted(path.name for path in Path(folder).iterdir())
+@pytest.mark.parametrize(
+    "name",
+    [
+        "words/gone.txt",
+        ".git/HEAD",
+        ".dvc/config",
+        "sub/.dvc/tmp/lock",
+        ".dvcignore",
+        "sub/.gitignore",
+        ".cache/tapeline/modules/one",
+        ".config/matplotlib/matplotlibrc",
+        "src/mine.egg-info/entry_points.txt",
+        "src/mine-1.0.dist-info/METADATA",
+        "fonts/fontlist.json",
+        "environment/lib/python3.11/site-packages/some/data.txt",
+        "environment/share/data.txt",
+    ],
+)
+def test_what_no_person_has_written_is_left_out(top, monkeypatch, name):
+    monkeypatch.setenv("MPLCONFIGDIR", str(top / "fonts"))
+    monkeypatch.setattr(sys, "prefix", str(top / "environment"))
+    check(top, name)
 
 
-def elsewhere():
-    """Return what is where the links lead."""
-    place = Path("elsewhere")
-    return place.read_text() if place.is_file() else names(place) if place.is_dir() else None
+def test_a_file_of_secrets_is_noted(top, capsys):
+    check(top, ".env", "sub/.env.local")
+    assert capsys.readouterr().err.splitlines() == [
+        "note: own.py reads .env: DVC will not see it change",
+        "note: own.py reads sub/.env.local: DVC will not see it change",
+    ]
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("make", [*TRAPS, os.mkdir], ids=lambda make: make.__name__)
-def test_a_lock(make):
-    make(Path("lock"))
-    before = elsewhere()
-    with pytest.raises(InputError, match=f"^lock {SAID}"):
-        with processes.exclusive(Path("lock"), waiting=print):
-            pass
-    with pytest.raises(InputError, match=f"^lock {SAID}"):
-        is_held(Path("lock"))
-    assert elsewhere() == before and os.path.lexists("lock")
+def test_a_file_whose_content_is_in_a_cache_counts_where_it_is(top):
+    cached = ".dvc/cache/files/md5/0/1"
+    write(top, cached)
+    for name in ("data/iris/x.npy", "words/one.txt"):
+        (top / name).parent.mkdir(parents=True)
+        (top / name).symlink_to(top / cached)
+    iris = [top / "data" / "iris"]
+    check(top, "data/iris/x.npy", known=iris)
+    with pytest.raises(InputError, match=r"reads words/one.txt"):
+        check(top, "words/one.txt", known=iris)
+    check(top, "words/one.txt", needs="words/one.txt")
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("make", [*TRAPS, os.mkdir], ids=lambda make: make.__name__)
-def test_a_half_written_file(make):
-    make(Path(".x.partial"))
-    before = elsewhere()
-    with pytest.raises(InputError, match=f"^.x.partial {SAID}"):
-        files.write_text(Path("x"), "new")
-    assert elsewhere() == before and not Path("x").exists() and os.path.lexists(".x.partial")
+def test_the_data_s_folder_may_be_a_link(top, tmp_path, capsys):
+    write(tmp_path, "disk/iris/x.npy")
+    (top / "data").mkdir()
+    (top / "data" / "iris").symlink_to(tmp_path / "disk" / "iris")
+    check(top, "data/iris/x.npy", known=[top / "data" / "iris"])
+    assert not capsys.readouterr().err
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("make", LINKS, ids=lambda make: make.__name__)
-def test_a_link_is_replaced_and_not_followed(make):
-    make(Path("x"))
-    before = elsewhere()
-    files.write_text(Path("x"), "new")
-    assert elsewhere() == before and Path("x").read_text() == "new" and not Path("x").is_symlink()
+def test_a_file_elsewhere_is_noted_unless_it_is_of_the_system(top, tmp_path, monkeypatch, capsys):
+    names = ("home/.config/some.ini", "home/.keras/models/some.h5", "disk/words.txt")
+    write(tmp_path, *names)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(own_files.tempfile, "gettempdir", lambda: str(tmp_path / "none"))
+    read = {*(tmp_path / name for name in names), *map(type(tmp_path), ("/etc/passwd", np.__file__))}
+    own_files.check(top / "recipes" / "own.py", read, None, known=[])
+    assert capsys.readouterr().err.splitlines() == [
+        f"note: own.py reads {tmp_path}/{name}, which is outside this repository: DVC will not see it change"
+        for name in ("disk/words.txt", "home/.keras/models/some.h5")
+    ]
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("make", NO_FILES, ids=lambda make: make.__name__)
-def test_what_is_no_file_is_not_replaced(make):
-    """As root, `/dev/null` became a file."""
-    make(Path("x"))
-    before = Path("x").lstat()
-    with pytest.raises(InputError, match="^x is a FIFO, a socket or a device, not a file: give a file, or remove it$"):
-        files.write_text(Path("x"), "new")
-    assert Path("x").lstat() == before and names() == ["x"]
-
-
-@pytest.mark.timeout(60)
-@trapped
-@pytest.mark.parametrize("name", ["out", ".out.partial", ".out.old.partial"])
-def test_a_folder_is_replaced_and_not_followed(make, name):
-    make(Path(name))
-    before = elsewhere()
-    for text in ("one", "two"):
-        with files.replacing(Path("out")) as folder:
-            (folder / "x").write_text(text)
-    assert elsewhere() == before and Path("out/x").read_text() == "two" and not Path("out").is_symlink()
-    assert set(names()) <= {"out", "elsewhere"}
-
-
-@pytest.mark.timeout(60)
-@trapped
-def test_what_was_there_is_there_again_after_a_failure(make):
-    make(Path("out"))
-    before = elsewhere(), Path("out").lstat()
-    with pytest.raises(KeyError), files.replacing(Path("out")):
-        raise KeyError
-    assert (elsewhere(), Path("out").lstat()) == before
-
-
-@pytest.mark.timeout(60)
-def test_a_new_folder_with_what_is_no_file_in_it():
-    with files.replacing(Path("out")) as folder:
-        os.mkfifo(folder / "x")
-        (folder / "y").symlink_to("nothing")
-    assert names("out") == ["x", "y"]
-
-
-def test_a_link_to_nothing_is_no_place_for_a_folder():
-    Path("a").symlink_to("elsewhere")
-    for folder in ("a", "a/b"):
-        with pytest.raises(NotADirectoryError):
-            files.make_folder(Path(folder))
-    assert not Path("elsewhere").exists()
-
-
-def test_who_holds_a_lock_is_told_by_a_number_and_nothing_else():
-    said = []
-
-    def stop(line):
-        said.append(line)
-        raise KeyboardInterrupt
-
-    for text, holder in (("\x1b[2J", "unknown"), ("7" * 30, "7" * 20), ("", "unknown")):
-        with processes.exclusive(Path("lock"), waiting=print):
-            assert Path("lock").read_text() == str(os.getpid())
-            Path("lock").write_text(text)
-            with pytest.raises(KeyboardInterrupt):
-                with processes.exclusive(Path("lock"), waiting=stop):
-                    pass
-        assert said.pop() == f"waiting for process {holder}, which holds lock"
+def test_without_git_the_project_is_what_counts(top, tmp_path):
+    (top / ".git").rmdir()
+    assert own_modules.tree_of(top) is None, "no folder above is a repository"
+    with pytest.raises(InputError, match=r"reads words.txt"):
+        check(top, "words.txt")
+    os.chdir(top / "recipes")
+    check(top, "words.txt")

@@ -1,10 +1,8 @@
-"""What is the user's own: modules found without being imported, from the recipe's own tree, and files that it reads."""
+"""Modules of the user's own that a recipe imports: found without being imported, and those of the recipe's own tree."""
 
-import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from tapeline.runtime import closure, own_modules
@@ -86,10 +84,13 @@ def test_what_dvc_would_not_compare_is_refused_with_the_folder_to_name(project, 
     own_modules.check(project, of_package, top / "src")
     links = tmp_path / "links"
     links.mkdir()
-    (links / "package").symlink_to(top / "src" / "mypkg")
-    for name in ("helper.py", "shared"):
-        (links / name).symlink_to(top / "recipes" / name)
+    for file in closure.own(project):
+        (links / f"{file.parent.name}_{file.name}").symlink_to(file)
     own_modules.check(project, closure.own(project), links)
+    (links / "mypkg_parts.py").unlink()
+    (links / "package").symlink_to(top / "src" / "mypkg")  # DVC follows no link to a folder
+    with pytest.raises(InputError, match=r"own.py imports src/mypkg/parts.py, whose"):
+        own_modules.check(project, closure.own(project), links)
 
 
 def test_the_folder_to_name_holds_what_dvc_compares_already(project, monkeypatch):
@@ -113,70 +114,6 @@ def test_what_is_outside_of_the_repository_is_noted(project, tmp_path, monkeypat
     assert capsys.readouterr().err.splitlines() == [
         f"note: own.py imports {tmp_path}/elsewhere/tools.py, which is outside this repository: DVC will not see it "
         "change"
-    ]
-
-
-def read(project, *paths, needs=None, known=()):
-    own_modules.check_read(project, {project.parents[1] / path for path in paths}, needs, known=known)
-
-
-def test_a_file_that_a_recipe_reads_is_refused_unless_dvc_compares_it(project, tmp_path):
-    top = project.parents[1]
-    for name in ("words/one.txt", "data/iris/x.npy", "other/big.txt", ".git/seen", "odd name.txt"):
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text("")
-    with pytest.raises(InputError, match=r"own.py reads words/one.txt, whose .* see: set `needs: words/one.txt` for"):
-        read(project, "words/one.txt", "recipes/helper.py")
-    read(project, "words/one.txt", "recipes/helper.py", "words/gone.txt", ".git/seen", "src", needs=top / "words")
-    read(project, "words/one.txt", needs=top / "words" / "one.txt")
-    data = top / "data" / "iris"
-    with pytest.raises(InputError, match=r"set `needs: words/one.txt` for"):
-        read(project, "words/one.txt", "data/iris/x.npy", needs=data, known=[data])
-    with pytest.raises(InputError, match=r"reads other/big.txt, .*: move it into .*words, which the .* or link"):
-        read(project, "words/one.txt", "other/big.txt", needs=top / "words")
-    with pytest.raises(InputError, match=r"reads other/big.txt, .* a folder that holds it and .*one.txt, or links"):
-        read(project, "words/one.txt", "other/big.txt", needs=top / "words" / "one.txt")
-    (top / "words" / "big.txt").symlink_to(top / "other" / "big.txt")
-    (top / "words" / "linked").symlink_to(top / "data")
-    read(project, "other/big.txt", "words/big.txt", "data/iris/x.npy", "words/linked/iris/x.npy", needs=top / "words")
-
-
-def test_a_file_whose_content_is_in_a_cache_counts_where_it_is(project):
-    top = project.parents[1]
-    cached = top / ".dvc" / "cache" / "files" / "md5" / "0" / "1"
-    cached.parent.mkdir(parents=True)
-    cached.write_text("")
-    for name in ("data/words.txt", "data/iris/x.npy"):
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).symlink_to(cached)
-    read(project, "data/iris/x.npy", known=[top / "data" / "iris"])
-    with pytest.raises(InputError, match=r"reads data/words.txt"):
-        read(project, "data/words.txt", known=[top / "data" / "iris"])
-    read(project, "data/words.txt", needs=top / "data" / "words.txt")
-
-
-def test_the_data_s_folder_may_be_a_link(project, tmp_path, capsys):
-    top = project.parents[1]
-    (tmp_path / "disk" / "iris").mkdir(parents=True)
-    (tmp_path / "disk" / "iris" / "x.npy").write_text("")
-    (top / "data").mkdir()
-    (top / "data" / "iris").symlink_to(tmp_path / "disk" / "iris")
-    read(project, "data/iris/x.npy", known=[top / "data" / "iris"])
-    assert not capsys.readouterr().err
-
-
-def test_a_file_elsewhere_is_noted_unless_it_is_of_the_system(project, tmp_path, monkeypatch, capsys):
-    for name in ("home/.config/some.ini", "home/.keras/models/some.h5", "disk/words.txt"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text("")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(own_modules.tempfile, "gettempdir", lambda: str(tmp_path / "none"))
-    names = ("../disk/words.txt", "../home/.config/some.ini", "../home/.keras/models/some.h5", "/etc/passwd")
-    read(project, *(os.path.normpath(project.parents[1] / name) for name in names), np.__file__)
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split(", which")[0] for line in said] == [
-        f"note: own.py reads {tmp_path}/disk/words.txt",
-        f"note: own.py reads {tmp_path}/home/.keras/models/some.h5",
     ]
 
 

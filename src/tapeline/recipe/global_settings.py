@@ -30,8 +30,13 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], object], str]] = {
 def unchanged(path: Path) -> Iterator[None]:
     """Raise `InputError` if the block changes a setting, and set it back. path: the recipe's file."""
     before = {name: read() for name, (read, _, _) in _SETTINGS.items()}
-    yield
-    for name, (read, write, instead) in _SETTINGS.items():
-        if (now := read()) != before[name]:
-            write(before[name])
-            raise InputError(f"recipe {path} sets {name} to {now}: {instead}")
+    changed = {}
+    try:
+        yield
+    finally:
+        for name, (read, write, _) in _SETTINGS.items():
+            if (now := read()) != before[name]:
+                write(before[name])
+                changed[name] = now
+    for name, now in changed.items():
+        raise InputError(f"recipe {path} sets {name} to {now}: {_SETTINGS[name][2]}")

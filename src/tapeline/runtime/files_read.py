@@ -4,7 +4,7 @@ with files_read.watched() as read:
     recipe.build()
 read   # the paths, absolute
 
-Not seen is what other processes and other C libraries read.
+Not seen is what other processes read, Arrow and other C libraries, and functions of TensorFlow, as of tf.data.
 """
 
 import os
@@ -44,17 +44,26 @@ def _listen() -> None:
 
 
 def _heard(event: str, given: tuple[Any, ...]) -> None:
-    if event == "open" and _watching:
+    if not _watching:
+        return
+    if event == "open":
         path, _, flags = given
-        if flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_DIRECTORY:
+        if flags & os.O_ACCMODE != os.O_WRONLY and not flags & _NOT_READ:
             _note(path)
+    elif event == "sqlite3.connect":
+        _note(given[0])
+
+
+_NOT_READ = os.O_DIRECTORY | os.O_TRUNC | os.O_EXCL | os.O_APPEND
+"""How a folder is opened, a file that is made or replaced, and one that grows, such as a log."""
 
 
 def _note(path: Any) -> None:
     """Keep a path; a descriptor's number, or what is no path at all, is none."""
     if isinstance(path, (str, bytes, os.PathLike)):
+        name = os.fsdecode(path).removeprefix("file://")
         for found in _watching:
-            found.add(Path(os.path.normpath(Path.cwd() / os.fsdecode(path))))
+            found.add(Path(os.path.normpath(Path.cwd() / name)))
 
 
 @contextmanager

@@ -91,16 +91,26 @@ _RECURSIVE = converter.ConversionOptions(recursive=True, optional_features=None)
 def registered_anew(name: str) -> Iterator[None]:
     """Let a module that is executed again register its gradients and extension types under the same names.
 
-    TensorFlow refuses the second registration of a name. name: the module's.
+    TensorFlow refuses the second registration of a name. name: the module's. What modules register that it imports
+    stays, since they are not executed again.
     """
     for registry, key in _REGISTERED.pop(name, ()):
         registry.pop(key, None)
-    before = [set(registry) for registry in _REGISTRIES]
+    modules, before = set(sys.modules), [set(registry) for registry in _REGISTRIES]
     try:
         yield
     finally:
+        imported = sys.modules.keys() - modules
         pairs = zip(_REGISTRIES, before, strict=True)
-        _REGISTERED[name] = [(registry, key) for registry, old in pairs for key in registry.keys() - old]
+        new = [(registry, key) for registry, old in pairs for key in registry.keys() - old]
+        _REGISTERED[name] = [(registry, key) for registry, key in new if _registrant(registry, key) not in imported]
+
+
+def _registrant(registry: Mapping[Any, Any], key: Any) -> str | None:
+    """Return the name of the module in which a gradient or an extension type is defined."""
+    value = registry[key]
+    defined = value["type"] if isinstance(value, dict) else key if isinstance(key, type) else value
+    return getattr(defined, "__module__", None)
 
 
 _REGISTRIES: tuple[dict[Any, Any], ...] = (

@@ -7,7 +7,7 @@ from typing import Any
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import loading
 from tapeline.recipe.predicting import Answer
-from tapeline.runtime import files, files_read, own_modules, processes
+from tapeline.runtime import closure, files, files_read, own_files, processes
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.records import Hook, Note, Record, Saved
 from tapeline.train import outputs, starting
@@ -30,8 +30,8 @@ def run(job: Job, dataset: Dataset) -> None:
         covered = _covered(job, dataset, rows)
         folder = job.checkpoints / fingerprint.fingerprint(covered)
         parts, answers = _assembled(job, dataset, folder)
-    engines = [job.data, job.checkpoints, job.out, job.traces, *([job.weights] if job.weights else [])]
-    own_modules.check_read(job.recipe, read, job.needs, known=engines)
+    known = [job.recipe, *closure.own(job.recipe), job.data, job.checkpoints, job.out, job.traces]
+    own_files.check(job.recipe, read, job.needs, known=[*known, *([job.weights] if job.weights else [])])
     with ExitStack() as stack:
         audience = Audience(job, parts, stack)
         say = audience.say

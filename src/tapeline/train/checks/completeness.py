@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tapeline.recipe.sharding import meetings
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.saved_models.operations import ALLOWED
 from tapeline.runtime.tensorflow_private import functions_in
 from tapeline.train.checks import unrepeatable
 
@@ -106,8 +107,19 @@ def check_served(traced: Any, where: str) -> None:
             )
         if kind == "Timestamp":
             raise InputError(f"{where} reads the clock by {told}: an example's answer must depend on its inputs alone")
+        if _TABLE_WRITES.fullmatch(kind):
+            raise InputError(
+                f"{where} changes a lookup table by {told}, so that an example's answer depends on the calls before: "
+                "fill the table in build"
+            )
+        if kind not in ALLOWED:
+            raise InputError(
+                f"{where} uses {told}, which no exported model may run: use operations that only compute, and read "
+                "files in build"
+            )
 
 
+_TABLE_WRITES = re.compile(r"(Lookup|Mutable)\w*Table(Insert|Remove|Import)\w*")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _MAY_NOT = {
     "prepare": "it runs ahead of the steps, several at once; change state only in train_step",

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import tensorflow as tf
+
 from tapeline.recipe.loading import MODULE
 from tapeline.runtime import own_modules
 
@@ -29,18 +31,30 @@ def names_used(recipe: Any, but: Sequence[Any] = ()) -> set[str]:
 
 
 def _functions(recipe: Any, but: Sequence[type]) -> Iterator[FunctionType]:
-    """Yield the functions of a recipe's classes, of its module, and of the project's modules there."""
+    """Yield the functions of a recipe's classes, of its module, and of the project's modules that this one uses."""
     own = [kind for kind in type(recipe).__mro__ if is_of_project(kind.__module__)]
     for kind in own:
         made = ("__init__", "build", "hooks")
         yield from filter(None, (_function(item) for name, item in vars(kind).items() if name not in made))
     apart = {id(kind) for kind in (*own, *but)}
-    around = vars(sys.modules[type(recipe).__module__])
-    modules = [one for one in around.values() if isinstance(one, ModuleType) and is_of_project(one.__name__)]
-    for names in (around, *map(vars, modules)):
-        for value in list(names.values()):
+    for module in _used_by(sys.modules[type(recipe).__module__]):
+        for value in list(vars(module).values()):
             is_class = isinstance(value, type) and id(value) not in apart and is_of_project(value.__module__)
             yield from filter(None, map(_function, vars(value).values() if is_class else [value]))
+
+
+def _used_by(module: ModuleType) -> list[ModuleType]:
+    """Return a module and those of the project that it uses, by name or by a function or class of theirs."""
+    found: dict[str, ModuleType] = {}
+    waiting = [module]
+    while waiting:
+        one = waiting.pop()
+        found[one.__name__] = one
+        for value in list(vars(one).values()):
+            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            if isinstance(name, str) and name not in found and name in sys.modules and is_of_project(name):
+                waiting.append(sys.modules[name])
+    return list(found.values())
 
 
 def _function(value: Any) -> FunctionType | None:
@@ -51,6 +65,10 @@ def _function(value: Any) -> FunctionType | None:
         value = value.fget
     elif isinstance(value, cached_property):
         value = value.func
+    elif isinstance(value, tf.types.experimental.PolymorphicFunction):
+        value = value.python_function
+    elif not isinstance(value, type) and isinstance(getattr(value, "__wrapped__", None), FunctionType):
+        value = value.__wrapped__  # what `functools.lru_cache` makes
     is_own = isinstance(value, FunctionType) and is_of_project(value.__module__ or "")
     return (
         inspect.unwrap(value, stop=lambda one: not isinstance(vars(one).get("__wrapped__"), FunctionType))
