@@ -82,6 +82,12 @@ def test_a_class_in_test_only(project: Path, said: Said) -> None:
     ]
 
 
+def test_a_label_of_one_class(project: Path, said: Said) -> None:
+    (project / "t.csv").write_text("x,y\n1,a\n2,a\n3,a\n4,a\n")
+    settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y"}
+    assert said(settings) == ["y has one class, 'a', in every example: there is nothing to tell apart"]
+
+
 def test_classes_that_test_lacks(project: Path, said: Said) -> None:
     rows = [f"{n},{'abcdef'[n % 6]},train" for n in range(12)]
     settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", "split": "s"}

@@ -1,5 +1,6 @@
 """Each private name of TensorFlow that is used is still there, and does what is relied on."""
 
+import sys
 import tempfile
 from functools import partial
 
@@ -69,6 +70,22 @@ def test_autograph_leaves_no_file_and_names_the_lines_of_the_user(tf, tmp_path, 
     assert __file__ in str(said.value)
     assert float(tf.function(lambda x: tf.sqrt(x) if x > 0 else x)(tf.constant(4.0))) == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_only_what_a_module_itself_registers_is_registered_anew(tf, tmp_path, monkeypatch):
+    from tensorflow.python.framework import ops
+
+    from tapeline.recipe import loading
+    from tapeline.runtime.errors import InputError
+
+    registered = "import tensorflow as tf\n@tf.RegisterGradient('{}')\ndef gradient(op, given): return given\n"
+    (tmp_path / "helper_registering.py").write_text(registered.format("OfTheHelper"))
+    (tmp_path / "own.py").write_text(f"import helper_registering\n{registered.format('OfTheRecipe')}")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for _ in range(3):
+        with pytest.raises(InputError, match="must define exactly one class"):
+            loading.load(tmp_path / "own.py")
+        assert {"OfTheHelper", "OfTheRecipe"} <= ops.gradient_registry._registry.keys()
 
 
 def test_the_functions_of_a_graph(tf):

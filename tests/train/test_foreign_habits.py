@@ -71,6 +71,17 @@ def test_a_setting_of_the_whole_process_is_refused_and_set_back(refused, tf, lin
     assert not tf.config.functions_run_eagerly()
 
 
+def test_several_settings_are_all_set_back(refused, tf):
+    import keras
+
+    lines = "keras.backend.set_floatx('float64'); tf.config.run_functions_eagerly(True)"
+    above = "        self.model = keras.Sequential"
+    assert refused((above, f"        {lines}\n{above}")).endswith("give the layers a dtype instead")
+    assert keras.config.floatx() == "float32" and not tf.config.functions_run_eagerly()
+    assert "does not build: ZeroDivisionError" in refused((above, f"        {lines}; 1 / 0\n{above}"))
+    assert keras.config.floatx() == "float32" and not tf.config.functions_run_eagerly()
+
+
 @pytest.mark.first(3)
 @pytest.mark.parametrize(
     ("model", "served", "said"),
@@ -102,8 +113,23 @@ def test_a_setting_of_the_whole_process_is_refused_and_set_back(refused, tf, lin
         ),
         ("", 'return {"y": tf.numpy_function(lambda x: x[:, :1], [inputs["x"]], tf.float32)}', "calls Python by"),
         ("", 'return {"y": self.model(inputs["x"]) + tf.cast(tf.timestamp(), tf.float32)}', "reads the clock by Times"),
+        (
+            "",
+            'tf.print(inputs["x"]); return {"y": self.model(inputs["x"])}',
+            "uses PrintV2 (PrintV2), which no exported",
+        ),
+        (
+            "",
+            'return {"y": self.model(inputs["x"]) + tf.strings.to_number(tf.io.read_file("scale.txt"))}',
+            "uses ReadFile (ReadFile), which no exported model may run",
+        ),
+        (
+            "self.seen = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)",
+            "self.seen.insert([tf.size(inputs['x'], tf.int64)], [1.0]); return {'y': self.model(inputs['x'])}",
+            "changes a lookup table by ",
+        ),
     ],
-    ids=["random", "generator", "keras.random", "dropout", "moments", "python", "clock"],
+    ids=["random", "generator", "keras.random", "dropout", "moments", "python", "clock", "print", "file", "table"],
 )
 def test_predict_depends_on_its_inputs_alone(refused, model, served, said):
     edits = [(SERVED, served)]

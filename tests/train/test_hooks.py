@@ -176,7 +176,9 @@ def test_python_state_that_is_read_later_is_not_a_hooks_to_change(hooked, settin
         run()
 
 
-READ = """RATE = 1.0
+READ = """import functools
+from helper_of_hook import scaled
+RATE = 1.0
 
 def halved():
     return RATE / 2
@@ -187,6 +189,14 @@ class Helper:
 
 class Line(Supervised):
     begun = 1.0
+
+    @tf.function
+    def graphed(self):
+        return self.tau * tf.constant(1.0)
+
+    @functools.lru_cache
+    def remembered(self):
+        return self.tau
 """
 
 
@@ -201,10 +211,22 @@ class Line(Supervised):
         ("self.helper.rate *= 0.5", "self.helper.rate", "self.helper.rate (1.0 → 0.5)"),
         ("self.model.layers[0].rate = 0.5", "1.0", "self.model.dropout.rate (0.2 → 0.5)"),
         ("self.tau = 0.5", "self.by()", "self.tau (1.0 → 0.5)"),
+        ("self.tau = 0.5", "self.graphed()", "self.tau (1.0 → 0.5)"),
+        ("self.tau = 0.5", "self.remembered()", "self.tau (1.0 → 0.5)"),
+        ("self.tau = 0.5", "scaled(self)", "self.tau (1.0 → 0.5)"),
     ],
 )
-def test_what_a_compiled_step_has_read_is_not_a_hooks_to_change(hooked, body, read, said):
+def test_what_a_compiled_step_has_read_is_not_a_hooks_to_change(hooked, tmp_path, monkeypatch, body, read, said):
     """It would have no effect."""
+    helpers = tmp_path / "helpers"
+    helpers.mkdir()
+    (helpers / "helper_of_hook.py").write_text(
+        "import further_of_hook\ndef scaled(r): return further_of_hook.scaled(r)\n"
+    )
+    (helpers / "further_of_hook.py").write_text("def scaled(recipe): return recipe.tau\n")
+    monkeypatch.syspath_prepend(helpers)
+    for name in ("helper_of_hook", "further_of_hook"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     built = "self.tau = self._tau = 1.0; self.rates = {'tau': 1.0}; self.helper, self.by = Helper(), lambda: self.tau"
     run = hooked(
         body,
@@ -213,6 +235,7 @@ def test_what_a_compiled_step_has_read_is_not_a_hooks_to_change(hooked, body, re
         ("keras.layers.Dense(1)", "keras.layers.Dropout(0.2), keras.layers.Dense(1)"),
         ("tf.reduce_mean(tf.square(", f"{read} * tf.reduce_mean(tf.square("),
     )
+    run.needs = helpers
     with pytest.raises(RunError) as refused:
         run()
     assert f"hook Line.look changes {said}: a hook may only observe" in str(refused.value)

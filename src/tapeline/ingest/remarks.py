@@ -30,6 +30,12 @@ def alike(classes: Sequence[str]) -> Iterator[str]:
         yield f"classes {' and '.join(map(ascii, names))} differ in {what} only, and are {len(names)} classes"
 
 
+def single(feature: str, kind: Feature) -> Iterator[str]:
+    """Yield a line for a label of one class."""
+    if kind.classes and len(kind.classes) == 1:
+        yield f"{feature} has one class, {kind.classes[0]!a}, in every example: there is nothing to tell apart"
+
+
 def unlearned(feature: str, kind: Feature, statistics: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for classes that are in a held-out split but not in `train`."""
     if not kind.classes or "train" not in statistics:

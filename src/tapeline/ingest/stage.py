@@ -27,7 +27,7 @@ from tapeline.ingest.columns import ColumnWriter
 from tapeline.ingest.duplicates import Duplicates
 from tapeline.ingest.hashed import Hashing
 from tapeline.ingest.progress import ExampleCounter
-from tapeline.ingest.remarks import Constants, alike, unlearned, untested
+from tapeline.ingest.remarks import Constants, alike, single, unlearned, untested
 from tapeline.ingest.source import SPLITS, Source
 from tapeline.ingest.split import cut
 from tapeline.ingest.statistics import describe
@@ -188,6 +188,7 @@ def _write_columns(source: Source, folder: Path, validation: float, report: Repo
 def _notes_on_classes(source: Source, statistics: Mapping[str, Any]) -> Iterator[str]:
     for feature, kind in source.features.items():
         yield from alike(kind.classes or ())
+        yield from single(feature, kind)
         yield from unlearned(feature, kind, statistics)
         yield from untested(feature, kind, statistics)
 

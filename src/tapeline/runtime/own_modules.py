@@ -126,7 +126,8 @@ def _others(tree: Path) -> Iterator[Path]:
         if own.parent.name != "worktrees":  # of a submodule
             return
         git = own.parents[1]
-        yield git.parent
+        if git.name == ".git":  # not of a bare repository, beside which the worktrees are
+            yield git.parent
     config = git / "config"
     if config.is_file():
         yield from (
