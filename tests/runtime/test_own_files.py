@@ -108,6 +108,23 @@ def test_what_no_person_has_written_is_left_out(top, monkeypatch, name):
     check(top, name)
 
 
+def test_what_was_opened_in_vain_is_left_out(top):
+    read = {top / ("x" * 5000), top / "recipes", top / "recipes" / "__pycache__" / "odd.pyc"}
+    own_files.check(top / "recipes" / "own.py", read, None, known=[])
+
+
+def test_a_link_to_what_a_stage_writes_is_noted(top, capsys):
+    write(top, "models/iris/a", "words/one.txt", "links/own.txt", "data/raw/two.txt")
+    for name in ("models/iris/a", "words/one.txt", "data/raw/two.txt"):
+        (top / "links" / name.replace("/", "_")).symlink_to(top / name)
+    own_files.note_outputs(top / "recipes" / "own.py", top / "links")
+    own_files.note_outputs(top / "recipes" / "own.py", top / "words" / "one.txt")
+    assert capsys.readouterr().err.splitlines() == [
+        "note: own.py needs links/models_iris_a, a link to models/iris/a, which a stage writes: DVC does not run that "
+        "stage first"
+    ]
+
+
 def test_a_file_of_secrets_is_noted(top, capsys):
     check(top, ".env", "sub/.env.local")
     assert capsys.readouterr().err.splitlines() == [

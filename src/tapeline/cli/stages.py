@@ -148,8 +148,8 @@ def _train(call: Call, report: Report) -> None:
     options = Options(fresh=call.options.fresh, extend=call.options.extend, profile=profile)
     source = pipeline.train.init_from
     weights = initial_weights(call.project, source) if source else None
-    needs, data = call.project.folder / pipeline.needs, call.project.data(pipeline.dataset)
-    check_source(needs)
+    data = call.project.data(pipeline.dataset)
+    check_source(call.project.folder / pipeline.needs)
     check_split(Dataset.open(data), pipeline.validate_)
     train(
         Job(
@@ -163,7 +163,7 @@ def _train(call: Call, report: Report) -> None:
             options=options,
             weights=weights,
             weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
-            needs=None if needs.resolve() == data.resolve() else needs,
+            needs=_needs(call, pipeline),
             expect=partial(_expect, pipeline),
             predicted=pipeline.validate_.split,
             observers=standard(report),
@@ -172,6 +172,12 @@ def _train(call: Call, report: Report) -> None:
     )
     made_by = {"machine": recordable(pipeline.train.promised_bits), "libraries": library_versions()}
     files.write_json(call.project.folder / described.path(call.name), made_by)
+
+
+def _needs(call: Call, pipeline: Pipeline) -> Path | None:
+    """Return what a pipeline needs besides its data; None if that is nothing, which is said by naming the data."""
+    needs = call.project.folder / pipeline.needs
+    return None if needs.resolve() == call.project.data(pipeline.dataset).resolve() else needs
 
 
 def _expect(pipeline: Pipeline, rehearsed: "Rehearsed") -> None:
@@ -195,6 +201,7 @@ def _validate(call: Call, report: Report) -> None:
         data=call.project.data(pipeline.dataset),
         trained=call.project.run(call.name, "train"),
         out=call.project.run(call.name, "validate"),
+        needs=_needs(call, pipeline),
         report=report,
     )
 

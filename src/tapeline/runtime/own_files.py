@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Collection
+from contextlib import suppress
 from importlib.util import source_from_cache
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def check(recipe: Path, read: Collection[Path], needs: Path | None, *, known: Co
     """
     tree = _tree(recipe.resolve().parent)
     apart = [PACKAGE, *map(_place, known), *(path.resolve() for path in known)]
-    found = [path for path in sorted(map(_source, read)) if path.is_file() and not _is_in(_place(path), apart)]
+    found = [path for path in sorted(map(_source, read)) if _is_file(path) and not _is_in(_place(path), apart)]
     compared = set(own_modules.files_of(needs)) if needs and found else set()
     others = [path for path in found if path.resolve() not in compared and not own_modules.is_library(_place(path))]
     inside = [path for path in others if _place(path).is_relative_to(tree)]
@@ -49,6 +50,20 @@ def check(recipe: Path, read: Collection[Path], needs: Path | None, *, known: Co
     if unseen := [path for path in unseen if path not in secret]:
         name = os.path.relpath(unseen[0])
         raise InputError(f"{recipe.name} reads {name}, whose changes DVC would not see: {_remedy(unseen, needs)}")
+
+
+def note_outputs(recipe: Path, needs: Path) -> None:
+    """Print that DVC knows of no order, if what a recipe needs has links to what stages write."""
+    here = Path.cwd().resolve()
+    written = [here / name for name in ("data", "models", "runs")]
+    raw = here / "data" / "raw"
+    for path in needs.rglob("*") if needs.is_dir() else ():
+        place = _place(path.parent / path.readlink()) if path.is_symlink() else path
+        if path.is_symlink() and _is_in(place, written) and not place.is_relative_to(raw):
+            said = (
+                f"note: {recipe.name} needs {os.path.relpath(path)}, a link to {os.path.relpath(place)}, which a stage"
+            )
+            print(f"{said} writes: DVC does not run that stage first", file=sys.stderr, flush=True)
 
 
 def _tree(folder: Path) -> Path:
@@ -78,7 +93,17 @@ def _output(name: str) -> str:
 
 def _source(path: Path) -> Path:
     """Return the source of a module's byte code; other paths as they are."""
-    return Path(source_from_cache(path)) if path.suffix == ".pyc" and path.parent.name == "__pycache__" else path
+    with suppress(ValueError):  # byte code by another name
+        return Path(source_from_cache(path)) if path.parent.name == "__pycache__" else path
+    return path
+
+
+def _is_file(path: Path) -> bool:
+    """Return whether a path that was opened, in vain perhaps, is one of a file."""
+    try:
+        return path.is_file()
+    except OSError:  # of a name that is too long
+        return False
 
 
 def _place(path: Path) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
-from tapeline.runtime import closure, own_modules, startup
+from tapeline.runtime import closure, own_files, own_modules, startup
 from tapeline.runtime.errors import InputError
 from tapeline.train.job import Job
 
@@ -28,6 +28,8 @@ def train(job: Job) -> None:
 
     own_modules.use(job.recipe)
     own_modules.check(job.recipe, closure.own(job.recipe), job.needs)
+    if job.needs:
+        own_files.note_outputs(job.recipe, job.needs)
     startup.tensorflow(threads=job.settings.operation_threads, portable=job.settings.bits == "portable")
     from tapeline.train.run import run
 

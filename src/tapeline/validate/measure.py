@@ -16,7 +16,7 @@ from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.trained import load
-from tapeline.runtime import files
+from tapeline.runtime import closure, files, files_read, own_files
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.progress import Report
 from tapeline.validate import classification, expected, finite, regression
@@ -31,18 +31,21 @@ def measure(
     dataset: Dataset,
     trained: Path,
     out: Path,
+    needs: Path | None,
     report: Report,
 ) -> None:
     """Do what `tapeline.validate.stage.validate` describes; the dataset was opened and verified there."""
     built = load(recipe, params, dataset, trained)
     report({"event": "progress", "done": 0, "total": dataset.examples(settings.split), "unit": "examples"})
-    with loading.blaming(recipe, InputError, "fails in validation"):
+    with files_read.watched() as read, loading.blaming(recipe, InputError, "fails in validation"):
         key = tf.constant([0, 0], tf.int32)
         evaluation = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)
         metrics, pictures = evaluation(), evaluation.pictures()
         signature = built.signatures()[predicting.DEFAULT]
         given = predicting.served(built, dataset.columns(settings.split))
         predicted = predicting.predictions(signature, given, settings.batch_size)
+    known = [recipe, *closure.own(recipe), dataset.folder, trained, out]
+    own_files.check(recipe, read, needs, known=known)  # `evaluate` may read what training has not
     further, details, plots = _compared(built, dataset, settings, predicted)
     if "confusion" in details and "counts" not in details["confusion"]:
         note = f"metrics.json counts no pairs of more than {MOST_COUNTED} classes: plots/confusion.csv has each example"

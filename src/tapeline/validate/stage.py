@@ -19,9 +19,12 @@ def validate(
     data: Path,
     trained: Path,
     out: Path,
+    needs: Path | None = None,
     report: Report = silent,
 ) -> None:
     """Measure the weights in `trained` on the test split and write metrics, plots, predictions and the verdict.
+
+    needs: the pipeline's further file or folder, the only one of the repository that the recipe may read.
 
     A verdict of "no" is a result like any other: it is written, and export refuses it.
     Raises `InputError` for missing inputs and for a threshold on a metric that does not exist.
@@ -35,7 +38,16 @@ def validate(
     startup.tensorflow()
     from tapeline.validate.measure import measure
 
-    measure(recipe=recipe, params=params, settings=settings, dataset=dataset, trained=trained, out=out, report=report)
+    measure(
+        recipe=recipe,
+        params=params,
+        settings=settings,
+        dataset=dataset,
+        trained=trained,
+        out=out,
+        needs=needs,
+        report=report,
+    )
 
 
 def check_split(dataset: Dataset, settings: ValidateSettings) -> None:
