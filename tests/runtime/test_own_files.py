@@ -51,7 +51,7 @@ def check(top, *names, needs=None, known=()):
             None,
             "set `needs` to a folder that holds all that .*, or links to the files",
         ),
-        (["words/one.txt"], "other", "move it into .*other, which the pipeline `needs`, or link to it there"),
+        (["words/one.txt"], "other", "move it into other, which the pipeline `needs`, or link to it there"),
         (["words/one.txt"], "recipes/helper.py", "set `needs` to a folder that holds all that the recipe needs"),
         (["models/iris/saved_model/saved_model.pb", "models/iris/a.json"], None, "set `needs: models/iris` for"),
         (["runs/iris/train/weights/weights.index"], None, "set `needs: runs/iris/train/weights` for"),
@@ -155,7 +155,7 @@ def test_the_data_s_folder_may_be_a_link(top, tmp_path, capsys):
 
 
 def test_a_file_elsewhere_is_noted_unless_it_is_of_the_system(top, tmp_path, monkeypatch, capsys):
-    names = ("home/.config/some.ini", "home/.keras/models/some.h5", "disk/words.txt")
+    names = ("home/.config/some.ini", "home/.cache/hub/some.h5", "home/.cache/matplotlib/fonts.json", "disk/words.txt")
     write(tmp_path, *names)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(own_files.tempfile, "gettempdir", lambda: str(tmp_path / "none"))
@@ -163,7 +163,7 @@ def test_a_file_elsewhere_is_noted_unless_it_is_of_the_system(top, tmp_path, mon
     own_files.check(top / "recipes" / "own.py", read, None, known=[])
     assert capsys.readouterr().err.splitlines() == [
         f"note: own.py reads {tmp_path}/{name}, which is outside this repository: DVC will not see it change"
-        for name in ("disk/words.txt", "home/.keras/models/some.h5")
+        for name in ("disk/words.txt", "home/.cache/hub/some.h5")
     ]
 
 

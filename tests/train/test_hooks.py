@@ -177,7 +177,7 @@ def test_python_state_that_is_read_later_is_not_a_hooks_to_change(hooked, settin
 
 
 READ = """import functools
-from helper_of_hook import scaled
+from keras_of_hook import scaled
 RATE = 1.0
 
 def halved():
@@ -220,12 +220,12 @@ def test_what_a_compiled_step_has_read_is_not_a_hooks_to_change(hooked, tmp_path
     """It would have no effect."""
     helpers = tmp_path / "helpers"
     helpers.mkdir()
-    (helpers / "helper_of_hook.py").write_text(
+    (helpers / "keras_of_hook.py").write_text(
         "import further_of_hook\ndef scaled(r): return further_of_hook.scaled(r)\n"
     )
     (helpers / "further_of_hook.py").write_text("def scaled(recipe): return recipe.tau\n")
     monkeypatch.syspath_prepend(helpers)
-    for name in ("helper_of_hook", "further_of_hook"):
+    for name in ("keras_of_hook", "further_of_hook"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     built = "self.tau = self._tau = 1.0; self.rates = {'tau': 1.0}; self.helper, self.by = Helper(), lambda: self.tau"
     run = hooked(

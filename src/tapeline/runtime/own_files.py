@@ -21,6 +21,8 @@ SETTINGS = ("params.yaml", "dvc.yaml", "dvc.lock")
 """What a recipe reads of these, it gets in `self.params`."""
 _HIDDEN = {".git", ".dvc", ".cache", ".config", ".local"}
 """Folders of Git, DVC, and of programs' settings and caches."""
+_OF_USER = (".config", ".local", *(f".cache/{name}" for name in ("tapeline", "matplotlib", "fontconfig", "pip", "uv")))
+"""Of the other folders of `.cache` some hold pretrained weights."""
 _ABOUT = (".egg-info", ".dist-info")
 _IGNORED = {".gitignore", ".gitattributes", ".dvcignore"}
 _VARIABLES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "MPLCONFIGDIR")
@@ -77,7 +79,7 @@ def _remedy(unseen: Collection[Path], needs: Path | None) -> str:
     if names[0] in SETTINGS:
         return "take what it needs from self.params"
     if needs and needs.is_dir():
-        return f"move it into {needs}, which the pipeline `needs`, or link to it there"
+        return f"move it into {os.path.relpath(needs)}, which the pipeline `needs`, or link to it there"
     folder = os.path.commonpath([Path(name).parent for name in names]) if len(names) > 1 else names[0]
     if needs or Path.cwd().is_relative_to(Path(folder).resolve()):  # it holds the stages' outputs, too
         return "set `needs` to a folder that holds all that the recipe needs, or links to the files"
@@ -129,6 +131,6 @@ def _programs() -> list[Path]:
 
 def _system() -> list[Path]:
     """Return the folders of the system, of temporary files, and of programs' settings and caches."""
-    hidden = [str(Path.home() / name) for name in _HIDDEN]
-    outside = [Path(folder).resolve() for folder in (sys.base_prefix, tempfile.gettempdir(), *hidden, *_SYSTEM)]
+    of_user = [str(Path.home() / name) for name in _OF_USER]
+    outside = [Path(folder).resolve() for folder in (sys.base_prefix, tempfile.gettempdir(), *of_user, *_SYSTEM)]
     return [*outside, *_programs()]

@@ -31,7 +31,7 @@ _HARMLESS = frozenset(
     ["Assert", "Print", "PrintV2", "CheckNumerics", "CheckNumericsV2", "StatelessRandomGetAlg", "Empty", "DeviceIndex"]
 )
 _FILES = re.compile(
-    r"ReadFile|MatchingFiles|ImmutableConst|Reader\w+|Restore\w*|RecordInput|LookupTableImport\w*|"
+    r"ReadFile|MatchingFiles|ImmutableConst|Reader\w+|Restore\w*|RecordInput|"
     r"(WholeFile|TextLine|FixedLengthRecord|TFRecord|LMDB|Identity)Reader(V2)?|InitializeTableFromTextFile(V2)?|"
     r"(TextLine|FixedLengthRecord|TFRecord|(Experimental)?MatchingFiles|(Experimental)?Sql|Load|Cache|Snapshot\w*)Dataset\w*"
 )

@@ -13,7 +13,8 @@ import tensorflow as tf
 from tapeline.recipe.loading import MODULE
 from tapeline.runtime import own_modules
 
-_FOREIGN = ("tapeline.", "keras", "tensorflow", "numpy", "builtins", "functools", "contextlib", "abc", "typing")
+_FOREIGN = ("keras", "tensorflow", "numpy", "typing")
+"""How libraries are called, among them `tensorflow_probability`; a person's own `keras_blocks.py` is none."""
 
 
 def names_used(recipe: Any, but: Sequence[Any] = ()) -> set[str]:
@@ -85,7 +86,13 @@ def names_in(code: CodeType) -> set[str]:
 
 def is_foreign(module: str) -> bool:
     """Return whether a module belongs to a library, whose internals may change without the recipe's doing."""
-    return module.startswith(_FOREIGN) or module.partition(".")[0] in sys.stdlib_module_names - {"types", "__main__"}
+    top = module.partition(".")[0]
+    if top == "tapeline" or top in sys.stdlib_module_names - {"types", "__main__"}:
+        return True
+    if not module.startswith(_FOREIGN):
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is None or own_modules.is_library(Path(file).resolve())
 
 
 def is_foreign_function(value: Any) -> bool:
