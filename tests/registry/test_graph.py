@@ -1,5 +1,6 @@
 """Real SavedModels that do more than compute are refused before anything of them runs; those that compute are not."""
 
+import os
 import re
 from pathlib import Path
 
@@ -252,6 +253,11 @@ def test_the_functions_that_save_and_restore_serve_the_saver_alone(tf, saved):
 def test_files_that_are_links_or_another_graph_are_refused(tf, saved, secret):
     folder = saved(lambda x: x)
     (folder / "assets" / "words").symlink_to(secret)
+    assert refused(folder) == "'assets/words' is a link, as DVC makes with cache.type symlink: " + (
+        "`dvc config cache.type copy`, `dvc checkout --relink`"
+    )
+    (folder / "assets" / "words").unlink()
+    os.mkfifo(folder / "assets" / "words")
     assert refused(folder) == "'assets/words' is neither a file nor a folder: export again"
     (folder / "assets" / "words").unlink()
     (folder / "saved_model.pbtxt").write_text("")

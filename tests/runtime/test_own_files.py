@@ -28,7 +28,7 @@ def write(top, *names):
 
 def check(top, *names, needs=None, known=()):
     """Check files of which each is there, but for what ends in `gone.txt`."""
-    write(top, *(name for name in names if not name.endswith("gone.txt")))
+    write(top, *(name for name in names if not name.endswith("gone.txt") and not (top / name).exists()))
     known = [top / "recipes" / "own.py", *known]
     own_files.check(top / "recipes" / "own.py", {top / name for name in names}, needs and top / needs, known=known)
 
@@ -144,6 +144,11 @@ def test_a_file_whose_content_is_in_a_cache_counts_where_it_is(top):
     with pytest.raises(InputError, match=r"reads words/one.txt"):
         check(top, "words/one.txt", known=iris)
     check(top, "words/one.txt", needs="words/one.txt")
+    (top / "links").mkdir()
+    (top / "links" / "one.txt").symlink_to(top / "words" / "one.txt")
+    check(top, "words/one.txt", needs="links")
+    with pytest.raises(InputError, match=r"reads words/one.txt"):  # of the same content
+        check(top, "words/one.txt", needs="data/iris")
 
 
 def test_the_data_s_folder_may_be_a_link(top, tmp_path, capsys):

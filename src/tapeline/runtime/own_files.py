@@ -38,8 +38,10 @@ def check(recipe: Path, read: Collection[Path], needs: Path | None, *, known: Co
     tree = _tree(recipe.resolve().parent)
     apart = [PACKAGE, *map(_place, known), *(path.resolve() for path in known)]
     found = [path for path in sorted(map(_source, read)) if _is_file(path) and not _is_in(_place(path), apart)]
-    compared = set(own_modules.files_of(needs)) if needs and found else set()
-    others = [path for path in found if path.resolve() not in compared and not own_modules.is_library(_place(path))]
+    compared = list(own_modules.files_of(needs)) if needs and found else []
+    places, led = {_place(path) for path in compared}, set(filter(None, map(_target, compared)))
+    others = [path for path in found if not own_modules.is_library(_place(path))]
+    others = [path for path in others if _place(path) not in places | led and _target(path) not in places]
     inside = [path for path in others if _place(path).is_relative_to(tree)]
     for path in others:
         if path not in inside and not _is_in(_place(path), _system()):
@@ -60,8 +62,8 @@ def note_outputs(recipe: Path, needs: Path) -> None:
     written = [here / name for name in ("data", "models", "runs")]
     raw = here / "data" / "raw"
     for path in needs.rglob("*") if needs.is_dir() else ():
-        place = _place(path.parent / path.readlink()) if path.is_symlink() else path
-        if path.is_symlink() and _is_in(place, written) and not place.is_relative_to(raw):
+        place = _target(path)
+        if place and _is_in(place, written) and not place.is_relative_to(raw):
             said = (
                 f"note: {recipe.name} needs {os.path.relpath(path)}, a link to {os.path.relpath(place)}, which a stage"
             )
@@ -111,6 +113,11 @@ def _is_file(path: Path) -> bool:
 def _place(path: Path) -> Path:
     """Return where a file or folder is: links on the way are followed, but not it itself, which may lead to a cache."""
     return path.parent.resolve() / path.name
+
+
+def _target(path: Path) -> Path | None:
+    """Return where a link leads, one step: several files of one content may lead to one file of a cache."""
+    return _place(path.parent / path.readlink()) if path.is_symlink() else None
 
 
 def _is_in(path: Path, folders: Collection[Path]) -> bool:

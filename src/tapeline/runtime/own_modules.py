@@ -42,7 +42,7 @@ def check(recipe: Path, files: list[Path], needs: Path | None) -> None:
     files: those of the user's own that the recipe imports. needs: the pipeline's file or folder, which DVC compares.
     """
     tree = tree_of(recipe.resolve().parent)
-    known = set(files_of(needs)) if needs else set()
+    known = {file.resolve() for file in files_of(needs)} if needs else set()
     inside = [file for file in files if tree is None or file.is_relative_to(tree)]
     for file in files:
         if file not in inside and file not in known:
@@ -105,12 +105,9 @@ def _libraries() -> tuple[Path, ...]:
 
 
 def files_of(needs: Path) -> Iterator[Path]:
-    """Yield the files that DVC compares of what a pipeline needs, links as what they lead to.
-
-    DVC follows no link to a folder.
-    """
+    """Yield the files that DVC compares of what a pipeline needs; it follows no link to a folder."""
     for place, _, names in os.walk(needs) if needs.is_dir() else [(str(needs.parent), [], [needs.name])]:
-        yield from (Path(place, name).resolve() for name in names)
+        yield from (Path(place, name) for name in names)
 
 
 def tree_of(folder: Path) -> Path | None:

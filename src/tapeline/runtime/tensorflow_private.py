@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -110,6 +111,8 @@ def _registrant(registry: Mapping[Any, Any], key: Any) -> str | None:
     """Return the name of the module in which a gradient or an extension type is defined."""
     value = registry[key]
     defined = value["type"] if isinstance(value, dict) else key if isinstance(key, type) else value
+    while isinstance(defined, partial):
+        defined = defined.func
     return getattr(defined, "__module__", None)
 
 

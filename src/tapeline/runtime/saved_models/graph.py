@@ -49,7 +49,10 @@ def _files(folder: Path) -> str:
     for where, folders, names in os.walk(folder):
         for name in (*folders, *names):
             path = Path(where) / name
-            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            if path.is_symlink():
+                remedy = "`dvc config cache.type copy`, `dvc checkout --relink`"
+                return f"{str(path.relative_to(folder))!r} is a link, as DVC makes with cache.type symlink: {remedy}"
+            if not (path.is_file() or path.is_dir()):
                 return f"{str(path.relative_to(folder))!r} is neither a file nor a folder: export again"
     graphs = sorted(path.name for path in folder.glob("saved_model.*"))
     if graphs != ["saved_model.pb"]:

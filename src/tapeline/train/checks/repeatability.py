@@ -173,7 +173,7 @@ _ENGINE = str(Path(__file__).parents[1])
 _LIBRARIES = tuple(str(Path(package.__file__).parent) for package in (tf, keras))
 _REMEDY = (
     "derive each value from params, context.seed or a generator with a fixed seed, not from the clock, the process, "
-    "its environment or CPUs, the order of a set or an unseeded generator"
+    "its environment or CPUs, the order of a set, an unseeded generator or a file that `needs` does not name"
 )
 
 
