@@ -32,7 +32,10 @@ RESULTS = {
     "cartpole-reinforce": ("gymnasium_return", "mean return {:.1f} over 100 episodes of Gymnasium's CartPole-v1"),
     "digits-sam": ("accuracy", "test accuracy {:.4f} with as many gradients as `digits`"),
     "digits-cyclic": ("accuracy", "test accuracy {:.4f}"),
-    "digits-multi": (("accuracy", "drawing_gain"), "test accuracy {:.4f}; drawing {:.1f} × nearer than the mean image"),
+    "digits-multi": (
+        ("accuracy", "drawing_gain"),
+        "test accuracy {:.4f}; drawing {:.1f} times nearer than the mean image",
+    ),
 }
 CURVES = {
     "addition-seq2seq": ("val_exact", "exact sums of the validation split", 0.9),

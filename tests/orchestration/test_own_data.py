@@ -45,6 +45,43 @@ def test_raw_data_that_dvc_overlooks_are_refused_before_anything_runs(project, a
         ask(dvc, "export@tiny")
 
 
+@pytest.mark.filterwarnings("ignore:_NoneStep.value:DeprecationWarning")  # DVC calls pygtrie so
+def test_raw_data_of_an_earlier_commit_are_not_recorded_again(project):
+    """As after a `git pull` without a `dvc pull`."""
+    folder = project()
+    own = folder / "data/raw/own.csv"
+    own.parent.mkdir(parents=True)
+    for name in ("params.yaml", "stage.py"):
+        (folder / name).write_text((folder / name).read_text().replace("points.csv", "data/raw/own.csv"))
+    programs = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    def call(*command):
+        subprocess.run(command, cwd=folder, env=programs, check=True, capture_output=True)
+
+    def stale():
+        with closing(DvcProject(folder)) as dvc:
+            return [stage.title for stage in dvc.upstream("export@tiny")]
+
+    for text in (TEXT, MORE):
+        own.write_text(text)
+        call("dvc", "--quiet", "add", "data/raw/own.csv")
+        call("git", "add", "-A")
+        call("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", text)
+    assert "data/raw/own.csv.dvc" not in stale()
+    own.write_text(TEXT)
+    with pytest.raises(
+        InputError, match=r"own.csv is what commits before \w+ have, .* `dvc pull .*own.csv.dvc` brings"
+    ):
+        stale()
+    own.write_text(f"{MORE}4\n")
+    assert "data/raw/own.csv.dvc" in stale(), "which is new"
+    own.write_text(TEXT)
+    call("dvc", "--quiet", "add", "data/raw/own.csv")
+    assert "data/raw/own.csv.dvc" not in stale(), "which is a person's decision"
+    own.write_text(MORE)
+    assert "data/raw/own.csv.dvc" in stale(), "while the decision is not committed"
+
+
 @pytest.mark.long
 def test_own_data_from_dvc_add_to_a_fresh_clone(project, root, call, tmp_path):
     folder = project()

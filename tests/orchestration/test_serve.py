@@ -183,6 +183,11 @@ def test_a_deployment_is_served_as_the_file_has_it(checkout, monkeypatch):
             {"schedules": [{"interval": 60, "parameters": {"retries": "few"}}]},
             "train/a: parameters.retries: 'few' is not of type 'integer'",
         ),
+        ({"parameters": {"retry": 1}}, "train/a: parameters.retry: the flow has no such parameter: it has retries"),
+        (
+            {"schedules": [{"interval": 60, "parameters": {"retry": 1}}], "enforce_parameter_schema": False},
+            "train/a: parameters.retry: the flow has no such parameter: it has retries",
+        ),
     ],
 )
 def test_a_mistake_in_a_flow_is_one_line(tmp_path, monkeypatch, change, message):

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -176,6 +177,19 @@ def test_a_server_in_prefect_s_own_files(project, tmp_path, root, file, text, fo
         [sys.executable, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == found
+
+
+def test_a_server_that_hangs_is_done_without(project, monkeypatch, capsys):
+    """As one that was stopped: the kernel takes connections for it."""
+    here = Project.find(project())
+    monkeypatch.setattr(discovery, "HANGS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/api"
+        with discovery.serving(here, url):
+            assert discovery.server(here) == ""
+    assert capsys.readouterr().err == (
+        f"note: the server of `tapeline serve` at {url} has not answered for 0.2 s: not shown there\n"
+    )
 
 
 def test_of_two_that_serve_the_first_counts_and_nobody_s_address_stays(project):

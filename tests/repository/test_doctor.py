@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from repositories import git
 
-from tapeline.repository import doctor
+from tapeline.repository import doctor, line_ends
 from tapeline.repository.doctor import MISSING, NOTE, OK, examine
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError
@@ -64,7 +64,7 @@ def test_line_ends_that_git_changes(project, attributes, setting, cause):
     if setting:
         git(project, "config", *setting)
     what = f"{cause}: Git converts the line endings of data/raw/iris.csv, so that DVC finds every new checkout stale"
-    wanted = {what: "add `* -text` as the last line of .gitattributes, and check out again"} if cause else {}
+    wanted = {what: line_ends.REMEDY} if cause else {}
 
     def said():
         return {what: remedy for what, remedy in wanting(project, NOTE).items() if "line endings" in what}
@@ -74,6 +74,32 @@ def test_line_ends_that_git_changes(project, attributes, setting, cause):
     assert said() == wanted
     git(project, "checkout-index", "--prefix=anew/", "data/raw/iris.csv")
     assert (b"\r\n" in (project / "anew/data/raw/iris.csv").read_bytes()) == (cause is not None), "as Git does it"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "setting", "cause"),
+    [
+        ("* text=auto", "false", "the attribute text=auto"),
+        ("*.csv text", "false", "the attribute text"),
+        ("", "input", "core.autocrlf is input"),
+        ("* -text", "input", None),
+        ("", "false", None),
+        ("* text=auto eol=crlf", "false", None),
+    ],
+)
+def test_line_ends_that_git_stores_otherwise(project, attributes, setting, cause):
+    """As of an editor or a spreadsheet program on Windows."""
+    table = project / "data/raw/iris.csv"
+    (project / ".gitattributes").write_text(f"{attributes}\n")
+    git(project, "config", "core.autocrlf", setting)
+    table.write_bytes(table.read_bytes().replace(b"\n", b"\r\n"))
+    for _ in range(2):
+        said = [what for what in wanting(project, NOTE) if "line endings of data/raw" in what]
+        assert [what.partition(": ")[0] for what in said] == ([cause] if cause else [])
+        git(project, "add", ".")
+    anew = project / "anew"
+    git(project, "checkout-index", f"--prefix={anew}/", "data/raw/iris.csv")
+    assert ((anew / "data/raw/iris.csv").read_bytes() != table.read_bytes()) == (cause is not None), "as Git does it"
 
 
 def test_line_ends_of_a_folder_of_inputs(project):

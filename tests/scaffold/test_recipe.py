@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import sysconfig
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -92,6 +94,28 @@ def test_each_kind_trains_and_is_exported(project, kind, dataset):
     model = project / "models" / f"a-{kind}"
     assert (model / "saved_model").is_dir()
     assert ",".join(sorted(path.stem for path in model.glob("litert/*.tflite"))) == lite.replace(" ", "")
+
+
+def test_each_kind_is_what_a_formatter_and_a_linter_would_leave(project, tmp_path):
+    """A hook that rewrites a recipe before the first commit would make the trained model stale."""
+    ruff = Path(sysconfig.get_path("scripts"), "ruff")
+    for kind, dataset in [*DATASETS.items(), ("table", "mixed"), ("number", "mixed"), ("own-step", "mixed")]:
+        name = f"a-{kind}-of-{dataset}"
+        assert main(["new", "recipe", name, "--like", kind, "--dataset", dataset]) == 0
+    assert len(list((project / "recipes").iterdir())) == 10
+    for command in (["format", "--check"], ["check", "--select", "E4,E7,E9,F,W,I"]):
+        answer = subprocess.run(
+            [ruff, *command, "--isolated", "--no-cache", "recipes"], capture_output=True, text=True, check=False
+        )
+        assert answer.returncode == 0, answer.stdout
+
+
+def test_a_batch_is_no_larger_than_the_train_split_that_was_ingested(project):
+    assert main(["ingest", "pets"]) == 0
+    assert main(["new", "recipe", "few", "--dataset", "pets"]) == 0
+    examples = Dataset.open(project / "data" / "pets").examples("train")
+    size = Params.load(project).pipelines["few"].train.batch_size
+    assert size <= examples < 2 * size < 32
 
 
 def test_every_kind_has_parameters_that_its_recipe_declares(project):

@@ -3,6 +3,7 @@
 import argparse
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 from tapeline.runtime.errors import plain
@@ -106,7 +107,9 @@ def _init(options: argparse.Namespace) -> int:
         top = dvc_top(folder) or folder
         above = [os.path.relpath(top / name, folder) for name in (".dvc", ".dvcignore") if top != folder]
         committing = f"git add {shlex.join(['.', *above])} && git commit"
-        print(f"next: {going}{adding}`dvc repro`, then `tapeline metrics`, and `{committing}`")
+        first = next(iter(Params.load(folder).pipelines))
+        running = "`dvc repro`" if shutil.which("dvc") else f"`tapeline run --pipeline {first}`"
+        print(f"next: {going}{adding}{running}, then `tapeline metrics`, and `{committing}`")
     else:
         print("nothing to do: this is a project already")
     return 0

@@ -97,13 +97,13 @@ def _prefect_deploy(checkout: Path) -> None:
     def called(*command: str) -> "subprocess.CompletedProcess[str]":
         return leash.text([sys.executable, "-m", *command], cwd=checkout, env=environment)
 
+    looked = called("tapeline.orchestration.schedules.mistakes")
+    if looked.returncode == InputError.status and looked.stdout:
+        raise InputError(looked.stdout.splitlines()[-1])
     with tempfile.TemporaryDirectory(prefix="tapeline-deploy-") as folder:
         file = Path(folder, FILE)
         file.write_text(anchored(checkout / FILE), encoding="utf-8")
         done = called("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(file))
     if done.returncode:
-        looked = called("tapeline.orchestration.schedules.mistakes")
-        if looked.returncode == InputError.status and looked.stdout:
-            raise InputError(looked.stdout.splitlines()[-1])
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise RunError(f"prefect deploy: {lines[-1][:LONGEST] if lines else f'status {done.returncode}'}")

@@ -18,7 +18,7 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names, tagging
 from tapeline.registry.tags.record import message
 from tapeline.registry.tags.state import State, Version
-from tapeline.repository import described, submodules
+from tapeline.repository import described, line_ends, submodules
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files
@@ -123,7 +123,8 @@ def _checked(registry: Registry, commit: str, name: str, *, is_head: bool) -> Re
     _check_parameters(registry, commit, recorded)
     if lost := registry.store.missing(recorded.model):
         raise InputError(f"the cache has lost {lost[0]}: `dvc fetch`, or `dvc repro --force`, brings it back")
-    checked_out = is_head or (commit == repository.head and not repository.changed())
+    here = registry.project.model(name).exists()  # not in the worktree of a run that found its result
+    checked_out = is_head or (commit == repository.head and here and not repository.changed())
     if checked_out and (stale := registry.store.stale(name)):
         raise InputError(f"{stale}: run `dvc repro export@{name}` and commit dvc.lock, or `dvc checkout`")
     return recorded
@@ -184,13 +185,13 @@ def _check_committed(registry: Registry, commit: str, recorded: Recorded) -> Non
         if inside in tracked:
             if registry.repository.digest(commit, inside) != md5:
                 _check_not_in_lfs(registry, commit, [inside])
-                raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+                raise _other(registry, commit, dep)
             continue
         within = sorted(name for name in tracked if name.startswith(f"{inside}/"))
         comparable = same_rules and _of_git_alone(within)
         if comparable and _folder_digest(registry, commit, inside, within) != md5:
             _check_not_in_lfs(registry, commit, within)
-            raise InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+            raise _other(registry, commit, dep)
         if not within and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
             missing.append(f"{dep}.dvc" if path.with_name(f"{path.name}.dvc").is_file() else dep)
     if missing:
@@ -225,6 +226,13 @@ def _folder_digest(registry: Registry, commit: str, folder: str, within: list[st
     ]
     listing = json.dumps(sorted(entries, key=lambda entry: str(entry["relpath"])), sort_keys=True)
     return hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest() + ".dir"
+
+
+def _other(registry: Registry, commit: str, dep: str) -> InputError:
+    """Return the error for a dependency with other bytes in a commit than those that made the model."""
+    for cause, name in line_ends.changed(registry.project, [dep]):
+        return InputError(f"Git has {name} with other line endings than made the model: {cause}; {line_ends.REMEDY}")
+    return InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
 
 
 def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> None:

@@ -75,7 +75,7 @@ def _line_ends(project: Project) -> Iterator[Finding]:
     inputs += [one.needs for one in (*params.datasets.values(), *params.pipelines.values())]
     for cause, name in line_ends.changed(project, dict.fromkeys(map(str, inputs))):
         what = f"{cause}: Git converts the line endings of {name}, so that DVC finds every new checkout stale"
-        yield Finding(NOTE, what, "add `* -text` as the last line of .gitattributes, and check out again")
+        yield Finding(NOTE, what, line_ends.REMEDY)
 
 
 def _is_foreign(path: Path) -> bool:
@@ -185,6 +185,9 @@ def _dvc(project: Project) -> Iterator[Finding]:
         yield Finding(MISSING, f"no DVC repository{other}", "`tapeline init` makes one")
         return
     yield Finding(OK, f"dvc {importlib.metadata.version('dvc')}, in {top}")
+    if shutil.which("dvc") is None:
+        remedy = "activate the environment that has it; with pipx, `pipx install --include-deps`"
+        yield Finding(NOTE, "the command dvc is not on the PATH, and many remedies name it", remedy)
     try:
         Git(project.folder).check()
     except InputError:

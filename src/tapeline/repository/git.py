@@ -147,7 +147,8 @@ class Git:
             if self.has(f"refs/heads/{name}"):
                 return name
         self.check()
-        raise InputError("there is no branch main or master: give a ref")
+        here = self.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+        raise InputError(f"there is no branch main or master: give a ref{f', such as --ref {here}' if here else ''}")
 
     def remote(self) -> str | None:
         """Return the remote to push to: the configured one, else `origin`, else the first; None if there is none."""

@@ -1,4 +1,4 @@
-"""Find what Git checks out with other line ends than it has: DVC compares bytes, and each checkout would be stale."""
+"""Find what Git stores or checks out with other line ends than there are: DVC compares bytes, so that it is stale."""
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
@@ -6,20 +6,22 @@ from itertools import chain, islice
 from tapeline.config.project import Project
 from tapeline.repository.git import Git
 
+REMEDY = "add `* -text` as the last line of .gitattributes, `git add --renormalize .`, and check out again"
 MANY = 1000
 """How many files are looked at: Git reads each."""
 
 
 def changed(project: Project, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each cause for which Git checks out CRLF for LF, with the first file that it changes.
+    """Yield each cause for which Git stores LF for CRLF, or checks out CRLF for LF, with the first such file.
 
     paths: files and folders, of which those are looked at that Git has or would add. Nothing without Git.
     """
     git = Git(project.folder)
     by_config = list(_configured(git))
+    is_input = git.ask("config", "core.autocrlf") == "input"
     found: dict[str, str] = {}
     for name, info in _stored(git, paths):
-        if cause := _cause(info, by_config):
+        if cause := _cause(info, by_config, is_input=is_input):
             found.setdefault(cause, name)
     yield from found.items()
 
@@ -44,14 +46,20 @@ def _stored(git: Git, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield name, info
 
 
-def _cause(info: str, by_config: Iterable[tuple[str, tuple[str, ...]]]) -> str:
-    """Return what has Git check a file out with CRLF that is with LF in Git, or here; empty if nothing does.
+def _cause(info: str, by_config: Iterable[tuple[str, tuple[str, ...]]], *, is_input: bool) -> str:
+    """Return what has Git check a file out with other line ends than it has here, or had; empty if nothing does.
 
-    info: as `i/lf w/lf attr/text=auto eol=crlf`: the line ends in the index and here, and the attributes.
+    info: as `i/lf w/lf attr/text=auto eol=crlf`: the line ends in the index and here, and the attributes. is_input:
+    whether `core.autocrlf` is so.
     """
     stored, here, attributes = (part.partition("/")[2].strip() for part in info.split(maxsplit=2))
     if attributes.endswith("eol=crlf"):  # in every checkout, so that one with CRLF is like the next
         return "the attribute eol=crlf" if here == "lf" else ""
-    if "lf" not in (stored, here):
+    is_lost = here == "crlf" and stored in ("", "lf")
+    if "lf" not in (stored, here) and not is_lost:
         return ""
-    return next((cause for cause, of in by_config if attributes in of), "")
+    if cause := next((cause for cause, of in by_config if attributes in of), ""):
+        return cause
+    if is_lost and attributes.startswith("text"):
+        return f"the attribute {attributes}"
+    return "core.autocrlf is input" if is_lost and is_input and not attributes else ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tapeline.repository import objects
 from tapeline.repository.dvc_errors import check_dependencies
+from tapeline.repository.git import Git
 from tapeline.repository.unseen import check_all
 from tapeline.runtime.errors import InputError
 
@@ -36,6 +37,27 @@ def check(dvc: "Dvc", stages: "Collection[Stage]") -> None:
     """Raise `InputError` for a dependency for which DVC would wait forever, and for a `.dvc` file that it overlooks."""
     check_dependencies(stages)
     check_all(dvc, dict.fromkeys(path for stage in stages for path in stage.dependencies))
+
+
+def check_not_older(stages: "Iterable[Stage]") -> None:
+    """Raise `InputError` for raw data of an earlier commit, as after a `git pull`: DVC would record them again.
+
+    stages: `.dvc` files that are stale. One that is not committed as it is counts as a person's decision.
+    """
+    for stage in stages:
+        git, name = Git(stage.file.parent), stage.file.name
+        if git.ask("status", "--porcelain", "--", name) != "":
+            continue
+        for out in stage.recorded_outputs():
+            current = out.current()
+            if current in ("", out.md5):
+                continue
+            if commit := git.ask("log", "-n", "1", "--format=%h", "-S", current, "--", name):
+                there = os.path.relpath(out.path)
+                raise InputError(
+                    f"{there} is what commits before {commit} have, and HEAD has other data: `dvc pull "
+                    f"{os.path.relpath(stage.file)}` brings those, `dvc add {there}` goes back to these"
+                )
 
 
 def check_cached(stages: "Iterable[Stage]", *, fetched: bool = False) -> None:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from tapeline.config.ingest import ImageFolderSource, IngestSettings, TableSource
 from tapeline.config.project import Project
@@ -20,6 +21,8 @@ class Known:
     """The shape of each feature."""
     classes: Sequence[str] = ()
     """The features that hold class ids; the first is the label."""
+    examples: int | None = None
+    """Those of the train split, if ingest has written them."""
 
     @property
     def label(self) -> str | None:
@@ -48,11 +51,19 @@ class Known:
 
 def known(project: Project, dataset: str | None, source: IngestSettings | None) -> Known:
     """Return what is known of a dataset: by its settings, else by what ingest has written."""
-    found = _all_known(project, dataset, source)
+    found = replace(_all_known(project, dataset, source), examples=_examples(project, dataset))
     if source is None or source.columns is None:
         return found
     kept = {name: shape for name, shape in found.shapes.items() if name in source.columns}
-    return Known(kept, [name for name in found.classes if name in kept])
+    return replace(found, shapes=kept, classes=[name for name in found.classes if name in kept])
+
+
+def _examples(project: Project, dataset: str | None) -> int | None:
+    """Return how many examples the train split of an ingested dataset has; None if there is none, or it has none."""
+    with suppress(InputError):
+        ingested = Dataset.open(project.data(dataset)) if dataset is not None else None
+        return ingested.examples("train") if ingested and "train" in ingested.splits else None
+    return None
 
 
 def _all_known(project: Project, dataset: str | None, source: IngestSettings | None) -> Known:

@@ -89,7 +89,7 @@ def new_recipe(
     file = _place(project.folder, params, name)
     texts = {file: _text(kind, name, inputs, target, has)}
     pipeline, recipe = name.replace("_", "-"), file.relative_to(project.folder).as_posix()
-    entry = _entry(dataset or "NAME", recipe, kind)
+    entry = _entry(dataset or "NAME", recipe, kind, has.examples)
     if dataset is not None:
         texts[project.folder / PARAMS] = added(project.folder / PARAMS, pipeline, entry)
     new = [path for path, text in texts.items() if _differs(path, text, project.folder)]
@@ -194,14 +194,16 @@ def _differs(path: Path, text: str, folder: Path) -> bool:
     return not same
 
 
-def _entry(dataset: str, recipe: str, kind: Kind) -> list[str]:
-    """Return the lines of a pipeline."""
+def _entry(dataset: str, recipe: str, kind: Kind, examples: int | None) -> list[str]:
+    """Return the lines of a pipeline. examples: in its train split, if that is known."""
+    most = 1 << (examples.bit_length() - 1) if examples else TRAIN["batch_size"]
+    train = {**kind.train, "batch_size": min(kind.train["batch_size"], most)}
     return [
         f"dataset: {yaml_flow(dataset)}",
         f"recipe: {yaml_flow(recipe)}",
         f"needs: data/{dataset}  # no further input",
         f"params: {yaml_flow(kind.params)}",
-        f"train: {yaml_flow(kind.train)}",
+        f"train: {yaml_flow(train)}",
         "validate: {thresholds: {}}  # {loss: {max: 0.5}}: what a model must show to be exported",
         "export: {}",
     ]

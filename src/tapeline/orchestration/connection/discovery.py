@@ -6,17 +6,20 @@ with serving(project, url, ours=True):  # `tapeline serve`: the project's runs a
 """
 
 import fcntl
+import http.client
 import os
+import sys
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import credentials
 from tapeline.orchestration.connection.failures import API, in_a_line
-from tapeline.runtime import files
+from tapeline.runtime import files, streams
 from tapeline.runtime.errors import InputError
 
 LOOPBACK = "127.0.0.1"
@@ -29,18 +32,40 @@ A second line says that it is Tapeline's own: only that one is told the password
 
 OURS = "ours"
 
+HANGS = 10.0
+"""Seconds after which a server that takes connections, but does not answer, is done without."""
+
 MOMENT = 0.2
 """Seconds for which `serving` tries to lock its file: `server` takes the lock for an instant to look at it."""
 
 
 def server(project: Project) -> str:
     """Return the API's address: the environment's, that of `tapeline serve` here, or Prefect's own setting; else ""."""
-    return os.environ.get(API) or served(project) or _configured()
+    return os.environ.get(API) or _answering(served(project)) or _configured()
 
 
 def served(project: Project) -> str:
     """Return the address of the server that a running `tapeline serve` of this project uses; else ""."""
     return _served(project)[0]
+
+
+def _answering(url: str) -> str:
+    """Return the address of a server that `tapeline serve` uses, "" if it hangs, as a stopped process does; say so."""
+    if not url:
+        return ""
+    there = urlsplit(url)
+    connection = http.client.HTTPConnection(there.hostname or LOOPBACK, there.port, timeout=HANGS)
+    with closing(connection):
+        try:
+            connection.request("GET", f"{there.path}/health")
+            connection.getresponse().read()
+        except TimeoutError:
+            said = f"note: the server of `tapeline serve` at {url} has not answered for {HANGS:g} s: not shown there"
+            streams.say(said, sys.stderr)
+            return ""
+        except (OSError, http.client.HTTPException):  # Prefect's client says what is wrong
+            return url
+    return url
 
 
 def auth_for(project: Project, url: str) -> str:

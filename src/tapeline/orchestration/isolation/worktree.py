@@ -31,8 +31,8 @@ KEPT = 3
 LONGEST = 100
 """Characters of a flow run's name that its branch and its folder have."""
 
-WHOLE = ("-c", "core.sparseCheckout=false")
-"""A worktree has every file of its commit, whatever the checkout leaves out."""
+WHOLE = ("-c", "core.sparseCheckout=false", "-c", "core.autocrlf=false", "-c", "core.eol=lf")
+"""A worktree has every file of its commit, with its bytes, whatever the checkout leaves out or converts."""
 
 
 @dataclass(frozen=True)

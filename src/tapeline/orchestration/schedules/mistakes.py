@@ -1,4 +1,4 @@
-"""Say what is wrong with the flows of `prefect.yaml`, where `prefect deploy` says it in a traceback.
+"""Say what is wrong with the flows of `prefect.yaml`: `prefect deploy` says it in a traceback, or the first run does.
 
 python -m tapeline.orchestration.schedules.mistakes
 """

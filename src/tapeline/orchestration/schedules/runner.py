@@ -4,6 +4,7 @@ python -m tapeline.orchestration.schedules.runner
 """
 
 import asyncio
+import inspect
 import sys
 import tempfile
 from datetime import datetime, timedelta
@@ -147,11 +148,14 @@ def _check(wanted: Deployment, checkout: Path) -> None:
     except (Exception, SystemExit) as error:
         cause = error.user_exc if isinstance(error, ScriptError) else error
         raise InputError(f"{about}: {file} cannot be loaded: {type(cause).__name__}: {str(cause).strip()}") from None
-    if wanted.enforce_parameter_schema:
-        schema = parameter_schema(flow).model_dump(exclude_unset=True)
-        for parameters in (wanted.parameters, *(schedule.parameters for schedule in wanted.schedules)):
-            for wrong in validate(parameters, schema, ignore_required=True):
-                raise InputError(f"{about}: {'.'.join(('parameters', *map(str, wrong.path)))}: {wrong.message}")
+    taken = inspect.signature(flow.fn).parameters
+    is_open = any(each.kind is each.VAR_KEYWORD for each in taken.values())
+    schema = parameter_schema(flow).model_dump(exclude_unset=True)
+    for parameters in (wanted.parameters, *(schedule.parameters for schedule in wanted.schedules)):
+        for name in parameters.keys() - (parameters.keys() if is_open else taken.keys()):
+            raise InputError(f"{about}: parameters.{name}: the flow has no such parameter: it has {', '.join(taken)}")
+        for wrong in validate(parameters, schema, ignore_required=True) if wanted.enforce_parameter_schema else ():
+            raise InputError(f"{about}: {'.'.join(('parameters', *map(str, wrong.path)))}: {wrong.message}")
 
 
 def _schedule(wanted: Schedule) -> PrefectSchedule:

@@ -51,12 +51,14 @@ class DvcProject:
         """Return the stages that `dvc repro NAME` goes through, in its order, `name` last.
 
         Raw data added with `dvc add` is included only if it has changed since.
-        Raises `RunError` for a `dvc.yaml` that DVC refuses, `InputError` for raw data that it overlooks, and `Busy`.
+        Raises `RunError` for a `dvc.yaml` that DVC refuses, `InputError` for raw data that it overlooks or that are
+        those of an earlier commit, and `Busy`.
         """
         with in_one_line(busy=Busy), self._dvc.locked():
             plan = self._plan(name)
             raw_data.check(self._dvc, plan)
             stages = [stage for stage in plan if not stage.is_raw_data or stage.is_stale()]
+            raw_data.check_not_older(stage for stage in stages if stage.is_raw_data)
         return [DvcStage(stage.file, stage.name, self._title(stage)) for stage in stages]
 
     def is_recorded(self, name: str) -> bool:

@@ -60,6 +60,15 @@ class Recorded:
         return str(self._loaded.hash_info.value)
 
     @property
+    def path(self) -> Path:
+        """Where the file or folder is."""
+        return Path(self._loaded.fspath)
+
+    def current(self) -> str:
+        """Return the MD5 of what is there; empty if nothing is."""
+        return str(self._loaded.get_hash().value) if self._loaded.exists else ""
+
+    @property
     def is_of_bytes(self) -> bool:
         """Whether a file's MD5 is that of its bytes: DVC 2 took line ends of texts for one."""
         return bool(self._loaded.hash_name == "md5")
