@@ -106,3 +106,9 @@ def test_class_names_that_look_the_same(project: Path, said: Said) -> None:
         "classes 'Cat' and 'cat' differ in case only, and are 2 classes",
         "classes 'cafe\\u0301' and 'caf\\xe9' differ in Unicode normalization only, and are 2 classes",
     ]
+
+
+def test_class_names_that_differ_in_what_nobody_sees(project: Path, said: Said) -> None:
+    (project / "t.csv").write_text("x,y\n1,pear\n2,pe\u200bar\n3,plum\n4,pear\n", encoding="utf-8")
+    settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y"}
+    assert said(settings) == ["classes 'pear' and 'pe\\u200bar' differ in invisible characters only, and are 2 classes"]

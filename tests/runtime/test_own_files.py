@@ -172,6 +172,23 @@ def test_a_file_elsewhere_is_noted_unless_it_is_of_the_system(top, tmp_path, mon
     ]
 
 
+def test_of_many_files_elsewhere_a_few_are_named(top, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(own_files.tempfile, "gettempdir", lambda: str(tmp_path / "none"))
+    names = [f"disk/{number:04}.png" for number in range(2000)]
+    write(tmp_path, *names)
+    own_files.check(top / "recipes" / "own.py", {tmp_path / name for name in names}, None, known=[])
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 4
+    assert said[-1].startswith(f"note: own.py reads 1,997 more, such as {tmp_path}/disk/1999.png, which is outside")
+
+
+def test_a_repository_inside_python_s_own_folder_is_none_of_it(top, monkeypatch):
+    """As /usr/src/app in a container."""
+    monkeypatch.setattr(sys, "prefix", str(top.parent))
+    with pytest.raises(InputError, match=r"reads words.txt"):
+        check(top, "words.txt")
+
+
 def test_without_git_the_project_is_what_counts(top, tmp_path):
     (top / ".git").rmdir()
     assert own_modules.tree_of(top) is None, "no folder above is a repository"

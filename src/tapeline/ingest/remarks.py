@@ -20,14 +20,24 @@ def named(names: Sequence[str]) -> str:
 
 
 def alike(classes: Sequence[str]) -> Iterator[str]:
-    """Yield a line for class names that differ only in case or in Unicode normalization."""
+    """Yield a line for class names that differ only in case, in Unicode normalization or in what nobody sees."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name in classes:
-        groups[unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())].append(name)
+        groups[_normal(_normal(_visible(name)).casefold())].append(name)
     for names in (names for names in groups.values() if len(names) > 1):
-        case = len({unicodedata.normalize("NFC", name) for name in names}) > 1
-        what = "case" if case else "Unicode normalization"
+        normal, seen = {_normal(name) for name in names}, {_normal(_visible(name)) for name in names}
+        hidden = "invisible characters" if len(seen) < len(normal) else "case"
+        what = hidden if len(normal) > 1 else "Unicode normalization"
         yield f"classes {' and '.join(map(ascii, names))} differ in {what} only, and are {len(names)} classes"
+
+
+def _normal(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _visible(name: str) -> str:
+    """Return a name without characters of format, such as the space of no width."""
+    return "".join(letter for letter in name if unicodedata.category(letter) != "Cf")
 
 
 def single(feature: str, kind: Feature) -> Iterator[str]:

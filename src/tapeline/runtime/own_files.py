@@ -17,6 +17,8 @@ from tapeline.runtime import own_modules
 from tapeline.runtime.closure import PACKAGE
 from tapeline.runtime.errors import InputError
 
+NOTED = 3
+"""How many files outside the repository are named."""
 SETTINGS = ("params.yaml", "dvc.yaml", "dvc.lock")
 """What a recipe reads of these, it gets in `self.params`."""
 _HIDDEN = {".git", ".dvc", ".cache", ".config", ".local"}
@@ -43,10 +45,13 @@ def check(recipe: Path, read: Collection[Path], needs: Path | None, *, known: Co
     others = [path for path in found if not own_modules.is_library(_place(path))]
     others = [path for path in others if _place(path) not in places | led and _target(path) not in places]
     inside = [path for path in others if _place(path).is_relative_to(tree)]
-    for path in others:
-        if path not in inside and not _is_in(_place(path), _system()):
-            own_modules.note_outside(f"{recipe.name} reads {path}")
-    unseen = [path for path in inside if not _is_in(_place(path), _programs()) and not _is_hidden(path, tree)]
+    outside = [path for path in others if path not in inside and not _is_in(_place(path), _system())]
+    for path in outside[:NOTED]:
+        own_modules.note_outside(f"{recipe.name} reads {path}")
+    if more := outside[NOTED:]:
+        own_modules.note_outside(f"{recipe.name} reads {len(more):,} more, such as {more[-1]}")
+    around = [folder for folder in _programs() if not tree.is_relative_to(folder)]
+    unseen = [path for path in inside if not _is_in(_place(path), around) and not _is_hidden(path, tree)]
     secret = [path for path in unseen if path.name.startswith(".env")]
     for path in secret:
         said = f"note: {recipe.name} reads {os.path.relpath(path)}: DVC will not see it change"
