@@ -115,3 +115,28 @@ def test_what_dvc_refuses_is_one_line_of_its_own(project, tmp_path):
     assert "\n" not in str(refusal.value)
     with pytest.raises(RunError, match="not inside of a DVC repository"):
         DvcProject(tmp_path)
+
+
+def test_a_lock_that_git_ignores_is_refused_with_the_pattern(project):
+    """As by `*.lock` in an ignore file of all of a user's repositories."""
+    folder = project()
+    (folder / ".git/info/exclude").write_text("*.lock\n")
+    (folder / "dvc.lock").unlink(missing_ok=True)
+    with pytest.raises(InputError, match=r"dvc.lock would never be committed: `\*.lock` in line 1 of .*exclude hides"):
+        DvcProject(folder)
+
+
+def test_a_broken_file_of_another_team_is_named_with_a_remedy(project, monkeypatch):
+    folder = project()
+    other = folder / "other"
+    other.mkdir()
+    (other / "dvc.yaml").write_text("stages:\n  a: {cmd: [x\n")
+    inner = folder / "inner"
+    inner.mkdir()
+    for name in ("dvc.yaml", "params.yaml"):
+        shutil.copy(folder / name, inner / name)
+    monkeypatch.chdir(inner)
+    with pytest.raises(
+        RunError, match=r"read: '\.\./other/dvc.yaml'.*; have it mended, or add its folder to .dvcignore"
+    ):
+        DvcProject(inner).upstream("export@tiny")

@@ -522,3 +522,13 @@ def test_a_repository_with_other_things_keeps_them(tmp_path):
     assert not (tmp_path / "model/.git").exists() and not (tmp_path / "model/.dvc").exists()
     assert (tmp_path / ".dvcignore").read_text().splitlines()[:3] == ["/cache", ".tapeline", ".venv"]
     assert Path(tmp_path / ".dvc/plots/page.html").exists()
+
+
+def test_of_several_pipelines_those_that_are_not_scheduled_are_named(tmp_path):
+    init(tmp_path, say=lambda line: None)
+    params = (tmp_path / "params.yaml").read_text()
+    entry = params[params.index("\npipelines:") :].partition("\n  iris:")[2]
+    (tmp_path / "params.yaml").write_text(f"{params}  second:{entry.rstrip()}\n")
+    said = []
+    init(tmp_path, flows=True, say=said.append)
+    assert said == ["prefect.yaml schedules iris: add a deployment for second"]

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 READ = ("dvc.yaml", LOCK, PARAMS)
 ERROR = "ERROR: "
+OTHERS = re.compile(r"unable to read: '\.\./")
+"""What DVC says of a file of another folder in the same repository, which it reads too."""
+IGNORE = "have it mended, or add its folder to .dvcignore beside .dvc"
 NO_REPOSITORY = "is not a git repository"
 ADVICE = re.compile(r"Is your cache up to date|<?https?://|Having any troubles")
 
@@ -66,7 +69,8 @@ def in_one_line(kind: type[TapelineError] = RunError, *, busy: type[Exception] |
             raise InputError(
                 f"{said.removesuffix(NO_REPOSITORY)}is in no Git repository: `git init` makes one"
             ) from None
-        raise kind(f"DVC: {said}") from None
+        elsewhere = OTHERS.match(said)
+        raise kind(f"DVC: {said}{f'; {IGNORE}' if elsewhere else ''}") from None
     except OSError as error:
         if error.errno in files.DISK_ERRORS:
             raise

@@ -64,8 +64,11 @@ def _initialized(
         if data is not None:
             raise InputError(f"{folder} is already a project: add {data} to its {PARAMS} by hand")
         if flows and not (folder / "prefect.yaml").exists():
-            texts = _flows(folder, next(iter(Params.sound(folder)[0].pipelines), "NAME"))
+            pipelines = list(Params.sound(folder)[0].pipelines) or ["NAME"]
+            texts = _flows(folder, pipelines[0])
             check_seen(texts)
+            if others := pipelines[1:]:
+                say(f"prefect.yaml schedules {pipelines[0]}: add a deployment for {', '.join(others)}")
     else:
         texts, copied, params = _new_project(folder, data or raw_data.iris(work), flows, work, say)
         irises = [copied[1]] if copied and data is None else []

@@ -16,6 +16,8 @@ from tapeline.repository import raw_data
 from tapeline.repository.dvc.repository import Dvc
 from tapeline.repository.dvc.stage import Stage
 from tapeline.repository.dvc_errors import check_dependencies, check_files, first_lines, in_one_line
+from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.ignored import STAGES, check_seen
 from tapeline.runtime.errors import RunError
 
 
@@ -43,6 +45,7 @@ class DvcProject:
         """Open the repository. Raises `RunError` with DVC's message if there is no usable one."""
         self._folder = folder
         check_files(folder)
+        check_seen([folder / STAGES, folder / LOCK])
         with in_one_line(busy=Busy):
             self._dvc = Dvc(folder, wait=True)
         self._close = weakref.finalize(self, self._dvc.close)
