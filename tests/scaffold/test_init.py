@@ -1,6 +1,7 @@
 """`tapeline init`: what it writes, what it leaves alone, and what it refuses."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -189,6 +190,14 @@ def test_what_comes_next_begins_with_the_way_into_another_folder(tmp_path, capsy
     monkeypatch.chdir(tmp_path)
     assert main(["init", "--", name]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"next: `cd {shown}`, `dvc repro`, then ")
+
+
+@pytest.mark.parametrize(("programs", "shown"), [(["tapeline"], "`tapeline run --pipeline iris`"), ([], "`dvc repro`")])
+def test_what_comes_next_is_a_command_that_is_there(tmp_path, capsys, monkeypatch, programs, shown):
+    """With pipx, `tapeline` alone is on the PATH."""
+    monkeypatch.setattr(shutil, "which", lambda name, **_: name if name in ("git", *programs) else None)
+    assert main(["init", str(tmp_path)]) == 0
+    assert f", {shown}, then " in capsys.readouterr().out.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

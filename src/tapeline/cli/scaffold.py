@@ -108,7 +108,8 @@ def _init(options: argparse.Namespace) -> int:
         above = [os.path.relpath(top / name, folder) for name in (".dvc", ".dvcignore") if top != folder]
         committing = f"git add {shlex.join(['.', *above])} && git commit"
         first = next(iter(Params.load(folder).pipelines))
-        running = "`dvc repro`" if shutil.which("dvc") else f"`tapeline run --pipeline {first}`"
+        alone = shutil.which("tapeline") and not shutil.which("dvc")  # as pipx installs it
+        running = f"`tapeline run --pipeline {first}`" if alone else "`dvc repro`"
         print(f"next: {going}{adding}{running}, then `tapeline metrics`, and `{committing}`")
     else:
         print("nothing to do: this is a project already")
