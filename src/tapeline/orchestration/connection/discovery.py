@@ -41,7 +41,7 @@ MOMENT = 0.2
 
 def server(project: Project) -> str:
     """Return the API's address: the environment's, that of `tapeline serve` here, or Prefect's own setting; else ""."""
-    return os.environ.get(API) or _answering(served(project)) or _configured()
+    return os.environ.get(API) or _answering(*_served(project)) or _configured()
 
 
 def served(project: Project) -> str:
@@ -49,10 +49,13 @@ def served(project: Project) -> str:
     return _served(project)[0]
 
 
-def _answering(url: str) -> str:
-    """Return the address of a server that `tapeline serve` uses, "" if it hangs, as a stopped process does; say so."""
-    if not url:
-        return ""
+def _answering(url: str, ours: bool) -> str:
+    """Return the address of a server that `tapeline serve` uses, "" if ours hangs, as a stopped process does; say so.
+
+    Another may be behind a proxy, or need a certificate: Prefect's client knows.
+    """
+    if not ours:
+        return url
     there = urlsplit(url)
     connection = http.client.HTTPConnection(there.hostname or LOOPBACK, there.port, timeout=HANGS)
     with closing(connection):
