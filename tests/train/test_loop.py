@@ -189,6 +189,18 @@ def test_prepare_gets_the_columns_that_it_reads(tmp_path, tf, column):
     assert parts.feed._preparation.read == [column]
 
 
+@pytest.mark.parametrize("data", ["ram", "stream"])
+def test_a_prepare_that_only_checks_is_called_for_every_step(tmp_path, tf, data):
+    """It returns the batch as it came, so tf.data would have nothing to compute."""
+    check = "tf.debugging.assert_less(context.step, tf.constant(3, tf.int64), 'too far')"
+    prepare = f"    def prepare(self, batch, context):\n        {check}\n        return batch\n\n    def loss(self"
+    parts = assembled(tmp_path, recipes.write(tmp_path, recipes.LINE, ("    def loss(self", prepare)), data=data)
+    assert parts.feed._preparation.made == {}
+    assert next(iter(parts.feed.chunks(0, 3))).end == 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match="too far"):
+        list(parts.feed.chunks(0, 4))
+
+
 @pytest.mark.parametrize(("made", "repeats"), [("itertools.repeat('x')", True), ("map(str, itertools.count())", False)])
 def test_whether_prepare_repeats_its_texts(tmp_path, tf, made, repeats):
     """What a function of Python's returns is only known from two calls; texts are compared as texts."""

@@ -158,9 +158,10 @@ class Feed:
         rows = {} if self.columns else {name: self._gather(name, index, call) for name in self._stored}
         if one := self._preparation:
             passed = {name: row for name, row in rows.items() if name in one.kept}
-            if one.made:
+            if one.made or one.acts:
                 inputs = (steps, index, {name: rows[name] for name in one.read})  # map_fn copies each
-                each = tf.map_fn(lambda given: one.traced(*given), inputs, fn_output_signature=one.made)
+                given_back = (one.made, tf.int64)  # map_fn refuses a call that returns nothing
+                each, _ = tf.map_fn(lambda given: (one.traced(*given), given[0]), inputs, fn_output_signature=given_back)
                 passed = passed | each
             rows = passed
         return {INDEX: index, **rows} if INDEX in self.row_specs else rows

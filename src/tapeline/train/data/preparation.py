@@ -40,6 +40,8 @@ class Preparation:
         """The columns that `prepare` passes on unchanged."""
         self.made = {n: tf.TensorSpec(out.shape, out.dtype) for n, out in traced.structured_outputs.items()}
         """What it adds or changes: name → type of one step's value."""
+        self.acts = any(operation.op_def.is_stateful for operation in traced.graph.get_operations())
+        """Whether it does something besides, such as `tf.debugging.assert_…` or `tf.print`."""
 
     def _trace(self, index: tf.TensorSpec, read: Any, unread: Mapping[str, tf.TensorSpec]) -> tuple[Any, list[str]]:
         """Return `prepare` for one step; columns it does not read are replaced by zeros of the same shape."""
