@@ -144,3 +144,24 @@ def test_predict_depends_on_its_inputs_alone(refused, model, served, said):
     made = "        self.optimizer = "
     found = refused((made, f"        {model}\n{made}"), *edits)
     assert "Line: predict " in found and said in found
+
+
+@pytest.mark.parametrize(
+    ("returned", "what"),
+    [
+        ("(tf.reduce_sum(losses), tf.size(losses))", "a tuple"),
+        ("tf.reduce_mean(losses)", r"a loss of shape ()"),
+        ("losses[:, None]", "a loss of shape (8, 1)"),
+    ],
+)
+def test_a_loss_is_one_number_per_example(refused, returned, what):
+    """As objective, a pair of a sum and a count would be averaged."""
+    edit = ("return tf.reduce_mean(tf.square(", "losses = tf.reduce_mean(tf.square(")
+    said = refused(edit, ("training=training)), -1), {}", f"training=training)), -1)\n        return {returned}, {{}}"))
+    assert f"Line.loss returns {what}: return one loss per example, shape (batch,); for a mean over tokens" in said
+
+
+def test_the_size_of_a_batch_is_unknown_in_build(refused):
+    """The other stages build the recipe too; a schedule would silently be as long as with another batch."""
+    said = refused(("        self.optimizer", "        self.steps = 640 // self.batch_size\n        self.optimizer"))
+    assert "self.batch_size is known in prepare and train_step only: in build, use a hyperparameter" in said

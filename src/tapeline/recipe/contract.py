@@ -34,7 +34,7 @@ Columns = Mapping[str, NDArray[Any]]
 """Feature → all values of a split, shape (examples, *feature shape), read-only."""
 
 
-SET_BY_ENGINE = ("params", "features", "_statistics", "_transforms", "_fused", "batch_size", "updated")
+SET_BY_ENGINE = ("params", "features", "_statistics", "_transforms", "_fused", "_batch_size", "batch_size", "updated")
 """Attributes of every recipe, which a class of its own cannot define."""
 
 
@@ -66,10 +66,26 @@ class Recipe(ABC):
         self._statistics = statistics
         self._transforms: Mapping[str, Transforms] = {}
         self._fused = False
-        self.batch_size = 1
-        """Examples in a training step, or in one shard of it; for recipes that generate their data."""
+        self._batch_size: int | None = None
         self.updated: set[str] = set()
         """The names of the optimizers passed to `update`."""
+
+    @property
+    def batch_size(self) -> int:
+        """Examples in a training step, or in one shard of it; for recipes that generate their data.
+
+        Raises `InputError` in `build`, which the other stages call too, and in whatever is not part of training.
+        """
+        if self._batch_size is None:
+            raise InputError(
+                "self.batch_size is known in prepare and train_step only: in build, use a hyperparameter of the recipe, "
+                "such as the number of steps of a schedule"
+            )
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, size: int) -> None:
+        self._batch_size = size
 
     @property
     def statistics(self) -> TrainStatistics:

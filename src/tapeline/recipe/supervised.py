@@ -91,11 +91,19 @@ class Supervised(Recipe):
 
     @as_written
     def _measured(self, batch: Batch, *, training: bool) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-        """Return the result of `loss`. Raises `InputError` if it is not a pair."""
+        """Return the result of `loss`. Raises `InputError` if it is not a pair, or its losses are not one per example."""
         returned: Any = theirs(self.loss)(batch, training=training)
         if not isinstance(returned, (tuple, list)) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise InputError(
                 f"{type(self).__name__}.loss must return a pair: the loss of each example and a dict of further "
                 f"metrics, such as `return losses, {{}}`"
             )
-        return returned[0], returned[1]
+        losses, metrics = returned
+        several = isinstance(losses, (tuple, list))
+        if several or (tf.is_tensor(losses) and losses.shape.rank not in (None, 1)):
+            what = f"a {type(losses).__name__}" if several else f"a loss of shape {tuple(losses.shape)}"
+            raise InputError(
+                f"{type(self).__name__}.loss returns {what}: return one loss per example, shape (batch,); for a mean "
+                "over tokens, tf.reduce_sum(losses * mask, 1) / tf.reduce_mean(tf.reduce_sum(mask, 1))"
+            )
+        return losses, metrics
