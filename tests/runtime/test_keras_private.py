@@ -17,6 +17,8 @@ hint = partial(private_names.hint, "keras")
         ("keras", "optimizers.Optimizer._get_variable_index"),
         ("keras", "layers.BatchNormalization._moments"),
         ("keras", "random.SeedGenerator.next"),
+        ("keras.src.layers.rnn.dropout_rnn_cell", "DropoutRNNCell.get_dropout_mask"),
+        ("keras.src.layers.rnn.dropout_rnn_cell", "DropoutRNNCell.get_recurrent_dropout_mask"),
         ("keras.src.backend.common.global_state", "get_global_attribute"),
         ("keras.src.backend.common.global_state", "GLOBAL_STATE_TRACKER"),
         ("keras.src.random.seed_generator", "GLOBAL_SEED_GENERATOR"),
@@ -176,3 +178,23 @@ def test_no_other_module_uses_a_private_name(root):
     sources = {path: path.read_text() for path in (root / "src/tapeline").rglob("*.py")}
     found = {path.stem for path, text in sources.items() if re.search(PRIVATE, text)}
     assert found == {"keras_private", "replaced_operations", "tensorflow_private"}
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM", "SimpleRNN", "Bidirectional"])
+def test_a_recurrent_layer_draws_its_dropout_in_training_alone(tf, kind):
+    import keras
+
+    from tapeline.runtime import keras_private
+
+    keras_private.no_masks_in_inference()
+    inner = keras.layers.GRU(4, dropout=0.5, recurrent_dropout=0.5)
+    layer = keras.layers.Bidirectional(inner) if kind == "Bidirectional" else getattr(keras.layers, kind)(4, dropout=0.5)
+    model = keras.Sequential([keras.Input((5, 3)), layer])
+    seeds = [variable for variable in model.variables if "seed" in variable.path]
+    before = [seed.numpy().tolist() for seed in seeds]
+    x = tf.ones([2, 5, 3])
+    same = model(x, training=False).numpy()
+    assert seeds and [seed.numpy().tolist() for seed in seeds] == before, hint("DropoutRNNCell.get_dropout_mask")
+    assert (model(x).numpy() == same).all()
+    assert (model(x, training=True).numpy() != same).any()
+    assert [seed.numpy().tolist() for seed in seeds] != before

@@ -22,7 +22,7 @@ from tapeline.dataset.columns import Feature
 from tapeline.dataset.statistics import TrainStatistics
 from tapeline.recipe import global_settings
 from tapeline.recipe.contract import SET_BY_ENGINE, Recipe
-from tapeline.runtime import files, own_modules, tensorflow_files, tensorflow_private
+from tapeline.runtime import files, keras_private, own_modules, tensorflow_files, tensorflow_private
 from tapeline.runtime.errors import InputError, RunError, TapelineError, graph_reason
 
 MODULE = "tapeline_recipe_"
@@ -117,6 +117,7 @@ def build(
     except pydantic.ValidationError as error:
         first = mistakes_in(error, dict(params))[0]
         raise InputError(first.told(f"params of recipe {path}: ")) from None
+    keras_private.no_masks_in_inference()
     keras.backend.clear_session()
     keras.utils.set_random_seed(seed)
     before = keras.config.dtype_policy()

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 from keras.src.backend.common import global_state
+from keras.src.layers.rnn.dropout_rnn_cell import DropoutRNNCell
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
 METRICS = ("_metrics", "_loss_tracker", "_compile_metrics")
@@ -43,6 +44,26 @@ def global_seed_state() -> keras.Variable | None:
     """Return the state of `keras.random`'s global generator; None if nothing has drawn from it since the last reset."""
     generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
     return generator.state if generator is not None else None
+
+
+def no_masks_in_inference() -> None:
+    """Have recurrent layers draw their dropout masks in training alone.
+
+    Keras draws them in each call, and moves a seed on, also where it does not use them: `predict` would then change a
+    variable.
+    """
+    for name in ("get_dropout_mask", "get_recurrent_dropout_mask"):
+        own = getattr(DropoutRNNCell, name)
+        if getattr(own, "__module__", "") != __name__:
+            setattr(DropoutRNNCell, name, _in_training(own))
+
+
+def _in_training(own: Callable[..., Any]) -> Callable[..., Any]:
+    def mask(cell: Any, inputs: Any) -> Any:
+        call = global_state.get_global_attribute("current_call_ctx")
+        return None if call is not None and call.get_value("training") is False else own(cell, inputs)
+
+    return mask
 
 
 class Shared:
