@@ -161,6 +161,11 @@ def test_a_loss_is_one_number_per_example(refused, returned, what):
     assert f"Line.loss returns {what}: return one loss per example, shape (batch,); for a mean over tokens" in said
 
 
+def test_a_model_that_is_frozen_as_a_whole_is_not_trained(refused):
+    said = refused(("        self.optimizer", "        self.model.trainable = False\n        self.optimizer"))
+    assert "update got no variables: nothing would be trained" in said
+
+
 def test_the_size_of_a_batch_is_unknown_in_build(refused):
     """The other stages build the recipe too; a schedule would silently be as long as with another batch."""
     said = refused(("        self.optimizer", "        self.steps = 640 // self.batch_size\n        self.optimizer"))

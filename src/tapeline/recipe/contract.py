@@ -191,7 +191,7 @@ class Recipe(ABC):
     def update(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
         """Transform the gradients as set in `params.yaml` for this optimizer, and apply them.
 
-        Raises `InputError` for a variable that the loss does not depend on.
+        Raises `InputError` for a variable that the loss does not depend on, and if there is none.
         """
         self.refuse_missing(variables, gradients)
         names = self._names(optimizer)
@@ -223,7 +223,9 @@ class Recipe(ABC):
 
     @as_written
     def refuse_missing(self, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:
-        """Raise `InputError` if a variable has no gradient, or if their numbers differ."""
+        """Raise `InputError` if there is no variable, if one has no gradient, or if their numbers differ."""
+        if not variables:
+            raise InputError("update got no variables: nothing would be trained; is `trainable` false for all of them?")
         if len(variables) != len(gradients):
             raise InputError(f"update got {len(variables)} variables and {len(gradients)} gradients: give one for each")
         for variable, gradient in zip(variables, gradients, strict=True):
