@@ -1,5 +1,6 @@
 """Where an earlier run has made the same: what is asked for besides training is done all the same."""
 
+import os
 import shutil
 
 import keys
@@ -223,3 +224,22 @@ def test_by_a_policy_a_signed_branch_counts(project, tmp_path):
     project.git("commit", "--quiet", "--all", "--message", "broken")
     with pytest.raises(InputError, match="signers of refs/heads/main, line 1: not `PERSON"):
         found(project, 2)
+
+
+def test_what_could_not_be_registered_is_said_before_it_is_trained(project, monkeypatch):
+    """The model would not be on DVC's remote, or Git would not know whose tag it is."""
+    request = Request.of(pipeline="one", isolated=True, overrides={"params.value": 3}, registered=True)
+
+    def asked(request):
+        with isolated(request, Project.find(project.folder), flow_run=FLOW_RUN, say=lambda line: None) as run:
+            return run.finished
+
+    with pytest.raises(InputError, match=r"must be on DVC's remote store, .*: push the run too \(--push\)"):
+        asked(request)
+    project.git("config", "user.useConfigOnly", "true")
+    project.git("config", "--unset-all", "user.email")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    for variable in ("GIT_COMMITTER_EMAIL", "EMAIL"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(InputError, match="Git does not know who you are"):
+        asked(Request.of(pipeline="one", isolated=True, overrides={"params.value": 3}, registered=True, push=True))

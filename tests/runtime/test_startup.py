@@ -139,6 +139,17 @@ def test_a_keras_that_began_with_another_backend_is_refused(root):
     )
 
 
+def test_a_tensorflow_that_was_imported_before_with_onednn_is_refused(root):
+    """As in a notebook: it recorded portable bits, and had those of its CPU."""
+    program = "import tensorflow\n" + OTHER_BACKEND.split("import keras")[0].replace(
+        "startup.tensorflow()", "try:\n    startup.tensorflow()\nexcept InputError as error:\n    print(error)"
+    )
+    answer = _said(root, program, os.environ | {"TF_ENABLE_ONEDNN_OPTS": "1"})
+    assert answer.stdout.startswith("TensorFlow was imported before Tapeline could switch off oneDNN"), answer.stderr
+    answer = _said(root, program, os.environ | {"TF_ENABLE_ONEDNN_OPTS": "0"})
+    assert answer.stdout == ""
+
+
 def _said(root, program, surroundings):
     return subprocess.run(
         [sys.executable, "-c", program],

@@ -29,6 +29,7 @@ hint = partial(private_names.hint, "tensorflow")
         ("tensorflow.python.autograph.pyct.loader", "load_source"),
         ("tensorflow.python.lib.io.file_io", "_pywrap_file_io.BufferedInputStream"),
         ("tensorflow.python.training.py_checkpoint_reader", "NewCheckpointReader"),
+        ("tensorflow.python.util._pywrap_util_port", "IsMklEnabled"),
         ("tensorflow.python.eager.forwardprop_util", "pack_tangents"),
         ("tensorflow.python.ops.parallel_for.control_flow_ops", "pfor"),
         ("tensorflow.python.framework.ops", "gradient_registry._registry"),

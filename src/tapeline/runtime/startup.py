@@ -229,6 +229,11 @@ def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> N
 
         from tapeline.runtime import tensorflow_private, write_order
 
+        if portable and tensorflow_private.has_onednn():
+            raise InputError(
+                "TensorFlow was imported before Tapeline could switch off oneDNN, whose bits depend on the CPU: use "
+                "another process, such as `!tapeline` in a notebook"
+            )
         tensorflow_private.autograph_without_files()
         write_order.as_it_comes()
         try:

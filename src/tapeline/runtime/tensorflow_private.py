@@ -27,6 +27,7 @@ from tensorflow.python.lib.io import file_io
 from tensorflow.python.ops import cond_v2, image_ops_impl, random_crop_ops, resource_variable_ops
 from tensorflow.python.ops.parallel_for import control_flow_ops
 from tensorflow.python.training import py_checkpoint_reader
+from tensorflow.python.util import _pywrap_util_port
 
 _DRAWING = (image_ops_impl, random_crop_ops)
 """The modules behind `tf.image.random_…`, which call `random_ops.random_uniform`."""
@@ -123,6 +124,11 @@ _REGISTRIES: tuple[dict[Any, Any], ...] = (
 )
 _REGISTERED: dict[str, list[tuple[dict[Any, Any], Any]]] = {}
 """What each module has registered, and where."""
+
+
+def has_onednn() -> bool:
+    """Return whether operations are given to oneDNN, which is decided when TensorFlow is imported."""
+    return bool(_pywrap_util_port.IsMklEnabled())
 
 
 def make_devices(config: Any) -> None:

@@ -20,12 +20,11 @@ from functools import partial
 from pathlib import Path
 
 from tapeline.config.project import RUN_BRANCHES, Project
-from tapeline.orchestration.isolation import permitted
+from tapeline.orchestration.isolation import permitted, registering
 from tapeline.orchestration.isolation.chosen import description
 from tapeline.orchestration.isolation.finished import finished_run, parameters
 from tapeline.orchestration.isolation.overrides import override
 from tapeline.orchestration.isolation.publishing import push
-from tapeline.orchestration.isolation.registering import register_run
 from tapeline.orchestration.isolation.run_commit import commit_run
 from tapeline.orchestration.isolation.worktree import WHOLE, Worktree, worktree
 from tapeline.orchestration.request import Request
@@ -102,7 +101,7 @@ class IsolatedRun:
         with suppress(InputError):
             revision = Git(self.project.folder).commit_of(branch)
         flow_run = self.flow_run["id"]
-        return register_run(
+        return registering.register_run(
             self.tree, self.request.pipeline, branch, revision, flow_run=flow_run, push_to=remote, say=self.say
         )
 
@@ -126,6 +125,8 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
         with _alone(tree, request.pipeline, say):
             run = partial(IsolatedRun, request, tree, ref, flow_run, say=say)
             finished = finished_run(tree, request.pipeline, ref=ref, say=say)
+            if request.registered:
+                registering.check(tree.project, request.pipeline, finished, pushed=request.push)
             if not finished:
                 submodules.check(tree.project.folder, request.pipeline)
                 begin_imports()

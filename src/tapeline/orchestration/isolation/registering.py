@@ -3,11 +3,26 @@
 import sys
 from collections.abc import Callable
 
+from tapeline.config.project import Project
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.schedules.liveness import STARTED_FOR
 from tapeline.orchestration.stages.child import environment
 from tapeline.registry.registry import Registry
+from tapeline.repository.dvc.settings import Settings
+from tapeline.repository.recorded import Recorded
 from tapeline.runtime import exit_status, leash
+from tapeline.runtime.errors import InputError
+
+
+def check(project: Project, pipeline: str, finished: Recorded | None, *, pushed: bool) -> None:
+    """Raise `InputError` for what would refuse the version after the training. finished: an earlier run's record."""
+    registry = Registry.for_model(project, pipeline)
+    registry.repository.identity()
+    storage = Settings.around(project.folder).default_remote
+    if storage and not pushed and not (finished and not registry.store.missing_in_remote(finished.model)):
+        raise InputError(
+            f"a version's model must be on DVC's remote {storage}, so that others can use it: push the run too (--push)"
+        )
 
 
 def register_run(
