@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import recipes
 import waiting
+from PIL import Image
 from ruamel.yaml import YAML
 
 from tapeline.cli import main
@@ -354,6 +355,32 @@ def test_what_computes_has_one_hash_seed_and_stays_one_process(tmp_path, seed, p
         assert answer.returncode == 2 and answer.stderr.startswith("tapeline: the order of sets must be the same")
     elif "zz" in command:
         assert answer.returncode == 2 and answer.stderr.startswith("tapeline: no pipeline 'zz'")
+
+
+def test_a_locale_decides_no_name(tmp_path):
+    """In one that is not of UTF-8, classes had other names, and images were split in another way."""
+    project, image = Folder(tmp_path), tmp_path / "photos" / "train" / "Müller" / "one.png"
+    image.parent.mkdir(parents=True)
+    Image.new("L", (8, 8)).save(image)
+    project.params["datasets"]["faces"] = {"source": "images", "needs": "photos", "size": [8, 8]}
+    project.save()
+    answer = subprocess.run(
+        [sys.executable, "-P", "-m", "tapeline", "ingest", "faces"],
+        cwd=project.folder,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT / "src"),
+            "LC_ALL": "C",
+            "PYTHONUTF8": "0",
+            "PYTHONCOERCECLOCALE": "0",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    features = json.loads((tmp_path / "data" / "faces" / "dataset.json").read_text())["features"]
+    assert features["label"]["classes"] == ["Müller"]
 
 
 IN_ORDER = (

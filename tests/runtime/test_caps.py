@@ -12,7 +12,7 @@ from tapeline.runtime import caps
 @pytest.fixture
 def bare(monkeypatch):
     """No variable is set; `apply` may set some."""
-    for name in (*caps.CAPS, caps.NUMPY, caps.XLA_FLAGS):
+    for name in (*caps.CAPS, caps.NUMPY, caps.NUMPY_MORE, caps.XLA_FLAGS):
         monkeypatch.setenv(name, "")  # restored afterwards
         monkeypatch.delenv(name)
 
@@ -53,6 +53,30 @@ def test_what_a_user_has_set_does_not_decide_portable_bits(bare, monkeypatch):
     assert set(os.environ["XLA_FLAGS"].split()[1:]) == set(caps.XLA_CAPS)
     assert os.environ["TF_XLA_FLAGS"] == "--tf_xla_print_cluster_outputs"
     assert caps.hold() == [], "once"
+
+
+def test_what_a_user_has_set_does_not_decide_what_numpy_computes(bare, monkeypatch):
+    """The metrics of `evaluate` differed with two threads of OpenBLAS, and nothing said so."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "")
+    monkeypatch.setenv("NPY_ENABLE_CPU_FEATURES", "AVX512F")
+    assert caps.apply() == [
+        "OPENBLAS_NUM_THREADS=2",
+        "NPY_DISABLE_CPU_FEATURES=",
+        "NPY_ENABLE_CPU_FEATURES=AVX512F",
+    ]
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1" and "X86_V4" in os.environ["NPY_DISABLE_CPU_FEATURES"]
+    assert caps.NUMPY_MORE not in os.environ, "NumPy would not start with both"
+    assert caps.apply() == []
+
+
+@pytest.mark.parametrize("flag", ["--xla_cpu_enable_fast_math=true", "--xla_backend_optimization_level=0"])
+def test_flags_of_xla_that_change_arithmetic_are_held_off_portable_bits(bare, monkeypatch, flag):
+    monkeypatch.setenv("XLA_FLAGS", f"--xla_gpu_cuda_data_dir=/opt/cuda {flag}")
+    caps.apply()
+    assert caps.hold() == [f"XLA_FLAGS={flag}"]
+    assert os.environ["XLA_FLAGS"].split() == ["--xla_gpu_cuda_data_dir=/opt/cuda", *caps.XLA_CAPS]
+    assert caps.hold() == []
 
 
 def test_nothing_of_ours_is_called_the_user_s(bare, monkeypatch):

@@ -15,23 +15,26 @@ from tapeline.cli.standard_streams import EscapedTerminal, open_missing, print_a
 from tapeline.runtime import caps, exit_status, forks, streams
 from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError
-from tapeline.runtime.interpreter import fix_hash_seed, use_tree_code
+from tapeline.runtime.interpreter import fix_interpreter, use_tree_code
 
 COMPUTING = ("ingest", "train", "validate", "export", "lr-find", "tune", "metric-names")
 """The commands that run a recipe's or a source's code in this process."""
+STARTING = ("run", "sweep")
+"""The commands that start such a one with this environment."""
 
 
 def run() -> NoReturn:
     """Run one command, and end this process with its exit status."""
-    if sys.argv[1:2] and sys.argv[1] in COMPUTING:
-        fix_hash_seed()
+    fix_interpreter(computing=sys.argv[1:2] != [] and sys.argv[1] in COMPUTING)
     forks.finish(lambda: sys.exit(main()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     open_missing()
-    caps.apply()
+    ignored = caps.apply()
+    if {*(sys.argv[1:] if argv is None else argv)[:1]} & {*COMPUTING, *STARTING}:
+        caps.note(ignored)
     return exit_status.of("tapeline", lambda: _call(argv))
 
 

@@ -58,9 +58,9 @@ class TrainSettings(Section):
     """One training run. `params.yaml` may omit every setting that has a default."""
 
     seed: NonNegativeInt = Field(default=0, lt=2**31)
-    epochs: PositiveInt
+    epochs: PositiveInt = Field(lt=2**31)
     batch_size: PositiveInt
-    steps_per_epoch: PositiveInt | None = None
+    steps_per_epoch: PositiveInt | None = Field(default=None, lt=2**31)
     """Only for recipes that generate their training data; for all others it follows from the data."""
     shuffle: bool = True
     """Whether each epoch draws a new permutation of all examples; `false` keeps the order on disk."""

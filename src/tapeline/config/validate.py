@@ -15,6 +15,8 @@ class Bound(BaseModel):
     def _says_something(self) -> "Bound":
         if self.min is None and self.max is None:
             raise ValueError("a bound needs `min`, `max` or both")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"no value is at least {self.min:g} and at most {self.max:g}: `min` must not exceed `max`")
         return self
 
 

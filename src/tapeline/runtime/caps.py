@@ -1,11 +1,12 @@
 """One instruction set for all that computes, AVX2's, so that a result does not depend on the CPU that was at hand.
 
 The libraries read these variables when they are first used, NumPy when it is imported: `apply` comes before that, in
-each process of Tapeline, and what it starts inherits them. What a user has set stays as it is there, for native bits;
-for portable ones `hold` comes before TensorFlow's first operation.
+each process of Tapeline, and what it starts inherits them. What a user has set for TensorFlow and XLA stays as it is
+there, for native bits; for portable ones `hold` comes before TensorFlow's first operation.
 """
 
 import os
+import sys
 
 XLA_FLAGS = "XLA_FLAGS"
 CAPS = {
@@ -18,7 +19,8 @@ CAPS = {
     "ARROW_USER_SIMD_LEVEL": "AVX2",
 }
 """Variable → value, for all libraries but NumPy and XLA."""
-NUMPY = "NPY_DISABLE_CPU_FEATURES"
+NUMPY, NUMPY_MORE = "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES"
+"""The second is what a user may have set; NumPy takes only one of the two."""
 _OF_NUMPY = "X86_V4 AVX512_ICL AVX512_SPR"
 _OF_OLD_NUMPY = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR"
 """What NumPy chooses kernels by, from 2.4 on and before; it warns of names that it does not know."""
@@ -31,24 +33,36 @@ XLA_CAPS = (
 )
 TENSORFLOW = ("TF_ENABLE_ONEDNN_OPTS", "ONEDNN_MAX_CPU_ISA")
 """The variables that cap TensorFlow alone: TensorFlow reads them with its first operation."""
+XLA_HARMLESS = ("--xla_dump", "--xla_gpu", "--xla_force_host_platform_device_count")
+"""How the flags of XLA begin that do not change what a CPU computes; any other may, such as that of fast arithmetic."""
 JIT_FLAGS = "TF_XLA_FLAGS"
 JIT = ("--tf_xla_auto_jit", "--tf_xla_cpu_global_jit")
 """TensorFlow's own compilation of what no recipe asked to compile, which has other bits."""
 
 
-def apply() -> None:
-    """Cap what is not capped yet."""
-    for name, value in CAPS.items():
-        os.environ.setdefault(name, value)
-    if NUMPY not in os.environ:
+def apply() -> list[str]:
+    """Cap what is not capped yet, and return what the user has set for others than TensorFlow and XLA, which is ignored.
+
+    `evaluate` computes with NumPy: metrics, and so the best step, would depend on it.
+    """
+    ignored, ours = [], dict(CAPS)
+    if os.environ.get(NUMPY) not in (_OF_NUMPY, _OF_OLD_NUMPY):
         from importlib import metadata  # here: it takes longer than the rest of what a command begins with
 
         version = tuple(int(number) for number in metadata.version("numpy").split(".")[:2])
-        os.environ[NUMPY] = _OF_NUMPY if version >= (2, 4) else _OF_OLD_NUMPY
+        ours[NUMPY] = _OF_NUMPY if version >= (2, 4) else _OF_OLD_NUMPY
+    for name, value in ours.items():
+        given = os.environ.setdefault(name, value)
+        if given != value and name not in TENSORFLOW:
+            ignored.append(f"{name}={given}")
+            os.environ[name] = value
+    if NUMPY_MORE in os.environ:
+        ignored.append(f"{NUMPY_MORE}={os.environ.pop(NUMPY_MORE)}")
     given = os.environ.get(XLA_FLAGS, "").split()
     missing = [flag for flag in XLA_CAPS if not any(one.startswith(flag.partition("=")[0]) for one in given)]
     if missing:
         os.environ[XLA_FLAGS] = " ".join([*given, *missing])
+    return ignored
 
 
 def hold() -> list[str]:
@@ -58,15 +72,22 @@ def hold() -> list[str]:
         if os.environ[name] != CAPS[name]:
             ignored.append(f"{name}={os.environ[name]}")
             os.environ[name] = CAPS[name]
-    names = tuple(flag.partition("=")[0] for flag in XLA_CAPS)
-    for variable, ours, others in ((XLA_FLAGS, XLA_CAPS, names), (JIT_FLAGS, (), JIT)):
-        given = os.environ.get(variable, "").split()
-        left = [flag for flag in given if flag not in ours and flag.startswith(others)]
+    xla, jit = os.environ.get(XLA_FLAGS, "").split(), os.environ.get(JIT_FLAGS, "").split()
+    for variable, given, left, ours in (
+        (XLA_FLAGS, xla, [flag for flag in xla if flag not in XLA_CAPS and not flag.startswith(XLA_HARMLESS)], XLA_CAPS),
+        (JIT_FLAGS, jit, [flag for flag in jit if flag.startswith(JIT)], ()),
+    ):
         if left:
             ignored.append(f"{variable}={' '.join(left)}")
             kept = [flag for flag in given if flag not in left]
             os.environ[variable] = " ".join([*kept, *(flag for flag in ours if flag not in kept)])
     return ignored
+
+
+def note(ignored: list[str]) -> None:
+    """Say on standard error what is ignored."""
+    for setting in ignored:
+        print(f"note: bits are portable, so {setting} is ignored", file=sys.stderr, flush=True)
 
 
 def lift() -> None:

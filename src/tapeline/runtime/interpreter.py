@@ -2,7 +2,7 @@
 
 `dvc repro` without an activated environment finds the system's `python`, and an editable install finds the
 checkout it was made in. Both would silently run the wrong code. A hash seed that is another in each process gives sets
-another order. Standard library only.
+another order, and a locale that is not of UTF-8 gives files other names. Standard library only.
 """
 
 import importlib.util
@@ -18,6 +18,8 @@ SOURCE = Path(__file__).resolve().parents[2]
 
 HASH_SEED = {"PYTHONHASHSEED": "0"}
 """The environment variable that gives a set of texts the same order in each process."""
+UTF8 = {"PYTHONUTF8": "1"}
+"""The one that makes files' names, and texts, UTF-8 in any locale: classes of images are named by their folders."""
 
 
 def use_project_interpreter() -> None:
@@ -67,16 +69,21 @@ def begin_anew() -> None:
     os.execv(sys.executable, [sys.executable, "-P", "-m", "tapeline", *sys.argv[1:]])
 
 
-def fix_hash_seed() -> None:
-    """Start this command again with `HASH_SEED` if Python was started without; the process stays the same.
+def fix_interpreter(*, computing: bool) -> None:
+    """Start this command again with `UTF8` in a locale with another encoding; the process stays the same.
 
-    Exits with status 2 and one line if Python is told to ignore it.
+    computing: also with `HASH_SEED`, if Python was started without. Exits with status 2 and one line if Python is told
+    to ignore them.
     """
-    if not sys.flags.hash_randomization:
+    needed = HASH_SEED if computing and sys.flags.hash_randomization else {}
+    if sys.getfilesystemencoding() != "utf-8":
+        needed = needed | UTF8
+    if not needed:
         return
-    if os.environ.items() >= HASH_SEED.items():
-        sys.exit(_refuse("the order of sets must be the same each time: start Python without -I, -E and -R"))
-    os.environ.update(HASH_SEED)
+    if os.environ.items() >= needed.items():
+        what = "file names must be UTF-8" if "PYTHONUTF8" in needed else "the order of sets must be the same each time"
+        sys.exit(_refuse(f"{what}: start Python without -I, -E, -R and -X utf8=0"))
+    os.environ.update(needed)
     if is_fork():
         begin_anew()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -217,8 +217,7 @@ def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> N
         )
     if portable:
         caps.apply()
-        for setting in caps.hold():
-            print(f"note: bits are portable, so {setting} is ignored", file=sys.stderr, flush=True)
+        caps.note(caps.hold())
     else:
         caps.lift()
     for name, value in ALLOCATOR.items():
