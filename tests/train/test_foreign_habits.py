@@ -5,7 +5,7 @@ import pytest
 import recipes
 from trainings import Run
 
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, TapelineError
 
 STEP = "    def predict(self"
 SERVED = 'return {"y": self.model(inputs["x"], training=False)}'
@@ -164,6 +164,57 @@ def test_a_loss_is_one_number_per_example(refused, returned, what):
 def test_a_model_that_is_frozen_as_a_whole_is_not_trained(refused):
     said = refused(("        self.optimizer", "        self.model.trainable = False\n        self.optimizer"))
     assert "update got no variables: nothing would be trained" in said
+
+
+ANNEALED = "(tf.cast(self.optimizer.iterations, tf.float32) + 1.0)"
+
+
+def test_what_reads_an_optimizer_is_not_measured(refused):
+    """Validate has the weights alone, so its loss was another one, without a word."""
+    said = refused(("training=training)), -1), {}", f"training=training)), -1) * {ANNEALED}, {{}}"))
+    assert "eval_step reads optimizer/" in said and "validate would compute with its first value" in said
+    said = refused((SERVED, SERVED.replace('["x"]', f'["x"] * {ANNEALED}')))
+    assert "Line: predict reads optimizer/" in said and "read it only where `training` is true" in said
+
+
+@pytest.mark.parametrize(("mode", "lines"), [("xla", "16, 17"), ("graph", "")])
+def test_assertions_that_xla_leaves_out_are_said(tmp_path, tf, mode, lines):
+    """Those of the recipe: TensorFlow's own, such as of a crop, nobody has written to be checked."""
+    checks = """        tf.debugging.assert_less(batch["x"], 1e9)
+        x = tf.debugging.check_numerics(batch["x"], "not finite")
+        tf.image.crop_to_bounding_box(tf.zeros([8, 8, 1]), 0, 0, tf.size(x) // 8, 2)
+"""
+    loss = "        return tf.reduce_mean"
+    path = recipes.write(tmp_path, recipes.LINE, (loss, checks + loss))
+    run = Run(tmp_path / "run", path, datasets.points(tmp_path / "points").folder, epochs=1, batch_size=8, compile=mode)
+    run()
+    said = [note for note in run.notes if "assertions" in note]
+    assert said == [
+        f"train.compile is xla, which checks no assertions, such as those of line {lines}: graph checks them"
+    ] * (mode == "xla")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "tf.debugging.assert_less(batch['x'], -1e9, message='too large')",
+            "fails in prepare: InvalidArgumentError: assertion failed: [too large] [Condition x < y did not hold",
+        ),
+        (
+            "tf.numpy_function(lambda x: int('many'), [batch['x']], tf.int64, stateful=False)",
+            "fails in prepare: ValueError: invalid literal for int() with base 10: 'many'",
+        ),
+    ],
+)
+def test_what_fails_in_prepare_is_said_without_tf_data_s_words(tmp_path, tf, line, said):
+    prepare = f"    def prepare(self, batch, context):\n        seen = {line}\n"
+    kept = "batch" if "assert" in line else "{**batch, 'seen': tf.ensure_shape(seen, [])}"
+    path = recipes.write(tmp_path, recipes.LINE, (STEP, f"{prepare}        return {kept}\n\n{STEP}"))
+    run = Run(tmp_path / "run", path, datasets.points(tmp_path / "points").folder, epochs=1, batch_size=8)
+    with pytest.raises(TapelineError) as told:
+        run()
+    assert said in str(told.value) and "function_node" not in str(told.value)
 
 
 def test_the_size_of_a_batch_is_unknown_in_build(refused):

@@ -133,6 +133,10 @@ def build(
 
 _BOLD = re.compile(r"\x1b\[[0-9;]*m")
 _TOO_LARGE = re.compile(r"OOM when allocating tensor with shape\[([\d,]*)\] and type (\w+)")
+_IN_PREPARE = re.compile(
+    r"(\{\{function_node [^}]*\}\} )?Error in user-defined function passed to \S+ transformation with iterator: \S+: "
+)
+"""How tf.data, which calls `prepare`, begins an error in it."""
 _KERAS = re.compile(r"Exception encountered when calling [^\n]*\n(.*?)(?:\n\s*Arguments received by|\Z)", re.DOTALL)
 """How Keras wraps an error in a layer: a sentence, the reason, the arguments."""
 
@@ -157,6 +161,7 @@ def blaming(path: Path, kind: type[TapelineError], what: str, *, features: Colle
     except (MemoryError, tf.errors.ResourceExhaustedError) as error:
         raise RunError(f"recipe {path}{_at(path, error)} {what}: out of memory{_tensor(error)}") from error
     except Exception as error:
+        what = "fails in prepare" if _IN_PREPARE.match(str(error)) else what
         known = f"; a batch has {', '.join(sorted(features))}" if features and isinstance(error, KeyError) else ""
         raise kind(f"recipe {path}{_at(path, error)} {what}: {_describe(error)}{known}") from error
 
@@ -180,7 +185,7 @@ def _tensor(error: BaseException) -> str:
     """Return which tensor did not fit in memory, or the first line of the error."""
     if found := _TOO_LARGE.search(str(error)):
         return f": no room for a tensor of shape ({found[1].replace(',', ', ')}) and type {found[2]}"
-    return f": {_first_line(error)}"
+    return f": {_first_line(str(error)) or type(error).__name__}"
 
 
 def _line_in(path: Path, error: BaseException) -> int | None:
@@ -196,6 +201,10 @@ def _line_in(path: Path, error: BaseException) -> int | None:
 def _describe(error: BaseException) -> str:
     """Return the exception's type and the line of its message that states the cause."""
     text = _BOLD.sub("", str(error))
+    if in_prepare := _IN_PREPARE.match(text):
+        text = text[in_prepare.end() :]
+        if re.match(r"[A-Za-z.]*(Error|Exception): ", text):  # Python's own, of a tf.numpy_function
+            return _first_line(text)
     if keras_reason := _KERAS.search(text):
         text = keras_reason[1].strip()
     if text.startswith("in user code:"):
@@ -206,9 +215,8 @@ def _describe(error: BaseException) -> str:
         return f"{type(error).__name__}: {' '.join(text.split())}"
     if text.startswith("Graph execution error"):
         return f"{type(error).__name__}: {graph_reason(text)}"
-    return f"{type(error).__name__}: {_first_line(error)}"
+    return f"{type(error).__name__}: {_first_line(text) or type(error).__name__}"
 
 
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")

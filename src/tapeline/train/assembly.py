@@ -1,7 +1,7 @@
 """Assemble a recipe with everything its run needs, at step 0: feed, loop, state, evaluation."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ class Assembled:
     loop: Loop
     state: State
     made: Made
+    unchecked: Sequence[int]
+    """The recipe's lines whose assertions XLA leaves out."""
 
 
 def assemble_twice(
@@ -157,7 +159,14 @@ def _traced(
         guarded=list(filter(guard.is_guarded, state.variables.values())),
     )
     return Assembled(
-        recipe=recipe, batches=batches, feed=feed, evaluation=evaluation, loop=loop, state=state, made=made
+        recipe=recipe,
+        batches=batches,
+        feed=feed,
+        evaluation=evaluation,
+        loop=loop,
+        state=state,
+        made=made,
+        unchecked=completeness.unchecked(step.traced, path) if settings.compile == "xla" else [],
     )
 
 
@@ -221,6 +230,7 @@ def _checked(
         found = variables.find(recipe)  # a generator may be made when it is traced
         seeds, known = found.seeds, tracked | found.seeds
         completeness.check(traced["eval_step"], known, where="eval_step", writable=seeds, tables=handles, in_order=one)
+        completeness.check_measured(traced["eval_step"], found.optimizers, "eval_step")
     known = found.all() | step.seeds
     return repeatability.made(traced, initial, tracked=known, tables=tables, data=step.feed.columns, source=str(path))
 

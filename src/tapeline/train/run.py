@@ -40,6 +40,9 @@ def run(job: Job, dataset: Dataset) -> None:
         if answers is not None:
             rehearsal.record(folder, answers)
         starting.start(parts.state, folder, covered, options=job.options, weights=job.weights, rows=rows, say=say)
+        if parts.unchecked:
+            lines = ", ".join(map(str, parts.unchecked))
+            say(f"train.compile is xla, which checks no assertions, such as those of line {lines}: graph checks them")
         if dropped := parts.batches.dropped:
             say(f"each epoch drops {dropped} examples of its permutation, which do not fill a batch")
         writer = disk.Writer(folder, keep=job.settings.checkpoint.keep, on_saved=audience.saved, on_failed=say)

@@ -6,6 +6,7 @@ unlisted one may hold state that is in no checkpoint.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -81,6 +82,38 @@ def check(
         for name, variable in tracked.items():
             if id(variable.handle) in changed - free:
                 raise InputError(f"{where} changes {name}: {_MAY_NOT[where]}")
+
+
+def unchecked(traced: Any, path: Path) -> list[int]:
+    """Return the lines of a recipe whose assertions XLA leaves out: it has no operation that could fail."""
+    found = set()
+    for operation in operations(traced.graph):
+        if operation.type == "Assert" or operation.type.startswith("CheckNumerics"):
+            frames = list(operation.traceback)
+            own = max((at for at, frame in enumerate(frames) if frame.filename == str(path)), default=None)
+            if own is not None and not any(_LIBRARY.search(frame.filename) for frame in frames[own + 1 :]):
+                found.add(frames[own].lineno)
+    return sorted(found)
+
+
+_LIBRARY = re.compile(
+    r"/keras/|/tensorflow/python/ops/(?!(check_ops|numerics|control_flow_assert|weak_tensor_ops|cond(_v2)?|gen_\w+)\.py)"
+)
+"""The files of what asserts by itself, such as a crop of images, and not because the recipe says so."""
+
+
+def check_measured(traced: Any, optimizers: Mapping[str, tf.Variable], where: str) -> None:
+    """Raise `InputError` if what the other stages compute too depends on a variable of an optimizer.
+
+    They have the weights alone: an annealed loss would be another one in validate, without a word.
+    """
+    captured = {id(external) for external, _ in traced.graph.captures}
+    for name, variable in optimizers.items():
+        if id(variable.handle) in captured:
+            raise InputError(
+                f"{where} reads {name}, which only training has, so that validate would compute with its first value: "
+                "read it only where `training` is true, or keep it in a tf.Variable of the recipe"
+            )
 
 
 def check_served(traced: Any, where: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Feature
 from tapeline.parsing import json_text
-from tapeline.recipe import Recipe, loading, predicting
+from tapeline.recipe import Recipe, loading, predicting, variables
 from tapeline.recipe.contract import Columns
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.predicting import DEFAULT
@@ -58,6 +58,7 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
             traced = function.get_concrete_function()
             said = f"{name}: {key if own else 'predict'}"
             found[key] = signatures.checked_outputs(said, traced.structured_outputs)
+            completeness.check_measured(traced, variables.find(recipe).optimizers, said)
             if key == DEFAULT:
                 completeness.check_served(traced, said)
         names = predicting.inputs(made[DEFAULT])
