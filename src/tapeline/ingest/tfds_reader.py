@@ -83,7 +83,10 @@ def _flat(features: Any, of: str, prefix: str = "") -> dict[str, Any]:
 
 
 def _type(name: str, feature: Any, of: str) -> Feature:
-    remedy = "leave it out by `columns`, or convert it in a builder of your own (`source: builder`)"
+    remedy = (
+        "leave it out by `columns`, or yield it as numbers from a builder of your own (`source: builder`), such as a "
+        "text's bytes as a tfds.features.Tensor"
+    )
     info = feature.get_tensor_info()
     if not isinstance(info, tfds.features.TensorInfo):
         raise InputError(f"{of}: feature {name!r} is a sequence of examples; a column needs one fixed shape: {remedy}")

@@ -173,10 +173,12 @@ def _check_operation(operation: Any, where: str) -> None:
     kind, attributes = operation.type, operation.node_def.attr
     told = f"({operation.name})"
     if _draws(operation):
-        raise InputError(
-            f"{where} draws from the stateful {kind} {told}, which no checkpoint can "
-            f"repeat: use tf.random.stateless_… with context.seed"
-        )
+        instead = "use tf.random.stateless_… with context.seed"
+        if kind.endswith("CandidateSampler"):  # of which TensorFlow has no stateless one
+            instead += " in prepare, and pass what it draws as sampled_values"
+        elif where != "prepare":
+            instead += ", which prepare has too"  # a loss has no context
+        raise InputError(f"{where} draws from the stateful {kind} {told}, which no checkpoint can repeat: {instead}")
     if kind.startswith("ExtractGlimpse") and attributes["noise"].s != b"zero":
         raise InputError(
             f"{where} draws noise through {kind} {told}, which no checkpoint can repeat: call "
