@@ -53,7 +53,11 @@ def test_the_good_file_loads(tmp_path):
         ("epochs: 3", "epochs: 3, precision: float16", "must be 'float32' or 'mixed_bfloat16'"),
         ("epochs: 3", "epochs: 3, seed: -1", "train.seed is -1: must be greater than or equal to 0"),
         ("epochs: 3", "epochs: 3, seed: 2147483648", "train.seed is 2147483648: must be less than 2147483648"),
-        ("epochs: 3", "epochs: 9223372036854775807", "train.epochs is 9223372036854775807: must be less than 2147483648"),
+        (
+            "epochs: 3",
+            "epochs: 9223372036854775807",
+            "train.epochs is 9223372036854775807: must be less than 2147483648",
+        ),
         ("{max: 0.5}", "{min: 0.9, max: 0.1}", "no value is at least 0.9 and at most 0.1: `min` must not exceed `max`"),
         ("epochs: 3", "epochs: 3, ema: 1.5", "train.ema is 1.5: must be less than 1"),
         ("epochs: 3", "epochs: 3, max_time: .inf", "train.max_time"),

@@ -188,7 +188,9 @@ def test_a_recurrent_layer_draws_its_dropout_in_training_alone(tf, kind):
 
     keras_private.no_masks_in_inference()
     inner = keras.layers.GRU(4, dropout=0.5, recurrent_dropout=0.5)
-    layer = keras.layers.Bidirectional(inner) if kind == "Bidirectional" else getattr(keras.layers, kind)(4, dropout=0.5)
+    layer = (
+        keras.layers.Bidirectional(inner) if kind == "Bidirectional" else getattr(keras.layers, kind)(4, dropout=0.5)
+    )
     model = keras.Sequential([keras.Input((5, 3)), layer])
     seeds = [variable for variable in model.variables if "seed" in variable.path]
     before = [seed.numpy().tolist() for seed in seeds]

@@ -78,7 +78,7 @@ class Recipe(ABC):
         """
         if self._batch_size is None:
             raise InputError(
-                "self.batch_size is known in prepare and train_step only: in build, use a hyperparameter of the recipe, "
+                "self.batch_size is known in prepare and train_step only: in build, use a hyperparameter, "
                 "such as the number of steps of a schedule"
             )
         return self._batch_size

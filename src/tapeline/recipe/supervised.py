@@ -91,7 +91,7 @@ class Supervised(Recipe):
 
     @as_written
     def _measured(self, batch: Batch, *, training: bool) -> tuple[tf.Tensor, Mapping[str, tf.Tensor]]:
-        """Return the result of `loss`. Raises `InputError` if it is not a pair, or its losses are not one per example."""
+        """Return the result of `loss`. Raises `InputError` unless it is a pair, with one loss per example."""
         returned: Any = theirs(self.loss)(batch, training=training)
         if not isinstance(returned, (tuple, list)) or len(returned) != 2 or not isinstance(returned[1], Mapping):
             raise InputError(

@@ -41,7 +41,7 @@ JIT = ("--tf_xla_auto_jit", "--tf_xla_cpu_global_jit")
 
 
 def apply() -> list[str]:
-    """Cap what is not capped yet, and return what the user has set for others than TensorFlow and XLA, which is ignored.
+    """Cap what is not capped yet, and return what is ignored: what the user has set but for TensorFlow and XLA.
 
     `evaluate` computes with NumPy: metrics, and so the best step, would depend on it.
     """
@@ -72,12 +72,12 @@ def hold() -> list[str]:
         if os.environ[name] != CAPS[name]:
             ignored.append(f"{name}={os.environ[name]}")
             os.environ[name] = CAPS[name]
-    xla, jit = os.environ.get(XLA_FLAGS, "").split(), os.environ.get(JIT_FLAGS, "").split()
-    for variable, given, left, ours in (
-        (XLA_FLAGS, xla, [flag for flag in xla if flag not in XLA_CAPS and not flag.startswith(XLA_HARMLESS)], XLA_CAPS),
-        (JIT_FLAGS, jit, [flag for flag in jit if flag.startswith(JIT)], ()),
+    for variable, ours, is_left in (
+        (XLA_FLAGS, XLA_CAPS, lambda flag: flag not in XLA_CAPS and not flag.startswith(XLA_HARMLESS)),
+        (JIT_FLAGS, (), lambda flag: flag.startswith(JIT)),
     ):
-        if left:
+        given = os.environ.get(variable, "").split()
+        if left := [flag for flag in given if is_left(flag)]:
             ignored.append(f"{variable}={' '.join(left)}")
             kept = [flag for flag in given if flag not in left]
             os.environ[variable] = " ".join([*kept, *(flag for flag in ours if flag not in kept)])

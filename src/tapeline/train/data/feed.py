@@ -160,8 +160,8 @@ class Feed:
             passed = {name: row for name, row in rows.items() if name in one.kept}
             if one.made or one.acts:
                 inputs = (steps, index, {name: rows[name] for name in one.read})  # map_fn copies each
-                given_back = (one.made, tf.int64)  # map_fn refuses a call that returns nothing
-                each, _ = tf.map_fn(lambda given: (one.traced(*given), given[0]), inputs, fn_output_signature=given_back)
+                types = (one.made, tf.int64)  # map_fn refuses a call that returns nothing
+                each, _ = tf.map_fn(lambda given: (one.traced(*given), given[0]), inputs, fn_output_signature=types)
                 passed = passed | each
             rows = passed
         return {INDEX: index, **rows} if INDEX in self.row_specs else rows
