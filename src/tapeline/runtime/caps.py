@@ -58,10 +58,10 @@ def apply() -> list[str]:
             os.environ[name] = value
     if NUMPY_MORE in os.environ:
         ignored.append(f"{NUMPY_MORE}={os.environ.pop(NUMPY_MORE)}")
-    given = os.environ.get(XLA_FLAGS, "").split()
-    missing = [flag for flag in XLA_CAPS if not any(one.startswith(flag.partition("=")[0]) for one in given)]
+    flags = os.environ.get(XLA_FLAGS, "").split()
+    missing = [flag for flag in XLA_CAPS if not any(one.startswith(flag.partition("=")[0]) for one in flags)]
     if missing:
-        os.environ[XLA_FLAGS] = " ".join([*given, *missing])
+        os.environ[XLA_FLAGS] = " ".join([*flags, *missing])
     return ignored
 
 
