@@ -108,6 +108,17 @@ def test_a_verdict_of_no_exports_nothing_and_keeps_the_old_model(chain):
     assert before == {path: path.read_bytes() for path in chain.model.rglob("*") if path.is_file()}
 
 
+def test_no_old_verdict_stands_beside_the_metrics_of_a_validation_that_was_stopped(chain):
+    """A model with verdict "no" was exported by the "yes" of the one before."""
+    chain.validate()
+    (chain.validated / "metrics.json").unlink()
+    (chain.validated / "metrics.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        chain.validate(accuracy={"min": 1.01})
+    with pytest.raises(InputError, match=r"verdict\.json is missing: run `tapeline validate"):
+        chain.export()
+
+
 def test_answers_that_are_no_numbers_are_a_no_and_are_recorded_as_null(chain):
     answer = '"probabilities": tf.nn.softmax(logits)'
     broken = '"probabilities": tf.where(inputs["image"][:, 0, :3, 0] == 4, float("nan"), tf.nn.softmax(logits))'

@@ -41,3 +41,12 @@ def test_a_checkpoint_has_it_as_it_is(run):
     with pytest.raises(Crash):
         cut(hooks=[crash_after(8)], pace=Lengths(1))
     assert cut().outs() == whole.outs()
+
+
+def test_no_old_record_stands_beside_the_weights_of_a_training_that_was_stopped(run):
+    stopped = run("whole")()
+    (stopped.out / "metrics.json").unlink()
+    (stopped.out / "metrics.json").mkdir()
+    with pytest.raises(IsADirectoryError):
+        stopped(fresh=True)
+    assert not (stopped.out / "run.json").exists()

@@ -27,6 +27,7 @@ def write(out: Path, state: State, covered: Mapping[str, Any], *, stopped: bool)
     """
     weights = state.best_weights or state.kept()
     kept = int(state.best["step"]) if state.best else state.step
+    (out / "run.json").unlink(missing_ok=True)  # an old one must not stand beside new weights
     with files.replacing(out / "weights") as folder:
         bundles.write(folder / bundles.WEIGHTS, weights)
     write_history(out / "history.csv", state.history)

@@ -53,6 +53,7 @@ def measure(
         report({"event": "note", "text": note})
     metrics |= further
     verdict = {"split": settings.split, **judge(metrics, settings.thresholds, finite.faults(predicted))}
+    (out / "verdict.json").unlink(missing_ok=True)  # an old one must not stand beside new metrics
     with files.replacing(out / "plots") as folder:
         for name, text in plots.items():
             files.write_text(folder / name, text)
