@@ -151,16 +151,25 @@ def test_hyperparameters_are_checked_without_running_the_recipe(tmp_path, params
         (None, "recipe.py does not exist"),
         ("def broken(:\n", "recipe.py, line 1: "),
         ("x = 1\n\nclass A(:\n", "line 3"),
+        ("x = 1\n# caf\udce9\n", "recipe.py, line 2: "),
     ],
 )
 def test_a_recipe_file_that_is_no_python(tmp_path, source, said):
     if source is not None:
-        (tmp_path / "recipe.py").write_text(source)
+        (tmp_path / "recipe.py").write_bytes(source.encode(errors="surrogateescape"))
     pipeline = load(tmp_path, GOOD).pipeline("line-fit")
     with pytest.raises(InputError) as raised:
         check_recipe(tmp_path, "line-fit", pipeline)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "source", [b"\xef\xbb\xbf" + RECIPE.encode(), b"# coding: latin-1\n# caf\xe9\n" + RECIPE.encode()]
+)
+def test_a_recipe_is_decoded_as_python_does(tmp_path, source):
+    (tmp_path / "recipe.py").write_bytes(source)
+    check_recipe(tmp_path, "line-fit", load(tmp_path, GOOD).pipeline("line-fit"))
 
 
 def test_a_notebook_is_no_recipe(tmp_path):

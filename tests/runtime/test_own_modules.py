@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tapeline.runtime import closure, own_modules
+from tapeline.runtime.code import digest, digest_of_file
 from tapeline.runtime.errors import InputError
 
 
@@ -46,6 +47,35 @@ def test_all_files_of_a_recipe_are_found(project):
     top = project.parents[1]
     assert {str(file.relative_to(top)) for file in closure.own(project)} == USED
     assert closure.of_file(project).keys() == {project, *closure.own(project)}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (b"x = 1\ndef broken(:\n", "helper.py, line 2: "),
+        (b"x = 1\n# caf\xe9\n", "helper.py, line 2: .*save it as UTF-8, or declare its encoding$"),
+        (b"# coding: klingon\n", "helper.py, line 1: "),
+        (b"x = 1\0\n", "helper.py"),
+    ],
+)
+def test_a_module_that_is_no_python_is_named_with_the_line(project, source, said):
+    (project.parent / "helper.py").write_bytes(source)
+    with pytest.raises(InputError, match=said):
+        closure.own(project)
+
+
+def test_a_module_is_decoded_as_python_does(project):
+    helper = project.parent / "helper.py"
+    one = digest_of_file(project.parent / "shared" / "more.py")
+    for start in (b"", b"\xef\xbb\xbf", b"# coding: latin-1\n# caf\xe9\n"):
+        helper.write_bytes(start + b"from shared import more\r\n")
+        assert "recipes/shared/more.py" in {str(file.relative_to(project.parents[1])) for file in closure.own(project)}
+        assert digest_of_file(helper) == digest("from shared import more\n") != one
+
+
+def test_a_relative_import_from_above_the_root_has_no_file(project):
+    (project.parent / "helper.py").write_text(f"try:\n    from {'.' * 99} import x\nexcept ImportError:\n    pass\n")
+    assert project.parent / "helper.py" in closure.own(project)
 
 
 @pytest.mark.parametrize("is_in_path", [False, True])

@@ -7,13 +7,14 @@ deferred until the recipe is imported.
 
 import ast
 import typing
+from importlib.util import decode_source
 from pathlib import Path
 from typing import Any
 
 import pydantic
 
 from tapeline.config.hyperparameters import RecipeParams, field
-from tapeline.runtime import files
+from tapeline.runtime import code, files
 from tapeline.runtime.errors import InputError
 
 
@@ -26,15 +27,14 @@ def declared_params(path: Path) -> type[RecipeParams] | None:
     if path.suffix == ".ipynb":  # JSON, which Python can parse
         raise InputError(f"recipe {path} is a notebook: move the recipe's class to a .py file")
     try:
-        tree = ast.parse(files.read_bytes(path).decode(), filename=str(path))
+        with code.naming(path):
+            tree = ast.parse(decode_source(files.read_bytes(path)))
     except FileNotFoundError:
         raise InputError(f"recipe {path} does not exist{_nearby(path)}") from None
-    except (IsADirectoryError, UnicodeDecodeError):
+    except IsADirectoryError:
         raise InputError(f"recipe {path} is not a Python file") from None
-    except SyntaxError as error:
-        raise InputError(f"recipe {path}, line {error.lineno or 1}: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:  # a null byte; nesting too deep for Python's parser
-        raise InputError(f"recipe {path} is not Python: {error}") from None
+    except InputError as error:
+        raise InputError(f"recipe {error}") from None
     nested = [
         node
         for outer in tree.body

@@ -100,7 +100,7 @@ def _state(stages: "list[Stage]", changed: "set[Stage]", stale: "set[Stage]") ->
 def idea(recipe: Path) -> str:
     """Return the first line of a recipe's module docstring."""
     try:
-        docstring = ast.get_docstring(ast.parse(files.read_bytes(recipe).decode()))
+        docstring = ast.get_docstring(ast.parse(files.read_bytes(recipe)))
     except (OSError, InputError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return plain(f"unreadable: {error}")
     return (docstring or recipe.name).splitlines()[0]

@@ -7,9 +7,10 @@ import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from importlib.util import decode_source
 from pathlib import Path
 
-from tapeline.runtime import own_modules
+from tapeline.runtime import code, own_modules
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -27,14 +28,17 @@ def of_module(name: str, package: Path = PACKAGE) -> Sources:
 
 
 def of_file(path: Path, package: Path = PACKAGE) -> Sources:
-    """Return a recipe's file and all that it imports from this package and of the user's own, see `own`."""
+    """Return a recipe's file and all that it imports from this package and of the user's own, see `own`.
+
+    Raises `InputError` for a file that is not Python, with the line.
+    """
     return _close(path.resolve(), package, cache(own_modules.roots), cache(own_modules.is_beside))
 
 
 def own(path: Path) -> list[Path]:
     """Return the files of the user's own that a recipe imports: from its own folder, and from where Python finds them.
 
-    Nothing is imported for it.
+    Nothing is imported for it. Raises as `of_file` does.
     """
     start = path.resolve()
     found = _close(start, None, cache(own_modules.roots), cache(own_modules.is_beside))
@@ -53,8 +57,10 @@ def _close(start: Path, package: Path | None, roots: Roots, is_beside: Beside) -
     while waiting:
         path = waiting.pop()
         if path not in found:
-            found[path] = path.read_text(encoding="utf-8")
-            waiting += _files(_imported(found[path]), path, package, {start.parent}, roots, is_beside)
+            with code.naming(path):
+                found[path] = decode_source(path.read_bytes())
+                imported = _imported(found[path])
+            waiting += _files(imported, path, package, {start.parent}, roots, is_beside)
     return found
 
 
@@ -86,7 +92,8 @@ def _files(
     for level, name in imported:
         top = name.split(".")[0]
         if level:
-            yield from _relative(name, path.parents[level - 1])
+            for folder in path.parents[level - 1 : level]:  # none above the root, where Python finds nothing either
+                yield from _relative(name, folder)
         elif top not in sys.stdlib_module_names:
             is_own = top != PACKAGE.name
             near = [folder for folder in {path.parent, *folders} if is_own and is_beside(top, folder)]

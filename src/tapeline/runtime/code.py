@@ -10,13 +10,30 @@ hash under every Python version that can run it.
 import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
+from importlib.util import decode_source
 from pathlib import Path
 from typing import Any
 
 from tapeline.runtime import user_cache
+from tapeline.runtime.errors import InputError
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn an error of Python's parser in a module into an `InputError` with the file and the line."""
+    try:
+        yield
+    except SyntaxError as error:
+        raise InputError(f"{path}, line {error.lineno or 1}: {error.msg}") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}, line {line}: {error}: save it as UTF-8, or declare its encoding") from None
+    except (ValueError, RecursionError, MemoryError) as error:  # a null byte; nesting too deep for Python's parser
+        raise InputError(f"{path} is not Python: {error}") from None
 
 
 @cache
@@ -26,8 +43,11 @@ def digest(source: str) -> str:
 
 
 def digest_of_file(path: Path) -> str:
-    """Return `digest` of a file's content, computed once for each content: a recipe's modules take 0.1 s."""
-    source = path.read_text(encoding="utf-8")
+    """Return `digest` of a file's content, computed once for each content: a recipe's modules take 0.1 s.
+
+    Raises `SyntaxError` or `UnicodeDecodeError` if it is not Python.
+    """
+    source = decode_source(path.read_bytes())
     python = ".".join(map(str, sys.version_info[:2]))
     content = sha256(f"{Path(__file__).read_text(encoding='utf-8')}\n{source}".encode()).hexdigest()
     return user_cache.remembered("modules", f"{python}-{content}", lambda: digest(source))
