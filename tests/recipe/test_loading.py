@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import recipes
 
+from tapeline.dataset.columns import Feature
 from tapeline.runtime.errors import InputError, RunError
 
 
@@ -91,6 +92,15 @@ def test_a_mistake_in_an_init_of_its_own_is_one_line(tmp_path, tf):
     path = recipes.write(tmp_path, recipes.LINE, ("    def build(self):", own))
     with pytest.raises(InputError, match=r"does not build: TypeError: Recipe.__init__\(\) missing 2 required"):
         loading.build(path, {}, {})
+
+
+def test_a_recipe_that_changes_its_features_changes_no_dataset(tmp_path, tf):
+    from tapeline.recipe import loading
+
+    recipe = recipes.write(tmp_path, recipes.LINE, ("def build(self):", "def build(self):\n        self.features.clear()"))
+    features = {"x": Feature((2,), "float32")}
+    assert loading.build(recipe, {}, features).features == {}
+    assert features
 
 
 def test_what_is_registered_under_a_name_may_be_registered_each_time(tmp_path, tf):

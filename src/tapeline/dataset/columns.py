@@ -8,6 +8,7 @@ Columns are memory-mapped: the cost of opening one does not depend on its size.
 
 import mmap
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class Dataset:
         """The names of the splits."""
         return tuple(self.index["splits"])
 
-    @property
+    @cached_property
     def features(self) -> dict[str, Feature]:
         """The column types by name."""
         return {

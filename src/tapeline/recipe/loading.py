@@ -124,7 +124,7 @@ def build(
     keras.config.set_dtype_policy(precision)
     try:
         with global_settings.unchanged(path), blaming(path, InputError, "does not build"):
-            recipe = kind(typed, features, statistics)
+            recipe = kind(typed, dict(features), statistics)  # a copy: a recipe may change it
             recipe.build()
     finally:
         keras.config.set_dtype_policy(before)

@@ -116,8 +116,7 @@ def sha256(path: Path) -> str:
 
 def sha256_of_files(paths: Iterable[Path]) -> str:
     """Return one SHA-256 over the names and contents of several files, in the given order."""
-    lines = [f"{path.name} {sha256(path)}\n" for path in paths]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return _sha256_of_named((path.name, path) for path in paths)
 
 
 def sha256_of_tree(path: Path) -> str:
@@ -128,9 +127,14 @@ def sha256_of_tree(path: Path) -> str:
     check_tree(path)
     if not path.is_dir():
         return sha256(path)
-    inside = sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file())
-    lines = [f"{name} {sha256(file)}\n" for name, file in inside]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return _sha256_of_named(
+        sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file())
+    )
+
+
+def _sha256_of_named(named: Iterable[tuple[str, Path]]) -> str:
+    lines = "".join(f"{name} {sha256(file)}\n" for name, file in named)
+    return hashlib.sha256(lines.encode(errors="surrogateescape")).hexdigest()  # a name may be any bytes
 
 
 def canonical_json(value: Any) -> str:
