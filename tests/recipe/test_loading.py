@@ -97,7 +97,9 @@ def test_a_mistake_in_an_init_of_its_own_is_one_line(tmp_path, tf):
 def test_a_recipe_that_changes_its_features_changes_no_dataset(tmp_path, tf):
     from tapeline.recipe import loading
 
-    recipe = recipes.write(tmp_path, recipes.LINE, ("def build(self):", "def build(self):\n        self.features.clear()"))
+    recipe = recipes.write(
+        tmp_path, recipes.LINE, ("def build(self):", "def build(self):\n        self.features.clear()")
+    )
     features = {"x": Feature((2,), "float32")}
     assert loading.build(recipe, {}, features).features == {}
     assert features

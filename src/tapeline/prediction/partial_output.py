@@ -7,7 +7,6 @@ with PartialOutput.opened(out, call, note=print) as partial:
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -133,18 +132,16 @@ def _locked(out: Path, folder: Path) -> Iterator[None]:
     while True:
         _make(folder)
         try:
-            descriptor = files.own(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = files.locked(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:  # its process has just finished
             continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_same(folder / LOCK, descriptor):
-                yield
-                return
         except BlockingIOError:
             raise InputError(f"{out} is being written by another process: wait for it, or give another --out") from None
+        try:
+            yield
         finally:
             os.close(descriptor)
+        return
 
 
 def _make(folder: Path) -> None:
@@ -169,10 +166,3 @@ def _make(folder: Path) -> None:
         folder.mkdir(mode=0o700)
     elif not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise InputError(f"{folder}, where partial results go, is not a folder of yours: remove it")
-
-
-def _is_same(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False

@@ -73,6 +73,26 @@ def own(path: Path, flags: int, mode: int = 0o666) -> int:
     return descriptor
 
 
+def locked(path: Path, flags: int, mode: int = 0o666, *, wait: bool = False) -> int:
+    """Open a file as `own` does, take its lock, and return the descriptor: closing it releases the lock.
+
+    A file that another process removed or renamed before the lock was taken is opened again. The kernel releases the
+    lock when its holder ends, however it ends. Raises as `own` does, and `BlockingIOError` if it is held, unless
+    `wait`.
+    """
+    while True:
+        descriptor = own(path, flags, mode)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(path.lstat(), os.fstat(descriptor)):
+                    return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
 def discard(path: Path, *, ignore_errors: bool = True) -> None:
     """Remove what is left of a folder, or is in its place: `rmtree` alone would wait for a FIFO, or keep a link."""
     with suppress(OSError) if ignore_errors else nullcontext():
@@ -221,24 +241,12 @@ def _alone(partial: Path) -> Iterator[BinaryIO]:
 
     Raises as `own` does.
     """
-    while True:
-        with os.fdopen(own(partial, os.O_WRONLY | os.O_CREAT), "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            try:
-                if _is_at(partial, file):  # else another has renamed or removed it since it was opened
-                    file.truncate(0)
-                    yield file
-                    return
-            finally:
-                fcntl.flock(file, fcntl.LOCK_UN)  # a child forked meanwhile would hold it as long as it lives
-
-
-def _is_at(path: Path, file: BinaryIO) -> bool:
-    """Return whether an open file is the one at `path`."""
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
+    with os.fdopen(locked(partial, os.O_WRONLY | os.O_CREAT, wait=True), "wb") as file:
+        try:
+            file.truncate(0)
+            yield file
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # a child forked meanwhile would hold it as long as it lives
 
 
 def write_text(path: Path, content: str) -> None:

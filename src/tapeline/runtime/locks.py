@@ -1,7 +1,8 @@
-"""Tell whether a lock file is held: the kernel releases the lock when its holder ends, however it ends."""
+"""Lock files that may be held: the kernel releases a lock when its holder ends, however it ends."""
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from tapeline.runtime import files
@@ -20,6 +21,19 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         pass
     return False
+
+
+def remove_unheld(path: Path) -> None:
+    """Remove a lock file unless a living process holds it, or it is missing, or another user's.
+
+    Whoever waits for it meanwhile makes a new one. Raises `InputError` as `files.own` does.
+    """
+    with suppress(BlockingIOError, FileNotFoundError, PermissionError):
+        descriptor = files.locked(path, os.O_RDWR)
+        try:
+            path.unlink()
+        finally:
+            os.close(descriptor)
 
 
 def _opened(path: Path) -> int:

@@ -12,7 +12,6 @@ This file is also run by its path, and that code needs only the standard library
 """
 
 import ctypes
-import fcntl
 import os
 import resource
 import signal
@@ -221,29 +220,35 @@ def _table() -> dict[int, tuple[str, int, int]]:
 def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) -> Iterator[None]:
     """Hold an exclusive lock on the file `path`; wait for its holder, and report once which process that is.
 
-    The kernel releases the lock when its holder dies, however it dies. Raises `InputError` as `files.own` does.
+    The kernel releases the lock when its holder dies, however it dies. If the file is removed meanwhile, a new one is
+    made. Raises `InputError` as `files.own` does.
     """
     from tapeline.runtime import files  # here: code that runs this file by its path takes no lock, and has no tapeline
 
-    files.make_folder(path.parent)
-    with os.fdopen(files.own(path, os.O_RDWR | os.O_CREAT), "r+", encoding="ascii", errors="replace") as file:
-        told = False
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not told:
-                    file.seek(0)
-                    holder = file.read(20).strip()
-                    waiting(f"waiting for process {holder if holder.isdecimal() else 'unknown'}, which holds {path}")
-                    told = True
-                time.sleep(poll)
-        file.seek(0)
+    told = False
+    while True:
+        files.make_folder(path.parent)
+        try:
+            descriptor = files.locked(path, os.O_RDWR | os.O_CREAT)
+            break
+        except BlockingIOError:
+            if not told:
+                waiting(f"waiting for process {_holder(path)}, which holds {path}")
+                told = True
+            time.sleep(poll)
+    with os.fdopen(descriptor, "r+", encoding="ascii") as file:
         file.truncate()
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def _holder(path: Path) -> str:
+    """Return the process that a held lock file names, or "unknown"."""
+    holder = ""
+    with suppress(FileNotFoundError), path.open(encoding="ascii", errors="replace") as file:
+        holder = file.read(20).strip()
+    return holder if holder.isdecimal() else "unknown"
 
 
 if __name__ == "__main__":

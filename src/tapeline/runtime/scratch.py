@@ -6,7 +6,6 @@ with scratch.folder("predict") as folder:
 Beside each is a lock, which its process holds: the kernel releases it however the process ends.
 """
 
-import fcntl
 import os
 import secrets
 import stat
@@ -33,7 +32,8 @@ def folder(kind: str) -> Iterator[Path]:
             yield Path(made)
         return
     _tidy(place)
-    lock, descriptor = _locked(place, kind)
+    lock = place / f"{kind}-{secrets.token_hex(6)}{LOCK}"
+    descriptor = files.locked(lock, os.O_RDWR | os.O_CREAT, 0o600, wait=True)  # `_tidy` may hold it for a moment
     made_here = lock.with_suffix("")
     try:
         made_here.mkdir(mode=0o700)
@@ -56,27 +56,12 @@ def _private() -> Path | None:
     return place if is_ours else None
 
 
-def _locked(place: Path, kind: str) -> tuple[Path, int]:
-    """Return a new lock, which this process holds, and its descriptor."""
-    while True:
-        lock = place / f"{kind}-{secrets.token_hex(6)}{LOCK}"
-        descriptor = files.own(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(lock.lstat(), os.fstat(descriptor)):
-                return lock, descriptor
-        except (BlockingIOError, FileNotFoundError):  # another process took it for one of a dead process
-            pass
-        os.close(descriptor)
-
-
 def _tidy(place: Path) -> None:
     """Remove what dead processes have left."""
     for lock in place.glob(f"*{LOCK}"):
         with suppress(OSError, InputError):
-            descriptor = files.own(lock, os.O_RDWR)
+            descriptor = files.locked(lock, os.O_RDWR)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(lock)
             finally:
                 os.close(descriptor)

@@ -38,7 +38,7 @@ from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import leash, processes
 from tapeline.runtime.errors import InputError, RunError
-from tapeline.runtime.locks import is_held
+from tapeline.runtime.locks import remove_unheld
 from tapeline.runtime.streams import Say
 
 SAME = ".same-"
@@ -169,8 +169,8 @@ def tidy(folder: Path) -> None:
     """Remove the unheld locks of old runs; another run may do the same concurrently."""
     for lock in folder.glob(f"{SAME}*"):
         with suppress(FileNotFoundError):
-            if time.time() - lock.stat().st_mtime > DAY and not is_held(lock):
-                lock.unlink()
+            if time.time() - lock.stat().st_mtime > DAY:
+                remove_unheld(lock)
 
 
 def bring_raw_data(project: Project, pipeline: str, say: Say) -> None:
