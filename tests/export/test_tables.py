@@ -4,6 +4,9 @@ import io
 import json
 import subprocess
 import sys
+import types
+from collections import deque
+from functools import partial
 from pathlib import Path
 
 import datasets
@@ -124,6 +127,34 @@ def test_the_infra_check_of_a_model_of_texts(tmp_path, tf):
     )
     assert answer.failures == ()
     assert answer.predictions["known"].tolist() == [b"A", b"B", b"ZZ"] * 3
+
+
+class Slotted:
+    __slots__ = ("table",)
+
+    def __init__(self, table):
+        self.table = table
+
+
+@pytest.mark.parametrize(
+    "held", [lambda t: deque([t]), Slotted, lambda t: partial(str.upper, t), lambda t: {t}, lambda t: {"a": [(t,)]}]
+)
+def test_a_table_is_found_wherever_a_recipe_has_it(tf, held):
+    """Training and validation found it everywhere: the export ended with an untracked resource."""
+    from tapeline.export import tables
+
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["b", "a"], [1, 2]), 0)
+    read = tf.function(table.lookup).get_concrete_function(tf.TensorSpec((None,), tf.string))
+    assert tables.read_by([read], types.SimpleNamespace(kept=held(table)), ()) == [table]
+
+
+def test_tables_of_a_set_have_the_order_in_which_they_are_read(tf):
+    from tapeline.export import tables
+
+    every = [tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [n]), 0) for n in range(9)]
+    read = tf.function(lambda word: [table.lookup(word) for table in every])
+    concrete = read.get_concrete_function(tf.TensorSpec((None,), tf.string))
+    assert tables.read_by([concrete], types.SimpleNamespace(kept=set(every)), ()) == every
 
 
 PROGRAM = """

@@ -80,7 +80,7 @@ def tables(recipe: Any) -> dict[str, Any]:
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 walk(f"{path}[{key!r}]", item)
-        elif isinstance(value, (*_LISTS, set, frozenset)):
+        elif isinstance(value, (*_LISTS, *SETS)):
             for number, item in enumerate(value):
                 walk(f"{path}[{number}]", item)
         else:
@@ -127,7 +127,7 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
     elif isinstance(value, _LISTS):
         for index, item in enumerate(value):
             yield from _walk(item, f"{path}/{index}", seen)
-    elif isinstance(value, (set, frozenset)):
+    elif isinstance(value, SETS):
         for item in value:
             for name, *_ in _walk(item, "", seen):
                 raise InputError(
@@ -141,6 +141,15 @@ def _walk(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, Any, str
 
 
 _LISTS = (list, tuple, deque)
+SETS = (set, frozenset)
+COLLECTIONS = (Mapping, *_LISTS, *SETS)
+
+
+def children(value: Any) -> list[Any]:
+    """Return what an object holds: a mapping's values, what is in a list or a set, else what it has by name."""
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, COLLECTIONS) else list(_attributes(value).values())
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -237,12 +246,6 @@ def layers(value: Any, seen: set[int] | None = None) -> Iterator[keras.Layer]:
         yield from layers_in(value)
     elif isinstance(value, keras.optimizers.Optimizer | tf.Variable | keras.Variable):
         return
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from layers(item, seen)
-    elif isinstance(value, (*_LISTS, set, frozenset)):
-        for item in value:
-            yield from layers(item, seen)
     else:
-        for item in _attributes(value).values():
+        for item in children(value):
             yield from layers(item, seen)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tapeline.recipe.sharding.crossing import is_constant
 from tapeline.recipe.sharding.meetings import Keep
-from tapeline.recipe.variables import LEAVES, layers
+from tapeline.recipe.variables import COLLECTIONS, LEAVES, children, layers
 from tapeline.runtime import keras_private
 
 _CLOSED = (
@@ -64,24 +64,19 @@ def _places(recipe: Any) -> Iterator[Any]:
         if isinstance(value, (*_CLOSED, tf.Tensor)) or id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, (Mapping, list, tuple, set, frozenset)) and len(value) > _LARGE:
+        if isinstance(value, COLLECTIONS) and len(value) > _LARGE:
             continue
         if isinstance(value, keras.Layer):
             for layer in keras_private.layers_in(value):
                 if own := keras_private.own_attributes(layer):
                     yield vars(layer)
                     found += [vars(layer)[name] for name in own]
-        elif isinstance(value, Mapping):
-            if isinstance(value, MutableMapping):
-                yield value
-            found += value.values()
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            if isinstance(value, list):
-                yield value
-            found.extend(value)  # `+=` would ask TensorFlow's wrapper of a tuple, which cannot
-        elif hasattr(value, "__dict__"):
+            continue
+        if isinstance(value, (MutableMapping, list)):
+            yield value
+        elif not isinstance(value, COLLECTIONS) and hasattr(value, "__dict__"):
             yield vars(value)
-            found += vars(value).values()
+        found += children(value)
 
 
 def _set_back(place: Any, entries: Any) -> None:
@@ -113,14 +108,8 @@ def _carries(value: Any) -> bool:
             return False
         if isinstance(one, tf.Tensor) or tf.is_tensor(one):
             tensors |= any(not _is_fixed(part) for part in tf.nest.flatten(one, expand_composites=True))
-        elif isinstance(one, _CLOSED):
-            continue
-        elif isinstance(one, Mapping):
-            found += one.values()
-        elif isinstance(one, (list, tuple, set, frozenset)):
-            found.extend(one)
-        elif hasattr(one, "__dict__"):
-            found += vars(one).values()
+        elif not isinstance(one, _CLOSED):
+            found += children(one)
     return tensors
 
 
