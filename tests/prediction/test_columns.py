@@ -11,6 +11,8 @@ from pyarrow import parquet
 from tapeline.prediction import columns
 from tapeline.prediction.columns import Arrays, Table
 from tapeline.prediction.inputs import Piece
+from tapeline.prediction.partial_output import ANSWERS as ANSWERS_FILE
+from tapeline.prediction.partial_output import PartialOutput
 from tapeline.runtime.errors import InputError
 
 BITS = np.random.default_rng(0).integers(0, 2**32, (7, 2, 3), np.uint32).view(np.float32)
@@ -52,21 +54,36 @@ def test_a_parquet_table(monkeypatch):
 @pytest.mark.parametrize("name", list(ANSWERS))
 def test_one_output_as_npy(tmp_path, name):
     with (tmp_path / "a.npy").open("wb") as file:
-        split(Arrays(file, tmp_path, archive=False), {name: ANSWERS[name]}, 4, 3)
+        split(Arrays(file, None), {name: ANSWERS[name]}, 4, 3)
     np.save(tmp_path / "b.npy", ANSWERS[name])
     assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
 
 
 def test_all_outputs_as_npz(tmp_path):
     for name, sizes in (("a", (4, 3)), ("b", (1, 5, 1))):
-        (tmp_path / name).mkdir()
-        with (tmp_path / f"{name}.npz").open("wb") as file:
-            split(Arrays(file, tmp_path / name, archive=True), ANSWERS, *sizes)
+        with PartialOutput.opened(tmp_path / f"{name}.npz", {}, fresh=False, note=print) as partial:
+            split(Arrays(partial.file(ANSWERS_FILE), partial.file), ANSWERS, *sizes)
+            partial.finish()
     with np.load(tmp_path / "a.npz", allow_pickle=False) as found:
         assert list(found) == list(ANSWERS)
         for name, values in ANSWERS.items():
             assert found[name].dtype == values.dtype and found[name].tobytes() == values.tobytes(), name
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_the_members_of_an_archive_that_is_not_finished_are_closed(tmp_path):
+    with pytest.raises(InputError), PartialOutput.opened(tmp_path / "a.npz", {}, fresh=False, note=print) as partial:
+        split(Arrays(partial.file(ANSWERS_FILE), partial.file), ANSWERS, 4)
+        Arrays(partial.file(ANSWERS_FILE), partial.file).write({"y": np.zeros(3)})
+        assert len(opened(tmp_path)) > 1
+        raise InputError("refused")
+    assert opened(tmp_path) == []
+
+
+def opened(folder):
+    """Return the files below a folder that this process has open."""
+    found = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    return [one for one in found if one.startswith(str(folder))]
 
 
 def test_the_header_of_an_npy_has_room_for_any_number(tmp_path):
@@ -89,7 +106,7 @@ def test_the_header_of_an_npy_has_room_for_any_number(tmp_path):
     ],
 )
 def test_what_an_array_does_not_hold(tmp_path, answers, sizes, said):
-    writer = Arrays(io.BytesIO(), tmp_path, archive=False)
+    writer = Arrays(io.BytesIO(), None)
     with pytest.raises(InputError) as raised:
         split(writer, answers, *sizes)
         piece = Piece(Path("a"), 0, {"x": np.zeros(1)})

@@ -4,12 +4,10 @@ What is not written yet stays small, however many answers there are.
 """
 
 import io
-import os
 import shutil
 import struct
 import zipfile
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -21,7 +19,6 @@ from tapeline.prediction.inputs import Piece
 from tapeline.prediction.lines import file_names, row_numbers, synced_size, texts, truncate_to
 from tapeline.prediction.outputs import Answers
 from tapeline.prediction.signature import shape_text
-from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 GROUP_ROWS, GROUP_BYTES = 2**16, 2**26
@@ -105,17 +102,17 @@ class Table:
 class Arrays:
     """Writes to an `.npy` file of one output, or to an `.npz` archive of all of them."""
 
-    def __init__(self, file: IO[bytes], folder: Path, *, archive: bool, mark: Mapping[str, Any] | None = None) -> None:
-        """Open nothing yet. folder: where an archive's members wait. mark: where they were."""
-        self._file, self._folder, self._archive = file, folder, archive
+    def __init__(
+        self, file: IO[bytes], member: Callable[[str], IO[bytes]] | None, mark: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write to a file. member: opens an archive's member by name; None for one array. mark: where they were."""
+        self._file, self._member = file, member
         self._columns: dict[str, _Column] = {}
         for name, column in (mark or {}).items():
             self._columns[name] = _Column.resumed(self._opened(len(self._columns)), name, column)
 
     def _opened(self, number: int) -> IO[bytes]:
-        if not self._archive:
-            return self._file
-        return os.fdopen(files.own(self._folder / f"{number}.npy", os.O_RDWR | os.O_CREAT), "r+b")
+        return self._file if self._member is None else self._member(f"{number}.npy")
 
     def render(self, pieces: Sequence[Piece], answers: Mapping[str, NDArray[Any]]) -> Answers:
         """Return the answers. For any thread, in any order. Raises `InputError` for what an array does not hold."""
@@ -141,7 +138,7 @@ class Arrays:
         """Write the numbers of examples, and the archive."""
         for column in self._columns.values():
             column.finish()
-        if self._archive:
+        if self._member is not None:
             self._file.truncate(0)
             with zipfile.ZipFile(self._file, "w") as archive:
                 for name, column in self._columns.items():

@@ -209,7 +209,7 @@ def _writer(partial: PartialOutput, form: Format, mark: Mapping[str, Any] | None
 
     if form == "parquet":
         return Table(partial.file(ANSWERS), partial.file("spool"), mark)
-    return Arrays(partial.file(ANSWERS), partial.folder, archive=form == "npz", mark=mark)
+    return Arrays(partial.file(ANSWERS), partial.file if form == "npz" else None, mark)
 
 
 @dataclass(frozen=True)
