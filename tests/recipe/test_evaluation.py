@@ -88,11 +88,13 @@ def test_what_evaluate_and_pictures_draw_repeats_and_moves_no_generator(tmp_path
         ("{'a': [[[1]]]}", "^pictures returns a list for 'a': make it a NumPy array$"),
         (
             "{'a': np.ones((2, 2, 1))}",
-            r"^pictures returns float64 of shape \(2, 2, 1\) for 'a': it must be uint8 of shape",
+            r"^pictures returns float64 of shape \(2, 2, 1\) for 'a': it must be uint8 or uint16 of shape",
         ),
         ("{'a': np.ones((2, 2), np.uint8)}", r"^pictures returns uint8 of shape \(2, 2\) for 'a'"),
         ("{'a': np.ones((0, 2, 1), np.uint8)}", r"^pictures returns uint8 of shape \(0, 2, 1\) for 'a'"),
+        ("{'a': np.ones((2, 2, 5), np.uint8)}", r"it must be uint8 or uint16 of shape \(height, width, 1 to 4\)$"),
         ("{'of/a step': np.ones((2, 2, 4), np.uint8)}", ""),
+        ("{'of/a step': np.ones((2, 2, 2), np.uint16)}", ""),
     ],
 )
 def test_pictures_are_files(tmp_path, tf, returned, said):

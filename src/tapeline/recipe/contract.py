@@ -158,8 +158,8 @@ class Recipe(ABC):
         """Return metrics of a split that cannot be summed over examples. Runs as plain Python; none by default."""
         return {}
 
-    def pictures(self, data: Columns) -> Mapping[str, NDArray[np.uint8]]:
-        """Return images to show after each validation, uint8 of shape (height, width, 1 or 3); none by default."""
+    def pictures(self, data: Columns) -> Mapping[str, NDArray[np.uint8 | np.uint16]]:
+        """Return images to show after each validation, of shape (height, width, 1 to 4); none by default."""
         return {}
 
     def hooks(self) -> Sequence[Hook]:

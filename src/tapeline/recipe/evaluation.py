@@ -163,6 +163,6 @@ def _check_picture(name: Any, picture: Any) -> None:
         or not picture.size
     ):
         raise InputError(
-            f"pictures returns {picture.dtype} of shape {picture.shape} for {name!r}: it must be uint8 of shape "
-            f"(height, width, 1 or 3)"
+            f"pictures returns {picture.dtype} of shape {picture.shape} for {name!r}: it must be uint8 or "
+            "uint16 of shape (height, width, 1 to 4)"
         )

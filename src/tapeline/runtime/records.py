@@ -54,8 +54,8 @@ class Validated:
     epoch: int
     metrics: Mapping[str, float]
     improved: bool
-    pictures: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
-    """The recipe's pictures, uint8 of shape (height, width, 1 or 3)."""
+    pictures: Mapping[str, NDArray[np.uint8 | np.uint16]] = field(default_factory=dict)
+    """The recipe's pictures, of shape (height, width, 1 to 4)."""
 
 
 @dataclass(frozen=True, kw_only=True)
