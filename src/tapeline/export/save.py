@@ -1,6 +1,5 @@
 """Write the SavedModel and its description; the same bytes for the same weights."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tapeline.parsing import arrays
 from tapeline.recipe import Recipe, loading, predicting, variables
 from tapeline.recipe.contract import Columns
 from tapeline.recipe.trained import load
-from tapeline.runtime import files, tensorflow_files
+from tapeline.runtime import files, scratch, tensorflow_files
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.progress import Report
 
@@ -50,8 +49,8 @@ def save(
             served = predicting.served(built, columns)
         warm_up.write(folder / SAVED_MODEL, name, _requests(signatures, {**columns, **served}, settings.examples))
         report({"event": "note", "text": "checking the SavedModel in a fresh process"})
-        with tempfile.TemporaryDirectory() as made:
-            inputs = _inputs(served, columns, dataset, split, Path(made))
+        with scratch.folder("export") as made:
+            inputs = _inputs(served, columns, dataset, split, made)
             checker.compare(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance)
         lite = _litert(built, plain, settings.litert, folder, served, columns, validated / "predictions.npz")
         own = _own_inputs(served, columns)
@@ -154,9 +153,9 @@ def _litert(
     """
     if not precisions:
         return {}
-    with tempfile.TemporaryDirectory() as made:
-        _write_saved_model(recipe, signatures, Path(made))
-        models = {precision: litert.convert(Path(made), precision) for precision in precisions}
+    with scratch.folder("export") as made:
+        _write_saved_model(recipe, signatures, made)
+        models = {precision: litert.convert(made, precision) for precision in precisions}
     target = None if recipe.target is None else np.asarray(columns[recipe.target])
     described = {}
     for precision, model in models.items():
