@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from disks import files_of_at_most
 
 from tapeline.dataset.columns import Dataset
 from tapeline.runtime.errors import InputError
@@ -621,6 +622,13 @@ def test_a_full_disk_is_no_mistake_of_the_builder(project: Path, ingested: Inges
         ingested(SETTINGS)
     assert caught.value.errno == errno.ENOSPC
     assert not isinstance(caught.value, InputError)
+
+
+def test_a_file_larger_than_the_disk_allows_is_no_mistake_of_the_builder(project: Path, ingested: Ingested) -> None:
+    write(project, SPLITS='__import__("pathlib").Path("large").write_bytes(bytes(200_000))')
+    with files_of_at_most(100_000), pytest.raises(OSError, match="File too large") as caught:
+        ingested(SETTINGS)
+    assert caught.value.errno == errno.EFBIG
 
 
 def test_an_unusable_type_is_told_before_anything_is_prepared(project: Path, refused: Refused, tmp_path: Path) -> None:

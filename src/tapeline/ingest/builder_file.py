@@ -4,7 +4,6 @@ The dataset is prepared from scratch on each call, in a folder that is removed a
 existing version even if the file or its input has changed. Downloads are kept.
 """
 
-import errno
 import os
 import shutil
 import sys
@@ -22,8 +21,6 @@ from tapeline.runtime.errors import InputError, TapelineError
 from tapeline.runtime.progress import Report
 
 SUFFIX = "_dataset_builder"
-DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
-"""Disk errors, which are not the builder's fault."""
 MODULE = f"_tapeline{SUFFIX}"
 
 
@@ -38,11 +35,12 @@ def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -
     startup.tensorflow()
     from tapeline.ingest import builder_examples, tfds_reader
     from tapeline.ingest.prepare import prepare
+    from tapeline.runtime.tensorflow_files import disk_errors
 
     folder, downloads = work / "tfds" / "passing", work / "tfds" / "downloads"
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        with _errors_placed(path):
+        with _errors_placed(path), disk_errors():
             builder = _builder_class(path, code)(data_dir=str(folder))
             tfds_reader.check_features(builder, settings.columns)  # before preparing, which may take hours
             _refuse_rounded(tfds_reader.chosen(builder, settings.columns))
@@ -130,15 +128,12 @@ def _splits(builder: Any) -> dict[str, str]:
 
 
 def _disk_error(error: BaseException) -> OSError | None:
-    """Return the disk error (full, read-only or failing) that TFDS or TensorFlow may have wrapped in an error."""
+    """Return the disk's error, which is not the builder's fault, that TFDS may have wrapped in another."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.errno in DISK:
+        if isinstance(cause, OSError) and cause.errno in files.DISK_ERRORS:
             return OSError(cause.errno, os.strerror(cause.errno), cause.filename)
         cause = cause.__cause__ or cause.__context__
-    for number in DISK:  # TensorFlow's errors have the system's message but not its number
-        if type(error).__module__.startswith("tensorflow") and os.strerror(number) in str(error):
-            return OSError(number, os.strerror(number))
     return None
 
 
