@@ -103,3 +103,10 @@ def test_the_process_has_one_hash_seed_and_nothing_of_the_project_s(tmp_path, mo
     with checking.checker() as started, pytest.raises(RunError) as said:
         started.compare(tmp_path, {}, tmp_path, 0.0)
     assert "check: 0 [" in str(said.value) and str(tmp_path) not in str(said.value)
+
+
+def test_complex_answers_are_close_up_to_the_tolerance():
+    """They were compared to the bit."""
+    recorded = np.array([1 + 1j, 2], np.complex64)
+    assert check.difference({"y": recorded + np.complex64(5e-6j)}, {"y": recorded}, 1e-5) == ""
+    assert check.difference({"y": recorded + np.complex64(0.5j)}, {"y": recorded}, 1e-5).startswith("y differs by 0.5")

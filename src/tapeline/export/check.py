@@ -76,7 +76,7 @@ def difference(answers: Arrays, recorded: Mapping[str, Any], tolerance: float) -
             return f"{name} is {answer.dtype}{answer.shape}, but validate recorded {expected.dtype}{expected.shape}"
         if close(answer, expected, tolerance):
             continue
-        if np.issubdtype(answer.dtype, np.floating):
+        if np.issubdtype(answer.dtype, np.inexact):
             apart = np.abs(answer - expected)
             worst = np.unravel_index(np.argmax(apart - tolerance * (1 + np.abs(expected))), apart.shape)
             allowed = tolerance * (1 + abs(expected[worst]))
@@ -90,8 +90,8 @@ def difference(answers: Arrays, recorded: Mapping[str, Any], tolerance: float) -
 
 
 def close(one: Any, other: Any, tolerance: float) -> bool:
-    """Return whether two answers are equal; floating-point ones up to tolerance * (1 + |other|)."""
-    if np.issubdtype(one.dtype, np.floating):
+    """Return whether two answers are equal; floating-point and complex ones up to tolerance * (1 + |other|)."""
+    if np.issubdtype(one.dtype, np.inexact):
         return bool(np.allclose(one, other, rtol=tolerance, atol=tolerance))
     return bool(np.array_equal(one, other))
 

@@ -60,7 +60,7 @@ def measured(
     figures = {
         f"largest_difference.{output}": float(np.max(np.abs(found[output] - recorded[output]), initial=0.0))
         for output in sorted(found)
-        if np.issubdtype(found[output].dtype, np.floating)
+        if np.issubdtype(found[output].dtype, np.inexact)
     }
     if "class" in found:
         figures["agreement"] = float(np.mean(found["class"] == recorded["class"]))
