@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -137,8 +138,7 @@ def _cells(values: NDArray[Any], form: Form) -> pa.Array:
 
 def _floats(values: NDArray[Any], words: Mapping[str, str]) -> pa.Array:
     if values.dtype.itemsize < 4:
-        with np.errstate(invalid="ignore"):
-            values = values.astype(np.float32)
+        values = _halves()[values.astype(np.float16).view(np.uint16)]
     found = pc.cast(pa.array(values), pa.large_string())
     with np.errstate(invalid="ignore"):  # signalling NaNs
         whole = (values == np.trunc(values)) & (np.abs(values) < EXPONENT)
@@ -148,6 +148,12 @@ def _floats(values: NDArray[Any], words: Mapping[str, str]) -> pa.Array:
         for odd, word in ((np.isnan(values), "nan"), (values == np.inf, "inf"), (values == -np.inf, "-inf")):
             found = pc.if_else(pa.array(odd), _large(words[word]), found)
     return found
+
+
+@cache
+def _halves() -> NDArray[np.float64]:
+    """Return the float64 with the fewest digits that give each float16 back, by its bits: Arrow writes no float16."""
+    return np.arange(2**16).astype(np.uint16).view(np.float16).astype(np.str_).astype(np.float64)
 
 
 def _beside(*parts: Any, separator: str = "") -> pa.Array:
