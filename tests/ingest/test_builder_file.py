@@ -625,7 +625,8 @@ def test_a_full_disk_is_no_mistake_of_the_builder(project: Path, ingested: Inges
 
 
 def test_a_file_larger_than_the_disk_allows_is_no_mistake_of_the_builder(project: Path, ingested: Ingested) -> None:
-    write(project, SPLITS='__import__("pathlib").Path("large").write_bytes(bytes(200_000))')
+    large = str(project / "large")
+    write(project, SPLITS=f'__import__("pathlib").Path({large!r}).write_bytes(bytes(200_000))')
     with files_of_at_most(100_000), pytest.raises(OSError, match="File too large") as caught:
         ingested(SETTINGS)
     assert caught.value.errno == errno.EFBIG
