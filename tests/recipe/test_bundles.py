@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tapeline.runtime.errors import InputError
+
 FLIPS = """
 import sys
 from pathlib import Path
@@ -68,3 +70,13 @@ def test_every_flipped_byte_is_said_or_does_not_matter(root, tmp_path: Path, suf
         check=False,
     )
     assert answer.returncode == 0, (answer.stdout[-100:], answer.stderr[-3000:])
+
+
+def test_a_checkpoint_that_was_cut_is_not_to_be_checked_out(tf, tmp_path: Path) -> None:
+    from tapeline.recipe import bundles
+
+    held = {"w": tf.Variable(1.0)}
+    bundles.write(tmp_path / "state", {"w": held["w"].read_value()})
+    Path(f"{tmp_path / 'state'}.index").write_bytes(b"")
+    with pytest.raises(InputError, match=r"state\.index was truncated or altered .*: start over with --fresh$"):
+        bundles.read(tmp_path / "state", held, remedy="start over with --fresh")

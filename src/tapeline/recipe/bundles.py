@@ -14,6 +14,9 @@ from tapeline.runtime.errors import InputError, RunError
 
 WEIGHTS = "weights"
 """The name of a trained model's bundle."""
+RETRAIN = "train again"
+CHECKOUT = f"`dvc checkout` it, or {RETRAIN}"
+"""What is to be done about weights of another recipe, and about those that are damaged."""
 
 
 def write(prefix: Path, values: Mapping[str, tf.Tensor]) -> None:
@@ -56,7 +59,7 @@ class Bundle:
         return dict(zip(names, values, strict=True))
 
 
-def open_(prefix: Path, *, remedy: str = "`dvc checkout` it, or train again") -> Bundle:
+def open_(prefix: Path, *, remedy: str = CHECKOUT) -> Bundle:
     """Read the index of a bundle. Raises `InputError`, ending in `remedy`, if it is missing, truncated or altered."""
     index = Path(f"{prefix}.index")
     try:
@@ -97,12 +100,14 @@ def _altered(prefix: Path, suffix: str, error: Exception, remedy: str) -> InputE
     return InputError(f"{path} was truncated or altered ({lines[0]}): {remedy}")
 
 
-def read(prefix: Path, expected: Mapping[str, tf.Variable], *, remedy: str = "train again") -> dict[str, tf.Tensor]:
+def read(prefix: Path, expected: Mapping[str, tf.Variable], *, remedy: str = "") -> dict[str, tf.Tensor]:
     """Return the tensors of a bundle, which must hold exactly the expected names and dtypes, and compatible shapes.
 
-    Raises `InputError` naming the first difference; nothing is restored partially.
+    Raises `InputError` naming the first difference, and as `open_` does; nothing is restored partially.
+    remedy: what the message ends with; empty for that of weights.
     """
-    bundle = open_(prefix)
+    bundle = open_(prefix, remedy=remedy or CHECKOUT)
+    remedy = remedy or RETRAIN
     for name in sorted(expected.keys() | bundle.shapes.keys()):
         if name not in bundle.shapes:
             raise InputError(f"{prefix} lacks {name}, which the recipe has: {remedy}")
