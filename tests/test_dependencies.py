@@ -168,7 +168,7 @@ def test_what_a_recipe_imports_is_watched(root, folder):
     watched = set(closure.of_module("tapeline.train.stage", root / "src" / "tapeline"))
     for name, pipeline in yaml(root / folder / "params.yaml")["pipelines"].items():
         own = covered([folder / pipeline["recipe"], folder / pipeline["needs"]], root)
-        imported = set(closure.of_file(root / folder / pipeline["recipe"], root / "src" / "tapeline"))
+        imported = set(closure.of_file(root / folder / pipeline["recipe"]))
         assert imported <= watched | {file.resolve() for file in own} | {PACKAGES}, name
 
 

@@ -27,12 +27,12 @@ def of_module(name: str, package: Path = PACKAGE) -> Sources:
     return _close(start, package, lambda top: [], lambda top, folder: True)
 
 
-def of_file(path: Path, package: Path = PACKAGE) -> Sources:
+def of_file(path: Path) -> Sources:
     """Return a recipe's file and all that it imports from this package and of the user's own, see `own`.
 
     Raises `InputError` for a file that is not Python, with the line.
     """
-    return _close(path.resolve(), package, cache(own_modules.roots), cache(own_modules.is_beside))
+    return _close(path.resolve(), PACKAGE, cache(own_modules.roots), cache(own_modules.is_beside))
 
 
 def own(path: Path) -> list[Path]:

@@ -47,12 +47,12 @@ def _wide(values: tf.Tensor) -> tf.Tensor:
 _NOT_DOUBLED = frozenset({tf.as_dtype(number) for number in range(1, 24)} - {tf.float32, tf.float16, tf.bfloat16})
 
 
-def _doubled(name: str, argument: str = "x") -> Replaced:
+def _doubled(name: str) -> Replaced:
     """Return a function whose kernel divides approximately in float32, computed in float64."""
     operation = getattr(tf.raw_ops, name)
 
     def body(x: tf.Tensor, **_: Any) -> list[tf.Tensor]:
-        return [tf.cast(operation(**{argument: tf.cast(x, tf.float64)}), x.dtype)]
+        return [tf.cast(operation(x=tf.cast(x, tf.float64)), x.dtype)]
 
     return Replaced(["y"], body, but=_NOT_DOUBLED)
 
