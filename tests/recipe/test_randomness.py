@@ -24,6 +24,7 @@ def draw(tf):
     import keras
 
     from tapeline.recipe import Context, randomness
+    from tapeline.runtime import keras_private
 
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
@@ -33,7 +34,7 @@ def draw(tf):
     def make(code: str):
         def both(step):
             context = Context(step, tf.constant([7, 0]))
-            states = {"flip": flip.generator.state, "keras.random": randomness.keras_random()}
+            states = {"flip": flip.generator.state, "keras.random": keras_private.global_seed_state()}
             with randomness.without_states(states, context, "prepare"), randomness.seeded_images(context, "prepare"):
                 names = {"tf": tf, "keras": keras, "flip": flip}
                 return eval(code, names), eval(code, names)

@@ -24,11 +24,6 @@ _IMAGES = 1 << 20
 """The first `fold_in` number for image operations: beyond any number of seed generators."""
 
 
-def keras_random() -> keras.Variable | None:
-    """Return the state of `keras.random`'s global generator, if anything has drawn from it since the last build."""
-    return keras_private.global_seed_state()
-
-
 def seed_states(states: Mapping[str, tf.Variable], context: Context) -> None:
     """Set the states of seed generators for one step; neighbouring steps share no draws."""
     for number, state in enumerate(states.values()):
@@ -49,11 +44,11 @@ def without_states(states: Mapping[str, keras.Variable], context: Context, where
         (state, tf.cast(context.fold_in(_STATES + number).seed, state.dtype))
         for number, state in enumerate(states.values())
     ]
-    graph = _graph()
+    graph = meetings.default_graph()
     with keras.StatelessScope(state_mapping=begun) as scope:
         yield
     free = {id(state) for state in states.values()}
-    late = keras_random()
+    late = keras_private.global_seed_state()
     if late is not None and id(late) in scope.state_mapping.keys() - free:
         raise LateGenerator
     for key, value in scope.state_mapping.items():
@@ -70,7 +65,7 @@ def seeded_images(context: Context, where: str) -> Iterator[None]:
     A shard of a step has draws of its own, from its context.
     Raises `InputError` at a draw inside a loop or a nested `tf.function`, where each call would draw the same numbers.
     """
-    drawn, graph = Counter[int](), _graph()
+    drawn, graph = Counter[int](), meetings.default_graph()
 
     def uniform(
         shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = tf.float32, seed: Any = None
@@ -96,13 +91,9 @@ def _in_a_loop(where: str, what: str) -> str:
     )
 
 
-def _graph() -> Any:
-    return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-
-
 def _is_inside(outer: Any) -> bool:
     """Return whether the current graph is `outer`, or a branch of a condition in it, which runs at most once."""
-    graph = _graph()
+    graph = meetings.default_graph()
     while graph is not outer and tensorflow_private.is_branch(graph):
         graph = graph.outer_graph
     return graph is outer

@@ -16,9 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tapeline.recipe import randomness
 from tapeline.runtime.errors import InputError
-from tapeline.runtime.keras_private import METRICS, layers_in, trained_by
+from tapeline.runtime.keras_private import METRICS, global_seed_state, layers_in, trained_by
 
 LEAVES = (str, bytes, int, float, complex, bool, type(None), type, FunctionType, MethodType, ModuleType, tf.Tensor)
 """Types that the walk through a recipe's attributes does not enter: a module leads to everything in the process."""
@@ -52,7 +51,7 @@ def find(recipe: Any) -> Variables:
     for attribute, value in vars(recipe).items():
         for name, variable, role in _walk(value, attribute, seen):
             _add(found, name, variable, role)
-    state = randomness.keras_random()
+    state = global_seed_state()
     if state is not None and id(state.value) not in seen:
         _add(found, "keras.random", state, "seeds")
     return found

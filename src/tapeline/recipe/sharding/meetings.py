@@ -180,7 +180,7 @@ class Shards:
         outer: "Shards | None" = None,
         condition: Any = None,
     ) -> None:
-        self.graph = _default_graph()
+        self.graph = default_graph()
         self.outer, self.condition = outer, condition
         self.at_once = at_once or len(calls)
         self.keras = keras_private.Shared()
@@ -304,7 +304,8 @@ class Shards:
             shard.join()
 
 
-def _default_graph() -> Any:
+def default_graph() -> Any:
+    """Return the graph that is being traced; None in eager mode."""
     return None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
 
 
@@ -341,6 +342,6 @@ def meet(what: str, brought: Any, action: Action) -> Any:
     """
     shard = running()
     assert shard is not None, "only shards meet"
-    if shard.is_alone or _default_graph() is not shard.step.graph:
+    if shard.is_alone or default_graph() is not shard.step.graph:
         raise shard.refusal(what)
     return shard.meet(what, (action, brought))
