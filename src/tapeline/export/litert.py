@@ -13,13 +13,12 @@ from tapeline.config.export import Precision
 from tapeline.export import check
 from tapeline.runtime import startup
 from tapeline.runtime.errors import InputError, RunError
-
-SIGNATURE = "serving_default"
+from tapeline.runtime.saved_models import DEFAULT
 
 
 def convert(saved_model: Path, precision: Precision) -> bytes:
     """Return a LiteRT model of the SavedModel's `serving_default`. Raises `RunError` if it does not convert."""
-    converter = tf.lite.TFLiteConverter.from_saved_model(str(saved_model), signature_keys=[SIGNATURE])
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(saved_model), signature_keys=[DEFAULT])
     if precision == "int8":
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     try:
@@ -39,7 +38,7 @@ def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArr
         # Deprecated; the package that replaces it has no release for every Python version that Tapeline supports.
         warnings.filterwarnings("ignore", message=r"(?s).*tf\.lite\.Interpreter is deprecated", category=UserWarning)
         try:
-            runner = tf.lite.Interpreter(model_content=model).get_signature_runner(SIGNATURE)
+            runner = tf.lite.Interpreter(model_content=model).get_signature_runner(DEFAULT)
             return check.batched(lambda batch: runner(**batch), inputs)
         except (RuntimeError, ValueError) as error:  # the interpreter's, of an operation or of its arguments
             said = " ".join(str(error).split())

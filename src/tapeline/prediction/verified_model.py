@@ -13,8 +13,8 @@ from tapeline.registry.store import has_sums
 from tapeline.registry.tags.state import Version
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.saved_models import DEFAULT
 
-DEFAULT = "serving_default"
 PLACE = ("file", "row")
 """The columns that say which example is answered."""
 

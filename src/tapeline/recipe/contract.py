@@ -25,6 +25,7 @@ from tapeline.recipe.sharding import means, meetings, moments
 from tapeline.recipe.variables import layers
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.records import Hook
+from tapeline.runtime.saved_models import DEFAULT
 
 Batch = Mapping[str, tf.Tensor]
 """Feature → tensor of shape (batch, *feature shape), as stored: scaling happens inside the step."""
@@ -185,7 +186,7 @@ class Recipe(ABC):
             outputs: Mapping[str, tf.Tensor] = theirs(self.predict)(dict(zip(self.inputs, tensors, strict=True)))
             return outputs
 
-        return {"serving_default": tf.function(serve, input_signature=specs)}
+        return {DEFAULT: tf.function(serve, input_signature=specs)}
 
     @as_written
     def update(self, optimizer: Any, variables: Sequence[Any], gradients: Sequence[tf.Tensor | None]) -> None:

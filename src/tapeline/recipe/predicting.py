@@ -12,8 +12,6 @@ from tapeline.parsing import arrays
 from tapeline.recipe.contract import Columns, Recipe
 from tapeline.runtime.errors import InputError, what_is
 
-DEFAULT = "serving_default"
-
 
 @dataclass(frozen=True)
 class Answer:

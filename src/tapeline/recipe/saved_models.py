@@ -1,11 +1,15 @@
-"""A SavedModel in a recipe, such as one that judges what is made: somebody else's may do more than compute."""
+"""A SavedModel in a recipe, such as one that judges what is made: somebody else's may do more than compute.
+
+The graph is judged, and nothing holds the process: what is to be held too goes through `registry/gate/probing.py`.
+"""
 
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from tapeline.runtime.saved_models.opening import opened
+from tapeline.runtime.errors import InputError
+from tapeline.runtime.saved_models import graph, operations
 
 
 def saved_model(folder: str | Path) -> Any:
@@ -14,4 +18,8 @@ def saved_model(folder: str | Path) -> Any:
     Raises `InputError`, before anything of it has run, if there is none, or if its graph has an operation that reads or
     writes files, runs Python or is unknown.
     """
-    return opened(tf, folder)
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder} is not a folder with a SavedModel")
+    if said := graph.refused(Path(folder), operations.ALLOWED):
+        raise InputError(f"the model in {folder} {said}")
+    return tf.saved_model.load(str(folder))

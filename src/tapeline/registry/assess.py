@@ -20,10 +20,9 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.tags.state import Version
 from tapeline.runtime import scratch
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.saved_models import DEFAULT
 from tapeline.validate import finite
 from tapeline.validate.verdict import judge
-
-DEFAULT = "serving_default"
 
 
 def assess(registry: Registry, version: Version, stage: str) -> Verdict:

@@ -16,7 +16,7 @@ from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.recipe.trained import load
-from tapeline.runtime import closure, files, files_read, own_files
+from tapeline.runtime import closure, files, files_read, own_files, saved_models
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.progress import Report
 from tapeline.validate import classification, expected, finite, regression
@@ -41,7 +41,7 @@ def measure(
         key = tf.constant([0, 0], tf.int32)
         evaluation = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)
         metrics, pictures = evaluation(), evaluation.pictures()
-        signature = built.signatures()[predicting.DEFAULT]
+        signature = built.signatures()[saved_models.DEFAULT]
         given = predicting.served(built, dataset.columns(settings.split))
         predicted = predicting.predictions(signature, given, settings.batch_size)
     known = [recipe, *closure.own(recipe), dataset.folder, trained, out]

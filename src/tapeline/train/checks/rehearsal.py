@@ -11,9 +11,9 @@ from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting, variables
 from tapeline.recipe.contract import Columns
 from tapeline.recipe.evaluation import Evaluation
-from tapeline.recipe.predicting import DEFAULT
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
+from tapeline.runtime.saved_models import DEFAULT
 from tapeline.train.checks import completeness, signatures
 
 RECORD = "answers.json"
@@ -86,7 +86,7 @@ def recorded(folder: Path) -> dict[str, predicting.Answer] | None:
     try:
         found = json_text.mapping(files.read_bytes(folder / RECORD))
         return {name: _recorded(entry["dtype"], entry["shape"]) for name, entry in found.items()}
-    except (OSError, InputError, json_text.NotJson, KeyError, TypeError):  # a string is an earlier Tapeline's
+    except (OSError, InputError, json_text.NotJson, KeyError, TypeError):
         return None
 
 
