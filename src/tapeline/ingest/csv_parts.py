@@ -9,6 +9,7 @@ Only for files without quotes below the header: there, every line break ends a r
 
 import os
 import threading
+from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,7 +118,7 @@ def within_blank_lines(path: Path) -> tuple[int, int]:
     The line break of its last line is a part of it.
     """
     with files.opened(path) as file:
-        begin = len(csv_quotes.BOM) if file.read(len(csv_quotes.BOM)) == csv_quotes.BOM else 0
+        begin = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
         file.seek(begin)
         while (block := file.read(BLOCK_BYTES)) and not block.strip(b"\r\n"):
             begin += len(block)

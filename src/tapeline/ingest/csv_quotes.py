@@ -7,13 +7,13 @@ missing. What no stray quote explains is left to Arrow.
 """
 
 import re
+from codecs import BOM_UTF8
 from pathlib import Path
 
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 BLOCK_BYTES = 2**20
-BOM = b"\xef\xbb\xbf"
 _QUOTED = re.compile(rb'"[^"]*+(?:(?>""[^"]*+))*+"')
 _SOUND = re.compile(rb'(?:(?>[^"]++|(?<![,\r\n])"|(?<=[,\r\n])"[^"]*+(?:(?>""[^"]*+))*+"(?=[,\r\n])))*+')
 """Cells without a quote at their beginning, where others are text, and quoted cells that end with their quote.
@@ -24,7 +24,7 @@ What repeats possessively is an atomic group: Python before 3.11.5 matches wrong
 
 def is_sound(lines: bytes) -> bool:
     """Return whether each quote that begins a cell in whole lines of a file's beginning ends one there."""
-    return bool(_SOUND.fullmatch(b"\n" + lines.removeprefix(BOM), 1))
+    return bool(_SOUND.fullmatch(b"\n" + lines.removeprefix(BOM_UTF8), 1))
 
 
 def has_sound_header(path: Path) -> bool:
@@ -39,7 +39,7 @@ def check(path: Path) -> None:
     A quote is closed inside a later cell if there is a line break in the quotes and text right behind them.
     """
     with files.opened(path) as file:
-        done = len(BOM) if file.read(len(BOM)) == BOM else 0
+        done = len(BOM_UTF8) if file.read(len(BOM_UTF8)) == BOM_UTF8 else 0
         file.seek(done)
         before, rest, more = b"\n", b"", True
         while more and len(rest) <= 2 * BLOCK_BYTES:  # Arrow refuses a longer row

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tapeline.dataset.columns import Feature
 from tapeline.ingest.source import SPLITS, Examples
 from tapeline.ingest.split import without_signed_zeros
+from tapeline.runtime.errors import first_few
 
 NAMED = 3
 
@@ -59,4 +60,4 @@ class Duplicates:
 
 
 def _named(keys: NDArray[np.bytes_]) -> str:
-    return ", ".join(key.decode() for key in keys[:NAMED]) + (", ..." if len(keys) > NAMED else "")
+    return first_few([key.decode() for key in keys[: NAMED + 1]], NAMED)

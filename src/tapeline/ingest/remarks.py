@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from tapeline.dataset.columns import Feature
 from tapeline.ingest.source import Examples
+from tapeline.runtime.errors import first_few
 
 NAMED = 3
 
 
 def named(names: Sequence[str]) -> str:
     """Return the number of names and the first few of them, as in `3 (a, b, c)`."""
-    return f"{len(names):,} ({', '.join(names[:NAMED])}{', ...' if len(names) > NAMED else ''})"
+    return f"{len(names):,} ({first_few(names, NAMED)})"
 
 
 def alike(classes: Sequence[str]) -> Iterator[str]:

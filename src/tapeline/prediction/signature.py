@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, first_few
 
 MAX_COLUMNS = 100_000
 """Maximum number of columns of a table."""
@@ -159,11 +159,8 @@ def _not_number(array: NDArray[Any]) -> list[Any]:
 
 def shortened(names: Sequence[str]) -> str:
     """Return names as a list, shortened: an image has thousands of columns."""
-    return (
-        ", ".join(names) or "nothing"
-        if len(names) <= MAX_NAMES
-        else f"{', '.join(names[:MAX_NAMES])}, ... ({len(names):,} in all)"
-    )
+    more = f" ({len(names):,} in all)" if len(names) > MAX_NAMES else ""
+    return f"{first_few(names, MAX_NAMES) or 'nothing'}{more}"
 
 
 def _shown(values: Any) -> str:

@@ -1,6 +1,7 @@
 """A text file as blocks of whole lines, of which Arrow or Python may take one after the other."""
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -17,7 +18,6 @@ LONGEST = 2**26
 STRIDE = 2**16
 """A block with a newline in each such part has no line that Python's CSV reader finds too long."""
 ARROW_BLOCK = 2**20
-BOM = b"\xef\xbb\xbf"
 INTEGERS = {f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
@@ -38,7 +38,7 @@ class Blocks:
         if not self._next:
             self._next, self._rest = self._read()
             if self._bom:
-                self._next, self._bom = self._next.removeprefix(BOM), False
+                self._next, self._bom = self._next.removeprefix(BOM_UTF8), False
         return self._next
 
     def drop(self) -> None:

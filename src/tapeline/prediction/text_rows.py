@@ -7,6 +7,7 @@ Python: so values and refusals are Python's, whichever reads.
 import csv
 import math
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from tapeline.prediction.signature import MAX_COLUMNS, Inputs, Signature, exact, has_infinity, shortened
-from tapeline.prediction.text_blocks import ARROW_BLOCK, BOM, INTEGERS, Blocks, arrow_type, is_plain
+from tapeline.prediction.text_blocks import ARROW_BLOCK, INTEGERS, Blocks, arrow_type, is_plain
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -78,7 +79,7 @@ class _Csv:
             return None
         if self._whole and (b"0x" in block or b"0X" in block):  # Arrow reads hexadecimal digits
             return None
-        if block.startswith(BOM):  # only one at the beginning of a file means nothing, and Arrow leaves out any
+        if block.startswith(BOM_UTF8):  # only one at the beginning of a file means nothing, and Arrow leaves out any
             return None
         if b"(" in block and b"nan(" in block.lower():  # Arrow takes it for a number
             return None

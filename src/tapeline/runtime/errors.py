@@ -5,6 +5,7 @@ exits with `status`; the flow reads `outcome` from the outcome file and decides 
 """
 
 import re
+from collections.abc import Sequence
 
 
 def plain(text: str) -> str:
@@ -17,6 +18,15 @@ def plain(text: str) -> str:
     """
     line = " ".join(text.splitlines()) if len(text.splitlines()) > 1 else text
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+
+
+def first_few(names: Sequence[str], most: int) -> str:
+    """Return the first `most` names, and whether there are more.
+
+    >>> first_few(["a", "b", "c"], 2)
+    'a, b, ...'
+    """
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def what_is(returned: object) -> str:

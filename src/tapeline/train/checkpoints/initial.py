@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tapeline.recipe import bundles, variables
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, first_few
 from tapeline.train.checkpoints.class_rows import ClassRows
 
 
@@ -47,9 +47,10 @@ def take(
     following = {name: label for label in rows or () for name in label.axes}
     found = _fitting(stored, weights, following)
     if not found:
+        ours, theirs = first_few(sorted(weights), 3), first_few(sorted(shapes), 3)
         raise InputError(
-            f"train.init_from: none of the {len(shapes)} weights in {folder} fits this recipe: it has {_few(weights)}, "
-            f"the folder has {_few(shapes)}"
+            f"train.init_from: none of the {len(shapes)} weights in {folder} fits this recipe: it has {ours}, the "
+            f"folder has {theirs}"
         )
     rest = {name: variable for name, variable in {**weights, **(others or {})}.items() if name not in found}
     copied = _copies({name: variable for name, variable in weights.items() if name in found}, rest)
@@ -157,8 +158,3 @@ def _say_rows(label: ClassRows, found: Collection[str], say: Callable[[str], Non
     if left := sorted(label.axes.keys() - found):
         why = f"they depend on the classes of {label.label}, which differ"
         say(f"left as initialized, because {why}: {', '.join(left)}")
-
-
-def _few(names: Mapping[str, object]) -> str:
-    first = sorted(names)[:3]
-    return ", ".join(first) + (" …" if len(names) > len(first) else "")
