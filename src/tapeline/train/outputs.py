@@ -3,8 +3,6 @@
 No time, host or path is in any of them: the same run writes the same bytes.
 """
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tapeline.config.train import Best
-from tapeline.parsing import json_text
+from tapeline.parsing import csv_text, json_text
 from tapeline.recipe import bundles
 from tapeline.runtime import files
 from tapeline.train.engine.state import State
@@ -47,13 +45,8 @@ def write(out: Path, state: State, covered: Mapping[str, Any], *, stopped: bool)
 def write_history(path: Path, rows: Sequence[Row]) -> None:
     """Write one row per epoch: step, epoch, training means, then `val_…`, empty for epochs without validation."""
     names = sorted({name for row in rows for name in row} - {"step", "epoch"}, key=lambda n: (n.startswith("val_"), n))
-    text = io.StringIO()
-    table = csv.DictWriter(text, ["step", "epoch", *names], restval="", lineterminator="\n")
-    table.writeheader()
-    table.writerows(
-        {name: repr(value) if isinstance(value, float) else value for name, value in row.items()} for row in rows
-    )
-    files.write_text(path, text.getvalue())
+    columns = ["step", "epoch", *names]
+    files.write_text(path, csv_text.table(columns, ([row.get(name, "") for name in columns] for row in rows)))
 
 
 def write_metrics(

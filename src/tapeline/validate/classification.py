@@ -1,7 +1,5 @@
 """Metrics of a classifier that are not means over examples: precision, recall, confusion and calibration."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+from tapeline.parsing import csv_text
 
 IN_SCRIPT = re.compile(r"<(?=/|!--)")
 """What ends or hides a script: DVC writes the plots' data into one as it is, and data may come from anybody."""
@@ -56,18 +56,11 @@ def calibration(labels: NDArray[Any], probabilities: NDArray[Any], bins: int) ->
 def confusion_csv(labels: NDArray[Any], predicted: NDArray[Any], classes: Sequence[str]) -> str:
     """Return one line per example, `actual,predicted`, as DVC's confusion template counts them."""
     names = [IN_SCRIPT.sub("<\\\\", name) for name in classes]
-    return _csv(["actual", "predicted"], ([names[a], names[p]] for a, p in zip(labels, predicted, strict=True)))
+    rows = ([names[a], names[p]] for a, p in zip(labels, predicted, strict=True))
+    return csv_text.table(["actual", "predicted"], rows)
 
 
 def calibration_csv(diagram: Sequence[dict[str, float]]) -> str:
     """Return the reliability diagram, one line per bin."""
     names = ["confidence", "accuracy", "examples"]
-    return _csv(names, ([repr(row[name]) for name in names] for row in diagram))
-
-
-def _csv(header: Sequence[str], rows: Any) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(header)
-    table.writerows(rows)
-    return text.getvalue()
+    return csv_text.table(names, ([row[name] for name in names] for row in diagram))

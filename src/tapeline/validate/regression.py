@@ -1,11 +1,10 @@
 """Metrics of a regressor: its predictions compared with the actual values."""
 
-import csv
-import io
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+from tapeline.parsing import csv_text
 
 ROWS = 1000
 """The number of examples in the plot, taken from the start."""
@@ -30,9 +29,5 @@ def figures(actual: NDArray[np.number], predicted: NDArray[np.number]) -> dict[s
 
 def scatter_csv(actual: NDArray[np.number], predicted: NDArray[np.number]) -> str:
     """Return one line per value, `actual,predicted`."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["actual", "predicted"])
     pairs = zip(actual[:ROWS].ravel().tolist(), predicted[:ROWS].ravel().tolist(), strict=True)
-    table.writerows([repr(one), repr(other)] for one, other in pairs)
-    return text.getvalue()
+    return csv_text.table(["actual", "predicted"], pairs)
