@@ -73,8 +73,8 @@ def _test_keys(keys: Iterable[str]) -> list[str]:
 def _stratified(strata: NDArray[np.int64], keys: Keys, test: float, validation: float) -> NDArray[np.uint8]:
     by_test, by_validation = keys.test, keys.validation
     assigned = np.full(len(strata), TRAIN, np.uint8)
-    for stratum in np.unique(strata):
-        rows = np.flatnonzero(strata == stratum)
+    ordered = np.argsort(strata, kind="stable")
+    for rows in np.split(ordered, np.flatnonzero(np.diff(strata[ordered])) + 1):
         tested = _lowest(rows, by_test, test)
         rest = np.setdiff1d(rows, tested)
         assigned[tested] = TEST

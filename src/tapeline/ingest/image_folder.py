@@ -170,6 +170,7 @@ def _examples(
 ) -> Iterator[Examples]:
     """Yield all examples, then complete `origin` and `notes`."""
     size, damaged, whole = piece(features), list[str](), hashlib.sha256()
+    numbers = {label: number for number, label in enumerate(classes)}
     with closing(_read(folder, entries, stamps, features)) as read:
         for split in SPLITS:
             chosen = [entry for entry in entries if entry.split == split]
@@ -179,7 +180,7 @@ def _examples(
                 if "image" in features:
                     columns["image"] = np.empty((len(some), *features["image"].shape), np.uint8)
                 if "label" in features:
-                    columns["label"] = np.array([classes.index(entry.label) for entry in some], np.int64)
+                    columns["label"] = np.array([numbers[entry.label] for entry in some], np.int64)
                 for place, image in enumerate(islice(read, len(some))):
                     if image.pixels is not None:
                         columns["image"][place] = image.pixels
