@@ -112,7 +112,7 @@ def _engine(content: Any) -> Engine:
 
 
 def differences(folder: Path) -> list[str]:
-    """Return what differs from the file, each in a few words: `train is other code`. Raises `InputError`."""
+    """Return what differs from the file, each in a few words: `the code of train differs`. Raises `InputError`."""
     said, here = recorded(folder), installed()
     if said is None:
         return [f"there is no {LOCK}"]
