@@ -1,6 +1,7 @@
 """One hash over several files, or over all that a folder holds."""
 
 import hashlib
+import os
 
 import pytest
 
@@ -46,3 +47,12 @@ def test_several_files_count_by_name_content_and_order(tmp_path):
     elsewhere = (tmp_path / "inner" / "one").resolve()
     elsewhere.write_bytes(b"1")
     assert files.sha256_of_files([elsewhere]) == files.sha256_of_files([one])
+
+
+def test_a_name_may_be_any_bytes(tmp_path):
+    """It ended in a traceback of an encoder."""
+    name = b"caf\xe9"
+    path = tmp_path / os.fsdecode(name)
+    path.write_bytes(b"1")
+    line = name + b" " + hashlib.sha256(b"1").hexdigest().encode() + b"\n"
+    assert files.sha256_of_tree(tmp_path) == files.sha256_of_files([path]) == hashlib.sha256(line).hexdigest()
