@@ -217,6 +217,26 @@ def test_what_fails_in_prepare_is_said_without_tf_data_s_words(tmp_path, tf, lin
     assert said in str(told.value) and "function_node" not in str(told.value)
 
 
+def test_a_teacher_is_one_signature_of_a_saved_model(tmp_path, tf):
+    """Kept without the model: TensorFlow then said that variables had been deleted."""
+    teacher = tf.Module()
+    teacher.w = tf.Variable([[1.0], [2.0]])
+    call = tf.function(lambda x: {"y": x @ teacher.w}, input_signature=[tf.TensorSpec((None, 2), name="x")])
+    tf.saved_model.save(teacher, str(tmp_path / "teacher"), {"serving_default": call})
+    source = recipes.LINE.replace("import RecipeParams,", "import RecipeParams, saved_model,")
+    build = f"        self.teach = saved_model({str(tmp_path / 'teacher')!r}).signatures['serving_default']\n"
+    path = recipes.write(
+        tmp_path,
+        source,
+        ("        self.optimizer", build + "        self.optimizer"),
+        ('batch["y"] - self', 'self.teach(x=batch["x"])["y"] - self'),
+    )
+    run = Run(tmp_path / "run", path, datasets.points(tmp_path / "points").folder, epochs=1, batch_size=8)
+    run.needs = tmp_path / "teacher"
+    run()
+    assert (run.out / "weights").is_dir()
+
+
 def test_the_size_of_a_batch_is_unknown_in_build(refused):
     """The other stages build the recipe too; a schedule would silently be as long as with another batch."""
     said = refused(("        self.optimizer", "        self.steps = 640 // self.batch_size\n        self.optimizer"))

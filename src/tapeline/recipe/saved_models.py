@@ -13,7 +13,7 @@ from tapeline.runtime.saved_models import graph, operations
 
 
 def saved_model(folder: str | Path) -> Any:
-    """Return a loaded SavedModel, as `tf.saved_model.load` does.
+    """Return a loaded SavedModel, as `tf.saved_model.load` does. Each of its signatures keeps it alive.
 
     Raises `InputError`, before anything of it has run, if there is none, or if its graph has an operation that reads or
     writes files, runs Python or is unknown.
@@ -22,4 +22,7 @@ def saved_model(folder: str | Path) -> Any:
         raise InputError(f"{folder} is not a folder with a SavedModel")
     if said := graph.refused(Path(folder), operations.ALLOWED):
         raise InputError(f"the model in {folder} {said}")
-    return tf.saved_model.load(str(folder))
+    model = tf.saved_model.load(str(folder))
+    for signature in model.signatures.values():
+        signature.model = model  # it does not hold its variables itself
+    return model
