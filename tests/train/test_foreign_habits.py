@@ -241,3 +241,15 @@ def test_the_size_of_a_batch_is_unknown_in_build(refused):
     """The other stages build the recipe too; a schedule would silently be as long as with another batch."""
     said = refused(("        self.optimizer", "        self.steps = 640 // self.batch_size\n        self.optimizer"))
     assert "self.batch_size is known in prepare and train_step only: in build, use a hyperparameter" in said
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("training=training)), -1), {}", "training=training)), -1) / self.batch_size, {}"),
+        (SERVED, SERVED.replace('["x"]', '["x"] / self.batch_size')),
+    ],
+)
+def test_what_validate_computes_too_does_not_know_the_size_of_a_batch(refused, edit):
+    """It was 16 in training's validations and 1 in validate."""
+    assert "self.batch_size is known in prepare and train_step only" in refused(edit)

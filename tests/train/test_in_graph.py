@@ -78,9 +78,14 @@ def test_python_metrics_are_outside_graphs(run, tmp_path):
 def test_a_validation_that_is_not_finite_is_no_fault_of_a_step(run, tmp_path, tf):
     """What a validation measures is in the history as it is; the steps before it stay, and none is skipped."""
     assert "return losses, {" in recipes.EVERYTHING
-    odd = ("return losses, {", 'late = self.optimizer.iterations < 20\n        return losses, {"odd": ODD, ')
-    value = "losses if training else losses + tf.where(late, float('inf'), 0.0)"
-    recipe = recipes.write(tmp_path / "odd", recipes.EVERYTHING, (odd[0], odd[1].replace("ODD", value)))
+    value = "losses if training else losses + tf.where(self.taken < 20.0, float('inf'), 0.0)"
+    recipe = recipes.write(
+        tmp_path / "odd",
+        recipes.EVERYTHING,
+        ("return losses, {", f'return losses, {{"odd": {value}, '),
+        ("        self.optimizer", "        self.taken = tf.Variable(0.0)\n        self.optimizer"),
+        ("        poisoned", "        self.taken.assign_add(1.0)\n        poisoned"),
+    )
     histories = []
     for label, settings in {"plain": {}, "inside": {"in_graph_epochs": 3}, "cut": {"in_graph_epochs": 3}}.items():
         one = run(label, max_skipped=3, checkpoint={"every_steps": 5}, **settings)

@@ -5,7 +5,8 @@ tracks every variable, compiles the step into its loop, and owns everything arou
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import keras
@@ -87,6 +88,15 @@ class Recipe(ABC):
     @batch_size.setter
     def batch_size(self, size: int) -> None:
         self._batch_size = size
+
+    @contextmanager
+    def outside_training(self) -> Iterator[None]:
+        """Compute in the block what the other stages compute too, without what only training has."""
+        size, self._batch_size = self._batch_size, None
+        try:
+            yield
+        finally:
+            self._batch_size = size
 
     @property
     def statistics(self) -> TrainStatistics:

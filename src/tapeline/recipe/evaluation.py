@@ -106,7 +106,8 @@ class Evaluation:
         python, numpy = random.getstate(), np.random.get_state()
         keras.utils.set_random_seed(int(self._key[0]))
         try:
-            yield
+            with self._recipe.outside_training():
+                yield
         finally:
             random.setstate(python)
             np.random.set_state(numpy)
@@ -143,7 +144,7 @@ class Evaluation:
         step = self._recipe.eval_step if tf.executing_eagerly() else self._converted
         context = Context(number, self._key)
         randomness.seed_states(variables.find(self._recipe).seeds, context)
-        with randomness.seeded_images(context, "eval_step"):
+        with randomness.seeded_images(context, "eval_step"), self._recipe.outside_training():
             metrics = step(batch, context)
         self.names, totals = sums_and_counts(metrics, of="eval_step")
         return totals

@@ -55,7 +55,8 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
         found = {}
         for key, function in made.items():
             signatures.check_inputs(f"{name}: {key}", function.input_signature, given if key == DEFAULT else None)
-            traced = function.get_concrete_function()
+            with recipe.outside_training():
+                traced = function.get_concrete_function()
             said = f"{name}: {key if own else 'predict'}"
             found[key] = signatures.checked_outputs(said, traced.structured_outputs)
             completeness.check_measured(traced, variables.find(recipe).optimizers, said)
