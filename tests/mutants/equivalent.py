@@ -13,6 +13,7 @@ EQUIVALENT: tuple[tuple[str, str, str], ...] = (
     ("train/data/feed.py", r"\bdata\.prefetch\((1)\)", "how many chunks are made ahead"),
     ("train/data/batches.py", r"^    NUMBERS = (\d+)", "how many numbers are worked out ahead"),
     ("train/data/permutation.py", r"^AT_ONCE = (\d+) << (\d+)", "how many numbers are worked on at once"),
+    ("train/data/permutation.py", r"^SMALL = (\d+) << (\d+)", "which epochs get a table; the numbers are the same"),
 )
 """A file of `src/tapeline`, or all of them; a pattern of a line, whose groups are what changes; and why none matters."""
 

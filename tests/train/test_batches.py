@@ -1,11 +1,14 @@
 """Batches are a pure function of (seed, step)."""
 
+import time
+
 import numpy as np
 import pytest
 
 from tapeline.runtime.errors import InputError
+from tapeline.train.data import permutation
 from tapeline.train.data.batches import Ahead, Batches
-from tapeline.train.data.permutation import permuted
+from tapeline.train.data.permutation import SMALL, SMALLEST_BLOCK, permuted
 
 plan = Batches.plan
 
@@ -64,6 +67,29 @@ def test_a_permutation_has_the_bits_of_tensorflows(size, tf):
         assert np.array_equal(permuted(index[:, None], size, seed=seed, epochs=epochs)[:, 0], theirs)
 
 
+@pytest.mark.parametrize("size", [1, 2, 4, 10, 103, 1000, SMALL, SMALL + 1])
+def test_a_small_epochs_table_has_the_numbers_of_the_walk(size):
+    """The cipher is run over a whole block once; each number is then followed by itself."""
+    half, epochs = SMALLEST_BLOCK // 2, np.array([0, 3, 3, 2**32 - 1])
+    index = np.stack([np.arange(size), *np.random.default_rng(size).integers(0, size, (3, size))])
+    for seed in (0, 257, 2**31 - 1):
+        block = np.broadcast_to(np.arange(1 << SMALLEST_BLOCK), (len(epochs), 1 << SMALLEST_BLOCK)).astype(np.uint16)
+        permutation._encrypt(block, permutation._keys(seed, epochs.astype(np.uint64), half).astype(np.uint16), half)
+        wanted = np.take_along_axis(block, index, 1)
+        while (outside := wanted >= size).any():
+            wanted = np.where(outside, np.take_along_axis(block, wanted.astype(np.int64), 1), wanted)
+        assert np.array_equal(permuted(index, size, seed=seed, epochs=epochs), wanted)
+
+
+def test_few_examples_are_shuffled_at_once():
+    """Number by number, each of four would be encrypted 2^14 times on average: that took seconds."""
+    began = time.process_time()
+    ahead = Ahead(plan(4, batch_size=4, seed=0, shuffle=True))
+    for step in range(20):
+        assert sorted(ahead.indices(step, 1)[0]) == [0, 1, 2, 3]
+    assert time.process_time() - began < 1
+
+
 def test_each_seed_and_each_epoch_has_a_permutation_of_its_own():
     index = np.broadcast_to(np.arange(100), (2000, 100))
     epochs = np.concatenate([np.arange(1000), np.random.default_rng(0).integers(0, 2**16, 1000)])
@@ -93,7 +119,7 @@ def test_nothing_is_left_out_or_drawn_twice(size):
 def test_numbers_that_were_worked_out_ahead_are_the_same_in_any_order():
     batches = plan(1000, batch_size=64, seed=3, shuffle=True)
     ahead = Ahead(batches)
-    for first, count in ((0, 2), (2, 2), (62, 4), (60, 2), (500, 200), (0, 1), (10**12, 3)):
+    for first, count in ((0, 2), (2, 2), (0, 16), (14, 3), (62, 4), (60, 2), (500, 200), (0, 1), (10**12, 3)):
         assert np.array_equal(ahead.indices(first, count), batches.indices(first, count))
 
 
