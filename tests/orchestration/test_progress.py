@@ -79,6 +79,7 @@ def test_what_cannot_be_a_bar_is_none(shown):
 def test_a_record_as_a_line():
     line = describe(record(3, epoch=2, metrics={"loss": 0.123456, "accuracy": 1.0}))
     assert line == "3 of 10 steps, epoch 2, loss 0.1235, accuracy 1"
+    assert describe(record(3, metrics={"loss": None, "accuracy": 1.0})) == "3 of 10 steps, accuracy 1"
 
 
 @pytest.mark.parametrize(("done", "texts"), [(0, "10 of 10 steps"), (7, "7 of 10 steps"), (10, "10 of 10 steps")])

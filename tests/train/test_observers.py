@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import shutil
 
 import datasets
@@ -11,9 +12,13 @@ from disks import folders_of_one, in_a_group
 from trainings import Run
 
 from tapeline.config import engine_lock
+from tapeline.orchestration.stages.progress_file import ProgressFile
 from tapeline.runtime import closure
 from tapeline.runtime.code import digest_of_modules
+from tapeline.runtime.progress import Progress
+from tapeline.runtime.records import LoopEnded, Validated
 from tapeline.train.job import Job
+from tapeline.train.observers.progress import reporting
 from tapeline.train.observers.standard import standard
 from tapeline.train.stage import train
 
@@ -78,6 +83,20 @@ def test_the_same_bytes_with_and_without_observers_and_notes_by_default(run, cap
     assert "validation: loss" in told["watched"] and "validation" not in told["plain"]
     assert [record["event"] for record in reports][-1] in ("validated", "progress", "saved")
     assert json.dumps(reports)
+
+
+def test_a_metric_that_is_not_finite_reaches_the_flow_as_null(tmp_path):
+    """JSON has no NaN: the line would be dropped."""
+    path = tmp_path / "train.jsonl"
+    followed = ProgressFile(path)
+    metrics = {"precision": math.nan, "loss": math.inf, "accuracy": 0.5}
+    ended = LoopEnded(start=0, step=1, total=2, epoch=1, metrics=metrics, seconds=1.0, examples=8)
+    with Progress(path) as report:
+        for record in (ended, Validated(step=1, epoch=1, metrics=metrics, improved=False)):
+            reporting(report)(record)
+    told = list(followed.records())
+    assert [record["event"] for record in told] == ["progress", "validated"]
+    assert [record["metrics"] for record in told] == [{"precision": None, "loss": None, "accuracy": 0.5}] * 2
 
 
 def test_every_folder_of_a_run_is_the_groups_where_the_umask_says_so(tmp_path, tf):

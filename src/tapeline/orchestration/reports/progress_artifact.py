@@ -84,5 +84,5 @@ def describe(record: Mapping[str, Any]) -> str:
     parts = [f"{record['done']} of {record['total']} {record['unit']}"]
     if "epoch" in record:
         parts.append(f"epoch {record['epoch']}")
-    parts += [f"{name} {value:.4g}" for name, value in record.get("metrics", {}).items()]
+    parts += [f"{name} {value:.4g}" for name, value in record.get("metrics", {}).items() if value is not None]
     return ", ".join(parts)
