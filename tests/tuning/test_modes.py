@@ -8,6 +8,7 @@ import recipes
 from ruamel.yaml import YAML
 
 from tapeline.config.train import TrainSettings
+from tapeline.runtime.errors import InputError
 from tapeline.tuning.choice import Measured, Mode, allowed, candidates, cut, is_good, sharded, winner
 
 GRAPH, XLA, HALF = Mode("graph", "float32"), Mode("xla", "float32"), Mode("graph", "mixed_bfloat16")
@@ -137,6 +138,23 @@ def test_the_loss_is_that_of_training(project, tf):
         assert measured.first_loss == pytest.approx(losses[0], rel=1e-5)
         assert measured.loss == pytest.approx(sum(losses[5:]) / 5, rel=1e-5)
         assert measured.steps >= 10
+
+
+@pytest.mark.parametrize(
+    ("settings", "mode", "said"),
+    [
+        ({"in_graph_epochs": 2}, XLA, "train: in_graph_epochs requires `compile: graph`"),
+        ({"bits": "native"}, GRAPH._replace(threads=2), "train: threads requires `bits: portable`"),
+    ],
+)
+def test_a_mode_that_the_other_settings_exclude_is_not_measured(project, tf, settings, mode, said):
+    from tapeline.dataset.columns import Dataset
+    from tapeline.tuning.measuring import measure
+
+    project.save()
+    data, asked = Dataset.open(project.folder / "data/points"), TrainSettings(epochs=2, batch_size=8, **settings)
+    with pytest.raises(InputError, match=said):
+        measure(project.folder / "recipe.py", {}, asked, data, mode, steps=10, seconds=0.01)
 
 
 @pytest.mark.long

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tapeline.config.params import checked
 from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import loading
@@ -40,9 +41,9 @@ def measure(
 
     Loops are as long as the engine's. All modes see the same batches from the same weights. A compilation cannot
     be interrupted; the steps after it are limited by `PATIENCE`.
-    Raises `InputError` for a mode that the recipe or its optimizer does not have.
+    Raises `InputError` for a mode that the recipe or its optimizer does not have, or that the other settings exclude.
     """
-    asked = settings.model_copy(update=mode._asdict())
+    asked = checked(TrainSettings, settings.model_dump(mode="json") | mode._asdict(), where="train")
     parts = assemble(recipe, params, asked, dataset)
     name = "loss" if "loss" in parts.loop.names else next(iter(parts.loop.names), None)
     total, number = 0.0, 0.0
