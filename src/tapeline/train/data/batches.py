@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapeline.runtime.errors import InputError
 from tapeline.train.data.permutation import permuted
 
 
@@ -22,11 +21,8 @@ class Batches:
 
     @classmethod
     def plan(cls, examples: int, *, batch_size: int, seed: int, shuffle: bool) -> "Batches":
-        """Return the plan for stored examples. Raises `InputError` if they do not fill one batch."""
-        if batch_size > examples:
-            raise InputError(
-                f"train.batch_size is {batch_size} and the train split has {examples} examples: at most {examples}"
-            )
+        """Return the plan for stored examples, which fill at least one batch."""
+        assert batch_size <= examples, "train/stage.py has refused this"
         return cls(examples, batch_size, seed, shuffle, examples // batch_size)
 
     @classmethod
