@@ -319,8 +319,23 @@ def test_the_end_of_a_run_takes_the_place_of_checkpoints_and_of_the_end_before(s
     assert list(one.iterdir()) == [] and not disk.any_saved(one)
     assert disk.final(two, state.expected, remedy="x").step == 20
     (two / "final-000000000020" / "manifest").write_bytes(b"")
-    with pytest.raises(InputError, match="the end of the shorter run is damaged: "):
+    with pytest.raises(InputError, match="the end of the shorter run is damaged: .*: the manifest is incomplete: x$"):
         disk.final(two, state.expected, remedy="x")
+    disk.keep_final(two, snapshot)
+    assert disk.final(two, state.expected, remedy="x").step == 20, "a damaged one does not stay"
+
+
+def test_the_end_of_a_run_that_another_process_is_reading_is_left(state, tmp_path):
+    from tapeline.runtime import processes
+    from tapeline.train.checkpoints import disk
+
+    one, two = tmp_path / "one", tmp_path / "two"
+    disk.keep_final(one, state.snapshot())
+    with processes.exclusive(one / disk.LOCK, waiting=print):
+        disk.keep_final(two, state.snapshot())
+        assert disk.final(one, state.expected, remedy="x")
+    disk.keep_final(two, state.snapshot())
+    assert not disk.any_saved(one) and disk.any_saved(two)
 
 
 def test_a_step_is_written_once(state, folder):
@@ -338,7 +353,7 @@ def test_only_the_newest_are_kept(state, tf, tmp_path, keep):
 
     writer = disk.Writer(tmp_path, keep=keep, on_saved=lambda *_: None)
     for snapshot in snapshots(state, tf):
-        writer.write(snapshot)
+        writer.write_last(snapshot)
     assert [path.name for path in disk.saved(tmp_path)] == ["step-000000000020", "step-000000000010"][:keep]
 
 
@@ -370,7 +385,7 @@ def test_the_reason_of_a_failed_checkpoint(tf, error, reason):
 def test_a_failing_disk_is_tried_again_later_and_later(tf):
     from tapeline.train.checkpoints.disk import pause
 
-    assert [pause(failures) for failures in (1, 2, 3, 9, 10, 1000)] == [1, 2, 4, 256, 300, 300]
+    assert [pause(failures) for failures in (1, 2, 3, 9, 10, 10**6)] == [1, 2, 4, 256, 300, 300]
 
 
 def test_the_writer_is_busy_while_it_writes(state, tmp_path):
@@ -404,7 +419,7 @@ def test_what_is_no_folder_in_the_place_of_a_checkpoint(state, folder, tf, tmp_p
     assert [line for line in said if "more is a FIFO" in line]
     disk.remove_partial(folder)
     writer = disk.Writer(folder, keep=1, on_saved=lambda *_: None)
-    writer.write(next(snapshots(state, tf)))
+    writer.write_last(next(snapshots(state, tf)))
     disk.remove_all(folder)
     writer.close()
     assert list(folder.iterdir()) == [] and (victim / "a").read_text() == "as it was"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import json_text
-from tapeline.runtime import files
+from tapeline.runtime import files, processes
 from tapeline.runtime.errors import InputError
 from tapeline.train.checkpoints import disk, fingerprint, initial
 from tapeline.train.checkpoints.class_rows import ClassRows
@@ -39,7 +39,9 @@ def start(
         state.restore(snapshot)
         say(f"resuming from step {state.step}")
     elif options.extend:
-        _extend(state, _shorter(folder, covered), covered["settings"]["validate_every"], say)
+        shorter = _shorter(folder, covered)
+        with processes.exclusive(shorter / disk.LOCK, waiting=say):
+            _extend(state, shorter, covered["settings"]["validate_every"], say)
     else:
         if reason := _why_fresh(folder, covered):
             say(f"starting at step 0: the existing checkpoint is of another run, which differs in {reason}")
@@ -53,7 +55,7 @@ def start(
 
 
 def _extend(state: State, shorter: Path, validate_every: int, say: Callable[[str], None]) -> None:
-    """Restore the newest state of a run of fewer epochs.
+    """Restore the newest state of a run of fewer epochs, whose lock is held.
 
     Raises `InputError` if its end was validated, where a longer run is not: that validation may have chosen weights.
     """

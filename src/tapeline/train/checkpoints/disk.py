@@ -1,8 +1,11 @@
 """Checkpoints: one folder each, checksummed, written to a temporary name and renamed; damaged ones are skipped.
 
 <pipeline>/<fingerprint>/lock
-<pipeline>/<fingerprint>/fingerprint.json      what the fingerprint is made of
-<pipeline>/<fingerprint>/step-000000001200/    manifest, state.index, state.data-00000-of-00001
+<pipeline>/<fingerprint>/fingerprint.json             what the fingerprint is made of
+<pipeline>/<fingerprint>/made.json, answers.json      what a start made, and what it predicted: later ones are compared
+<pipeline>/<fingerprint>/step-000000001200/           manifest, state.index, state.data-00000-of-00001
+<pipeline>/<fingerprint>/damaged-step-000000001200/   a checkpoint that was found to be damaged
+<pipeline>/<fingerprint>/final-000000002400/          as a checkpoint: the end of the pipeline's last successful run
 """
 
 import threading
@@ -18,11 +21,12 @@ import tensorflow as tf
 from tapeline.config.train import CheckpointPolicy
 from tapeline.parsing import json_text
 from tapeline.recipe import bundles
-from tapeline.runtime import files
+from tapeline.runtime import files, locks
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.train.checkpoints import record_json
 from tapeline.train.engine.state import Snapshot
 
+LOCK = "lock"
 PREFIX = "step-"
 DAMAGED = "damaged-"
 FINAL = "final-"
@@ -139,12 +143,12 @@ def remove_all(folder: Path) -> None:
 def final(folder: Path, expected: Expected, *, remedy: str) -> Snapshot | None:
     """Return the state at the end of a successful run, or `None`.
 
-    Raises `InputError` for one that is damaged or does not fit.
+    Raises `InputError`, ending in `remedy`, for one that is damaged or does not fit.
     """
     try:
         return next((read(path, expected, remedy=remedy) for path in folder.glob(f"{FINAL}*")), None)
     except Damaged as error:
-        raise InputError(f"the end of the shorter run is damaged: {error}") from None
+        raise InputError(f"the end of the shorter run is damaged: {error}: {remedy}") from None
 
 
 def remove_partial(folder: Path) -> None:
@@ -159,11 +163,16 @@ def any_saved(folder: Path) -> bool:
 
 
 def keep_final(folder: Path, snapshot: Snapshot) -> None:
-    """Keep the final state of a run; remove its checkpoints and the final states of the pipeline's other runs."""
+    """Keep the final state of a run; remove its checkpoints and the final states of the pipeline's other runs.
+
+    Earlier ones of the same run are removed first: they may be damaged. Those of runs that hold their locks are left.
+    """
+    for path in folder.glob(f"{FINAL}*"):
+        files.discard(path, ignore_errors=False)
     write(folder, snapshot, FINAL)
     remove_all(folder)
     for path in folder.parent.glob(f"*/{FINAL}*"):
-        if path.parent != folder:
+        if path.parent != folder and not locks.is_held(path.parent / LOCK):
             files.discard(path, ignore_errors=False)
 
 
@@ -180,7 +189,7 @@ def is_due(policy: CheckpointPolicy, *, last: int, step: int, seconds: float) ->
 
 def pause(failures: int) -> float:
     """Return the seconds until the next try after `failures` failures in a row: 1, 2, 4 … and at most 300."""
-    return min(2.0 ** (failures - 1), 300.0)
+    return min(2.0 ** min(failures - 1, 9), 300.0)
 
 
 class Writer:
@@ -235,10 +244,6 @@ class Writer:
             for old in superseded(saved(self._folder), self._keep):
                 files.discard(old, ignore_errors=False)
             return path, time.monotonic() - began
-
-    def write(self, snapshot: Snapshot) -> None:
-        """Write now, in the calling thread. Raises `OSError` and `RunError`, and what `on_saved` raises."""
-        self._on_saved(snapshot.step, *self._write(snapshot))
 
     def write_last(self, snapshot: Snapshot) -> None:
         """Write when the process is about to end; a failure is kept in `unsaved`."""
