@@ -41,6 +41,7 @@ def test_it_takes_this_repository_s_own_files(root, folder):
         ("params", "units", "many"),
         ("train", "epochs", 0),
         ("train", "batchsize", 8),
+        ("train", "accumulate", 2),
         ("validate", "thresholds", {"accuracy": {"least": 1}}),
     ],
 )

@@ -124,6 +124,29 @@ def test_the_proof_leaves_the_state_and_ends_where_a_loop_must(make):
     assert engine.loop.calls == [(300, 301)] * 2 and watched == [300]
 
 
+@pytest.mark.parametrize(
+    ("skip", "step", "calls"),
+    [
+        ((1,), 0, [(0, 1), (0, 1), (0, 1), (2, 12)]),
+        ((0, 1), 0, [(2, 4), (2, 4), (2, 12)]),
+        ((10,), 10, [(11, 12), (11, 12), (11, 12)]),
+        ((10, 11), 10, []),
+    ],
+)
+def test_a_step_that_is_to_be_skipped_is_not_run_for_the_proof_either(make, skip, step, calls):
+    engine = make(skip=skip, step=step)
+    engine.run(running())
+    assert engine.loop.calls == calls and engine.state.step == 12
+
+
+def test_the_first_step_that_is_not_skipped_is_proved_in_a_later_chunk_too(make):
+    engine = make(size=2, skip=(0, 1))
+    engine.loop.drift["w"] = 0.5
+    with pytest.raises(NotRepeatable, match="gave two results for w"):
+        engine.run(running())
+    assert engine.loop.calls == [(2, 4)] * 2
+
+
 def test_a_loop_that_was_asked_to_stop_proves_nothing(make):
     engine = make(step=300, epochs=100)
     engine.loop.drift["table"], engine.loop.stop = 0.5, 301
@@ -171,7 +194,9 @@ def test_what_is_not_finite_is_replayed_in_shorter_loops_and_skipped(make):
 def test_too_many_skips_end_it(make):
     engine = make(8, skip=(2,), max_skipped=1)
     engine.loop.poison = {2, 5, 8}
-    with pytest.raises(RunError, match="step 8: loss is nan, and train.max_skipped is 1; its checkpoint is saved"):
+    with pytest.raises(
+        RunError, match="step 8: loss is nan, and train.max_skipped is 1; its checkpoint is saved: raise"
+    ):
         engine.run(running())
     (snapshot,) = engine.saved
     assert snapshot.step == 8 and np.isfinite(snapshot.record["sums"]).all()

@@ -84,6 +84,16 @@ def test_skips_survive_a_resume(run):
 
 
 @pytest.mark.slow
+def test_a_run_that_had_to_skip_too_much_resumes_when_it_may_skip_more(run):
+    whole = run("whole", {"poison": 9}, max_skipped=1)().outs()
+    with pytest.raises(RunError, match="step 9: "):
+        run("cut", {"poison": 9})()
+    more = run("cut", {"poison": 9}, max_skipped=1)()
+    assert more.notes[0] == "resuming from step 9"
+    assert more.outs() == whole
+
+
+@pytest.mark.slow
 def test_max_time_ends_with_a_checkpoint_and_the_next_call_goes_on(run):
     whole = run("whole")().outs()
     limited = run("limited", max_time=1e-9)

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from tapeline.config.hyperparameters import Transforms
 from tapeline.runtime import arithmetic
@@ -108,13 +109,14 @@ class TrainSettings(Section):
     init_from: str | None = None
     """Weights to start from: a folder such as `runs/digits/train/weights`, or a registered `digits@v1.0.0`."""
 
-    accumulate: Any = Field(None, exclude=True, deprecated="write `shards` and `at_once: 1`")
-    replicas: Any = Field(None, exclude=True, deprecated="write `shards`")
+    # Not in a validator "before": behind one, a strict model takes no list of JSON as a tuple.
+    accumulate: SkipJsonSchema[Any] = Field(None, exclude=True)
+    replicas: SkipJsonSchema[Any] = Field(None, exclude=True)
 
     @model_validator(mode="after")
     def _of_today(self) -> "TrainSettings":
         """Raise `ValueError` that says today's text for the settings of older versions."""
-        old = {name: vars(self)[name] for name in OLD_PARTS if name in self.model_fields_set}
+        old = {name: getattr(self, name) for name in OLD_PARTS if name in self.model_fields_set}
         if old:
             known = all(isinstance(number, int) for number in old.values())
             today = " and ".join(f"{name}: {number}" for name, number in (as_shards(**old) if known else {}).items())
@@ -179,8 +181,22 @@ class TrainSettings(Section):
         usual = {"threads"} if self.threads == arithmetic.THREADS else set()
         return self.model_dump(mode="json", exclude=_UNDECIDING | usual)
 
+    def recorded(self) -> dict[str, object]:
+        """Return what `run.json` says: `deciding`, and `max_skipped`, which decides only whether a run finishes."""
+        return {**self.deciding(), "max_skipped": self.max_skipped}
 
-_UNDECIDING = {"checkpoint", "max_time", "log_every", "data", "in_graph_epochs", "tensorboard", "init_from", "at_once"}
+
+_UNDECIDING = {
+    "checkpoint",
+    "max_time",
+    "max_skipped",
+    "log_every",
+    "data",
+    "in_graph_epochs",
+    "tensorboard",
+    "init_from",
+    "at_once",
+}
 
 
 OLD_PARTS = ("accumulate", "replicas")

@@ -18,10 +18,11 @@ from tapeline.train.engine.state import State
 Row = dict[str, float]
 
 
-def write(out: Path, state: State, covered: Mapping[str, Any], *, stopped: bool) -> None:
+def write(out: Path, state: State, made_of: Mapping[str, Any], *, stopped: bool) -> None:
     """Replace `weights/`, `history.csv`, `metrics.json` and `run.json`.
 
-    covered: what the fingerprint covers. stopped: whether training ended before its last epoch.
+    made_of: what the fingerprint covers, with `TrainSettings.recorded`. stopped: whether training ended before its last
+    epoch.
     """
     weights = state.best_weights or state.kept()
     kept = int(state.best["step"]) if state.best else state.step
@@ -39,7 +40,7 @@ def write(out: Path, state: State, covered: Mapping[str, Any], *, stopped: bool)
         stopped=stopped,
     )
     # Code is tracked by `engine.lock` and `dvc.lock`; without it here, equivalent code writes identical bytes.
-    files.write_json(out / "run.json", {name: covered[name] for name in covered.keys() - {"machine", "code"}})
+    files.write_json(out / "run.json", {name: made_of[name] for name in made_of.keys() - {"machine", "code"}})
 
 
 def write_history(path: Path, rows: Sequence[Row]) -> None:

@@ -35,7 +35,7 @@ def run(job: Job, dataset: Dataset) -> None:
     with ExitStack() as stack:
         audience = Audience(job, parts, stack)
         say = audience.say
-        stack.enter_context(processes.exclusive(folder / "lock", waiting=say))
+        stack.enter_context(processes.exclusive(folder / disk.LOCK, waiting=say))
         repeatability.check_recorded(job.recipe, folder, parts.made, fresh=job.options.fresh)
         if answers is not None:
             rehearsal.record(folder, answers)
@@ -50,7 +50,7 @@ def run(job: Job, dataset: Dataset) -> None:
         stopped = _trained(job, parts, audience, writer)
         if stopped and job.settings.best:
             say(outputs.early_stop(job.settings.best, parts.state.best or {}, parts.state.history))
-        outputs.write(job.out, parts.state, covered, stopped=stopped)
+        outputs.write(job.out, parts.state, {**covered, "settings": job.settings.recorded()}, stopped=stopped)
         try:
             disk.keep_final(folder, parts.state.snapshot())
         except (OSError, RunError) as error:

@@ -17,6 +17,8 @@ def test_shards_are_part_of_a_run_and_their_placement_is_not(make_settings):
 
 def test_threads_are_part_of_a_run_unless_they_are_the_default(make_settings):
     assert make_settings(threads=4).deciding() == make_settings().deciding()
+    assert make_settings(max_skipped=3).deciding() == make_settings().deciding()
+    assert make_settings(max_skipped=3).recorded() == {**make_settings().recorded(), "max_skipped": 3}
     assert make_settings(threads=2).deciding() == {**make_settings().deciding(), "threads": 2}
     assert make_settings(threads=2, shards=2, compile="xla").operation_threads == 2
     assert make_settings(shards=2).operation_threads == 1

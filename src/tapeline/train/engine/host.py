@@ -62,10 +62,10 @@ class Engine:
             self.tell(self._started())
             proven = False
             for chunk in self.feed.chunks(self.state.step, self.total):
-                if not proven:
-                    self._prove(chunk)
-                    proven = True
                 while self.state.step < chunk.end and not self.finished:
+                    if not proven and self.state.step not in self.settings.skip:
+                        self._prove(chunk)
+                        proven = True
                     self._check_signal(stopper)
                     self.snapshot = self.state.snapshot()
                     if record := self._advance(chunk):
@@ -115,7 +115,7 @@ class Engine:
     def _prove(self, chunk: Chunk) -> None:
         """Run the next steps twice from the same state. Raises `NotRepeatable` if a bit differs."""
         start = self.state.step
-        end = min(start + 2, chunk.end, *(stop(start) for stop in self._stops))
+        end = min(start + 2, *self._ends(chunk))
         self.snapshot, found = self.state.snapshot(), []
         for _ in range(2):
             try:
@@ -147,9 +147,8 @@ class Engine:
         start = self.state.step
         if start in self.settings.skip:
             return self._skip("train.skip names it")
-        told = (step for step in self.settings.skip if step > start)
         alone = () if self._is_finite else (start + 1,)  # it is for the first step to set, whatever a loop's length
-        end = self.pace.end(start, (chunk.end, *told, *alone, *(stop(start) for stop in self._stops)))
+        end = self.pace.end(start, (*self._ends(chunk), *alone))
         began = self.clock()
         reached, table, finite = self.loop(chunk, start, end, tf.constant(self.state.sums))
         seconds, sums = self.clock() - began, table.numpy()
@@ -162,6 +161,12 @@ class Engine:
         self.state.book(reached, sums, self.steps_per_epoch)
         self.pace.took(reached - start, seconds)
         return self._record(start, seconds)
+
+    def _ends(self, chunk: Chunk) -> tuple[int, ...]:
+        """Return steps by which a loop that starts now must end."""
+        start = self.state.step
+        told = (step for step in self.settings.skip if step > start)
+        return (chunk.end, *told, *(stop(start) for stop in self._stops))
 
     def _go_back(self, chunk: Chunk, start: int, end: int, sums: NDArray[np.float64]) -> LoopEnded | Skipped | None:
         """Restore the state at `start` and replay in shorter loops; skip the step if it is the only one left.
@@ -180,8 +185,9 @@ class Engine:
             )
         if len(set(self.state.skipped) - set(self.settings.skip)) >= self.settings.max_skipped:
             raise RunError(
-                f"step {start}: {reason}, and train.max_skipped is {self.settings.max_skipped}; "
-                f"its checkpoint is saved: lower the learning rate, clip the gradients, or allow more skips"
+                f"step {start}: {reason}, and train.max_skipped is {self.settings.max_skipped}; its checkpoint is "
+                "saved: raise train.max_skipped to resume, or start again with a lower learning rate or with gradients "
+                "clipped"
             )
         return self._skip(reason)
 
