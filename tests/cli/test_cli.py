@@ -176,6 +176,18 @@ def test_a_threshold_on_what_is_not_measured_is_missed_before_training(project):
     refused(project.call("train", "fit"), said, light=False)
 
 
+@pytest.mark.slow
+def test_a_threshold_that_one_example_cannot_meet_is_missed_before_training(project):
+    x = np.ones((16, 2), np.float32)
+    columns = {"x": x, "y": x[:, :1]}
+    one = {name: values[:1] for name, values in columns.items()}
+    datasets.write(project.folder / "data" / "points", {"train": columns, "val": columns, "test": one})
+    project.params["pipelines"]["fit"]["validate"]["thresholds"] = {"r2": {"min": 0.5}}
+    project.save()
+    said = "validate.thresholds names 'r2', which is not measured with one example: choose from "
+    refused(project.call("train", "fit"), said, light=False)
+
+
 def test_answers_cannot_be_a_folder(project):
     (project.folder / "y.csv").mkdir()
     refused(project.call("predict", "fit", "x.npy", "--out", "y.csv"), "--out is 'y.csv', a folder: give the name of")

@@ -14,6 +14,7 @@ from tapeline.cli.standard_streams import EscapedLog, fail, wait
 from tapeline.config import engine_lock
 from tapeline.config.params import Params, Pipeline
 from tapeline.config.project import Project
+from tapeline.config.validate import ValidateSettings
 from tapeline.registry.initial_weights import initial_classes, initial_weights
 from tapeline.repository import catalogue, described, ignored
 from tapeline.repository.machines import compare, recorded_machine
@@ -150,7 +151,8 @@ def _train(call: Call, report: Report) -> None:
     weights = initial_weights(call.project, source) if source else None
     data = call.project.data(pipeline.dataset)
     check_source(call.project.folder / pipeline.needs)
-    check_split(Dataset.open(data), pipeline.validate_)
+    dataset = Dataset.open(data)
+    check_split(dataset, pipeline.validate_)
     train(
         Job(
             recipe=call.project.folder / pipeline.recipe,
@@ -164,7 +166,7 @@ def _train(call: Call, report: Report) -> None:
             weights=weights,
             weights_classes=initial_classes(call.project, source, weights) if source and weights else None,
             needs=_needs(call, pipeline),
-            expect=partial(_expect, pipeline),
+            expect=partial(_expect, pipeline.validate_, dataset.examples(pipeline.validate_.split)),
             predicted=pipeline.validate_.split,
             observers=standard(report),
             leave=lambda interrupted: _leave(call.project.outcome("train", call.name), interrupted),
@@ -180,14 +182,14 @@ def _needs(call: Call, pipeline: Pipeline) -> Path | None:
     return None if needs.resolve() == call.project.data(pipeline.dataset).resolve() else needs
 
 
-def _expect(pipeline: Pipeline, rehearsed: "Rehearsed") -> None:
+def _expect(settings: ValidateSettings, examples: int, rehearsed: "Rehearsed") -> None:
     """Fail before hours of training, rather than after, if validate would refuse the recipe."""
     from tapeline.validate import expected
 
     expected.check_answers(rehearsed.target, rehearsed.kind, rehearsed.answers)
     if rehearsed.measured is not None:
         classes = rehearsed.kind.classes if rehearsed.kind else None
-        expected.check_thresholds(pipeline.validate_, rehearsed.target, classes, rehearsed.measured)
+        expected.check_thresholds(settings, rehearsed.target, classes, rehearsed.measured, examples)
 
 
 def _validate(call: Call, report: Report) -> None:

@@ -116,11 +116,15 @@ def _shown(shape: Sequence[int | None] | None) -> str:
 
 
 def check_thresholds(
-    settings: ValidateSettings, target: str | None, classes: Sequence[str] | None, measured: Collection[str]
+    settings: ValidateSettings,
+    target: str | None,
+    classes: Sequence[str] | None,
+    measured: Collection[str],
+    examples: int,
 ) -> None:
     """Raise `InputError` for a threshold on a metric that will not exist, and for a metric with a taken name.
 
-    measured: the recipe's own metrics.
+    measured: the recipe's own metrics. examples: how many the split has; one alone has no r2.
     """
     if classes and (taken := sorted({"classes", "confusion"} & set(measured))):
         raise InputError(
@@ -128,9 +132,10 @@ def check_thresholds(
             "name; give it another"
         )
     further = () if target is None else OF_CLASSES if classes else OF_NUMBERS
-    known = sorted({*measured, *further})
+    known = sorted({*measured, *(name for name in further if examples > 1 or name != "r2")})
     for name in settings.thresholds:
         if name not in known:
             raise InputError(
-                f"validate.thresholds names {name!r}, which is not measured: choose from {', '.join(known)}"
+                f"validate.thresholds names {name!r}, which is not measured{' with one example' * (examples == 1)}: "
+                f"choose from {', '.join(known)}"
             )
