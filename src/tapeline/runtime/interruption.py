@@ -30,11 +30,6 @@ _heard: dict[int, float] = {}
 """When each signal last counted as new. Signals belong to the whole process, hence a global."""
 
 
-def listen() -> None:
-    """Treat the next signal as a new one."""
-    _heard.clear()
-
-
 def is_echo(signum: int) -> bool:
     """Return whether a signal that has just arrived repeats the previous one. Call once for each signal."""
     now = time.monotonic()
@@ -45,28 +40,48 @@ def is_echo(signum: int) -> bool:
 
 
 @contextmanager
+def watching(
+    handler: Callable[[int, FrameType | None], None],
+    watch: Callable[[socket.socket], None],
+    *,
+    name: str,
+    stay: bool = False,
+) -> Iterator[None]:
+    """In the block, handle `SIGNALS` with `handler`, and have a thread of that name watch, whatever Python is doing.
+
+    watch: called in the thread with a socket, to which Python's C-level handler writes the number of each signal at
+    once; returns when the socket ends, with the block. stay: leave the handlers installed.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    _heard.clear()
+    wakeup = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    before = {number: signal.signal(number, handler) for number in SIGNALS}
+    watcher = threading.Thread(target=watch, args=(reader,), name=name, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(wakeup)  # before the handlers: else both the watcher and the earlier one call `is_echo`
+        for number, earlier in () if stay else before.items():
+            signal.signal(number, earlier)
+        writer.close()
+        watcher.join()
+        reader.close()
+
+
+@contextmanager
 def interruptible(leave: Callable[[Interrupted], None], *, grace: float = GRACE) -> Iterator[None]:
     """Raise `Interrupted` for SIGTERM and SIGINT in the main thread; call `leave` if that has no effect.
 
     leave: ends the process; called from another thread. The handlers stay installed after the block.
     """
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
     done = threading.Event()
-    listen()
-    for number in SIGNALS:
-        signal.signal(number, interrupt)
-    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    watcher = threading.Thread(target=_watch, args=(reader, done, leave, grace), name="interruption", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        signal.set_wakeup_fd(before)
-        writer.close()
-        watcher.join()
-        reader.close()
+    with watching(interrupt, lambda reader: _watch(reader, done, leave, grace), name="interruption", stay=True):
+        try:
+            yield
+        finally:
+            done.set()
 
 
 def interrupt(signum: int, frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
 """Stop on SIGTERM and SIGINT, even while XLA compiles and Python's signal handlers do not run.
 
-Python's C-level handler runs at once and writes the signal's number to the wake-up descriptor; a watcher thread
-reads it, asks the loop to end, and past a deadline saves the last snapshot itself and ends the process.
+A watcher thread, which is notified of a signal at once, asks the loop to end, and past a deadline saves the last
+snapshot itself and ends the process.
 """
 
 import os
@@ -12,11 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
 
 from tapeline.runtime import streams
 from tapeline.runtime.errors import Interrupted
-from tapeline.runtime.interruption import SIGNALS, is_echo, listen
+from tapeline.runtime.interruption import SIGNALS, is_echo, watching
 
 DEADLINE = 0.5
 """Seconds that the loop has to end by itself, after the current step; then the watcher saves the last snapshot and
@@ -54,41 +53,31 @@ class Stopper:
         self._ask, self._save, self._leave, self._deadline = ask, save, leave, deadline
         self.signum: int | None = None
         self._done = threading.Event()
+        self._watching = watching(_nothing, self._watch, name="signals")
 
     def __enter__(self) -> "Stopper":
-        self._reader, self._writer = socket.socketpair()
-        self._writer.setblocking(False)
-        listen()
-        self._wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._handlers: dict[signal.Signals, Any] = {number: signal.signal(number, _nothing) for number in SIGNALS}
-        self._thread = threading.Thread(target=self._watch, name="signals", daemon=True)
-        self._thread.start()
+        self._watching.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._done.set()
-        signal.set_wakeup_fd(self._wakeup)
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._writer.close()
-        self._thread.join()
-        self._reader.close()
+        self._watching.__exit__(None, None, None)
 
-    def _watch(self) -> None:
-        number = self._next()
+    def _watch(self, reader: socket.socket) -> None:
+        number = _next(reader)
         if not number:
             return
         self.signum = number
         self._ask()
-        again = self._next(time.monotonic() + self._deadline)
+        again = _next(reader, time.monotonic() + self._deadline)
         if self._done.is_set():
             return
         saving = threading.Thread(target=self._save_and_leave, args=(number,), name="saving", daemon=True)
         if not again:
             saving.start()
-            again = self._next()
+            again = _next(reader)
         if again:
             names = f"{signal.Signals(number).name} and then {signal.Signals(again).name}"
             self._leave(Interrupted(f"stopped at once by {names}; the earlier checkpoints are intact", signum=number))
@@ -102,19 +91,20 @@ class Stopper:
             interrupted = Interrupted(why, signum=number)
         self._leave(interrupted)
 
-    def _next(self, until: float | None = None) -> int:
-        """Return the next of `SIGNALS`; 0 if the descriptor was closed or the monotonic clock reached `until`."""
-        while True:
-            self._reader.settimeout(None if until is None else max(until - time.monotonic(), 0.001))
-            try:
-                received = self._reader.recv(1)
-            except TimeoutError:
-                return 0
-            if not received:
-                return 0
-            [number] = received
-            if number in SIGNALS and not is_echo(number):
-                return number
+
+def _next(reader: socket.socket, until: float | None = None) -> int:
+    """Return the next of `SIGNALS`; 0 if the socket ended or the monotonic clock reached `until`."""
+    while True:
+        reader.settimeout(None if until is None else max(until - time.monotonic(), 0.001))
+        try:
+            received = reader.recv(1)
+        except TimeoutError:
+            return 0
+        if not received:
+            return 0
+        [number] = received
+        if number in SIGNALS and not is_echo(number):
+            return number
 
 
 def _nothing(signum: int, frame: FrameType | None) -> None:
