@@ -10,8 +10,9 @@ import pytest
 import recipes
 from trainings import Crash, Lengths, Run, crash_after
 
+from tapeline.runtime import processes
 from tapeline.runtime.errors import InputError
-from tapeline.runtime.records import LoopEnded
+from tapeline.runtime.records import LoopEnded, Note
 from tapeline.train.options import steps
 
 
@@ -54,6 +55,20 @@ def test_an_interrupted_run_is_extended(run):
     extended = run("same", epochs=5)(extend=True)
     assert extended.notes[0].startswith("extending a run with fewer epochs from step 1")
     assert extended.outs() == run("straight", epochs=5)().outs()
+
+
+@pytest.mark.slow
+def test_a_shorter_run_that_another_process_has_is_waited_for(run):
+    [lock] = run("same", epochs=1)().checkpoints.rglob("lock")
+    with contextlib.ExitStack() as held:
+        held.enter_context(processes.exclusive(lock, waiting=print))
+
+        def release(record):
+            if isinstance(record, Note) and record.text.startswith("waiting for process "):
+                held.close()
+
+        extended = run("same")(extend=True, hooks=[release])
+    assert [note.split(" ")[0] for note in extended.notes[:2]] == ["waiting", "extending"]
 
 
 @pytest.mark.slow

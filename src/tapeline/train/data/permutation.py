@@ -39,7 +39,8 @@ def permuted(index: NDArray[Any], size: int, *, seed: int, epochs: NDArray[np.in
     if size <= SMALL:
         each, rows = np.unique(epochs, return_inverse=True)
         tables = np.stack([_table(size, key, half) for key in _keys(seed, each.astype(np.uint64), half)[:, None]])
-        return tables[rows[:, None], index].astype(index.dtype)
+        images: Words = tables[rows[:, None], index]
+        return images.astype(index.dtype)
     kind = np.dtype(f"u{max(2, 1 << (2 * half - 1).bit_length() >> 3)}")  # the smallest dtype that holds a block
     numbers: Words = index.astype(kind, order="C")
     keys: Words = _keys(seed, epochs.astype(np.uint64), half).astype(kind)
@@ -54,7 +55,7 @@ def permuted(index: NDArray[Any], size: int, *, seed: int, epochs: NDArray[np.in
     return numbers.astype(index.dtype)
 
 
-def _table(size: int, key: NDArray[np.uint64], half: int) -> NDArray[np.uint16]:
+def _table(size: int, key: NDArray[np.uint64], half: int) -> Words:
     """Return the images of 0 … size - 1, at most 2^16, under the permutation of one key of shape (1, 4).
 
     The whole block is encrypted once. Where numbers return to a quarter of it follows in few steps each; from these,
@@ -62,11 +63,17 @@ def _table(size: int, key: NDArray[np.uint64], half: int) -> NDArray[np.uint16]:
     """
     block = np.arange(1 << 2 * half, dtype=np.uint16)[None]
     _encrypt(block, key.astype(np.uint16), half)
-    images = block[0]
+    images: Words = block[0]
     while len(images) > size:
-        wider, images = images, images[: max(size, len(images) // 4)]
-        _walk(images, len(images), lambda outside, places, wider=wider: wider[outside])
+        images = _narrowed(images, max(size, len(images) // 4))
     return images.copy()
+
+
+def _narrowed(images: Words, size: int) -> Words:
+    """Return the images of 0 … size - 1 under a permutation of a wider range, followed until they are among these."""
+    inner = images[:size]
+    _walk(inner, size, lambda outside, places: images[outside])
+    return inner
 
 
 def _walk(numbers: Words, size: int, following: Callable[[Words, NDArray[np.intp]], Words]) -> None:
