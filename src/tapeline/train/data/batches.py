@@ -43,7 +43,7 @@ class Batches:
     def indices(self, first: int, count: int) -> NDArray[np.signedinteger[Any]]:
         """Return the example numbers of `count` steps from `first` on: `dtype`, shape (count, batch_size).
 
-        O(1) in the step. With up to `permutation.SMALL` examples, each epoch that is begun costs up to 1 ms besides.
+        O(1) in the step. With up to `permutation.SMALL` examples, each epoch that is begun costs about 1 ms besides.
         """
         steps = np.arange(first, first + count)
         if not self.examples:
