@@ -120,6 +120,26 @@ def test_a_second_tag_of_a_version(registry, people):
     assert "is v1.0.0 (one#prod#1)" in registry("registry", "sync").stdout
 
 
+def test_a_version_on_the_commit_of_one_that_was_unassigned(registry):
+    """GTO's tag has no record: it was taken to be about the later version, and v1.0.0 was live again."""
+    now, commit = int(time.time()), registry.commit_of()
+    tag(registry, "one#prod!#2", commit, "x\n", "--sign", time=now + 1)
+    assert opened(registry).state("one").live("prod") is None
+    unsigned(registry, "one@v9.0.0", commit, time=now + 2)
+    assert opened(registry).state("one").live("prod") is None
+
+
+def test_a_second_tag_of_what_is_live_where_another_was_unassigned(registry):
+    registry.git("commit", "--quiet", "--allow-empty", "--message", "more")
+    now = int(time.time())
+    tag(registry, "one@v1.0.1", "HEAD", "x\n", "--sign", time=now + 1)
+    tag(registry, "one#prod!#2", "HEAD", "x\n", "--sign", time=now + 2)
+    unsigned(registry, "one@v1.0.0#7", "HEAD", time=now + 3)
+    found = opened(registry).state("one")
+    assert found.live("prod").tag.name == "one#prod#1"
+    assert [(one.version, one.back) for one in found.assignments] == [("v1.0.0", False), ("v1.0.1", True)]
+
+
 def test_taking_back_and_registering_anew_by_who_may(registry):
     """Of several tags that count the last one does."""
     commit = registry.commit_of()

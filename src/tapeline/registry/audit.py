@@ -96,7 +96,7 @@ class _Model:
         self._check_counters()
         for version in self._found.versions.values():
             self._check_version(version)
-        for event in self._found.assignments:
+        for event in {event.tag: event for event in self._found.assignments}.values():
             self._check_assignment(event)
         for attested in self._found.attested:
             self._check_attestation(attested)

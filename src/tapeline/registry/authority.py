@@ -246,6 +246,7 @@ class Authority:
                 found.aside[back.tag] = why
                 del found.gone[number]
                 found.restore(version)
+        found.assignments = [one for one in found.assignments if not one.back or found.is_on_its_commit(one)]
         for number, claims in found.claimed.items():
             found.revoked.pop(number, None)
             for one in reversed(claims):

@@ -143,6 +143,11 @@ class State:
         if number not in self.gone:
             self.restore(last)
 
+    def is_on_its_commit(self, event: Assignment) -> bool:
+        """Return whether an assignment's tag is on the commit of its version, as that is now, or of none."""
+        version = self.versions.get(event.version)
+        return version is None or version.commit == event.tag.commit
+
     def stages(self, version: str) -> list[str]:
         """Return the stages in which a version is live."""
         names = dict.fromkeys(event.stage for event in self.assignments)
@@ -225,8 +230,10 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
             state.versions[version] = made
             state.said.setdefault(version, []).append((made, bool(found["back"])))
         elif names := numbers.get((found["artifact"], tag.commit)):
-            number = record["version"] if record.get("version") in names else names[-1]
-            state.assignments.append(Assignment(found["stage"], number, tag, bool(found["back"]), record))
+            back, said = bool(found["back"]), record.get("version")
+            # Without a record, all of the commit's versions are taken out: another's tag may have come later.
+            about = [said] if said in names else dict.fromkeys(names) if back else names[-1:]
+            state.assignments += [Assignment(found["stage"], one, tag, back, record) for one in about]
     for tag in tags:
         if (match := REVOKED.fullmatch(tag.name)) and is_model(match["artifact"]):
             about = Revocation(tag, _because(tag))
