@@ -298,7 +298,7 @@ def tags(folder: Path) -> Parser:
         ]
         states = state.read_all(found)
         for text in (
-            tables.table(tables.versions(states.values(), ["dev", "prod"])),
+            tables.table(tables.versions(states.values(), ["dev", "prod"], lambda _: "")),
             tables.table(tables.history(states["one"])),
         ):
             assert all(line.isprintable() for line in text.splitlines()), "escape codes"

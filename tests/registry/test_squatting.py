@@ -140,6 +140,16 @@ def test_a_second_tag_of_what_is_live_where_another_was_unassigned(registry):
     assert [(one.version, one.back) for one in found.assignments] == [("v1.0.0", False), ("v1.0.1", True)]
 
 
+def test_a_number_above_is_not_the_default_of_any_command(registry):
+    """`promote one prod`, `gate` and `predict one` took it, and advised to vouch for it."""
+    unsigned(registry, "one@v9.0.0", "HEAD")
+    answer = registry("registry", "promote", "one", "prod")
+    assert answer.stdout == "one@v1.0.0 is already live in prod (one#prod#1)\n"
+    assert answer.stderr == "tapeline: the tag one@v9.0.0 does not count: it is not signed\n"
+    rows = {row["version"]: row["notes"] for row in json.loads(registry("registry", "show", "--json").stdout)}
+    assert rows["v9.0.0"] == "does not count: it is not signed" and "count" not in rows["v1.0.0"]
+
+
 def test_taking_back_and_registering_anew_by_who_may(registry):
     """Of several tags that count the last one does."""
     commit = registry.commit_of()

@@ -248,7 +248,7 @@ def _show(registry: "Registry", options: argparse.Namespace) -> int:
     chosen = [state for name, state in sorted(states.items()) if options.name in (None, name)]
     for state in chosen:
         _tell_unserved(registry, state.artifact.name)
-    rows = tables.versions(chosen, list(registry.settings.stages))
+    rows = tables.versions(chosen, list(registry.settings.stages), registry.why_unusable)
     print(json.dumps(rows, indent=2) if options.json else tables.table(rows) or "no versions yet")
     return 0
 

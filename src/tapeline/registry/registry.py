@@ -107,9 +107,12 @@ class Registry:
                 self.warned.add(one.tag.name)
                 say(f"the tag {one.tag.name} is ignored: {one.why}; `git tag --delete '{one.tag.name}'` deletes it")
         for tag, why in found.aside.items():
-            if not self.quiet and tag.name not in self.warned:
-                self.warned.add(tag.name)
-                say(f"the tag {tag.name} does not count: {why}")
+            self._tell_aside(tag, why)
+
+    def _tell_aside(self, tag: Tag, why: str) -> None:
+        if not self.quiet and tag.name not in self.warned:
+            self.warned.add(tag.name)
+            say(f"the tag {tag.name} does not count: {why}")
 
     def lost(self, name: str) -> dict[str, str]:
         """Return those of a model's tags that counted here once and are gone or replaced, and what to say of each."""
@@ -200,13 +203,17 @@ class Registry:
 
     def is_usable(self, version: Version) -> bool:
         """Return whether a version counts by the policy, if there is one."""
+        return not self.why_unusable(version)
+
+    def why_unusable(self, version: Version) -> str:
+        """Return why a version does not count by the policy; empty if it does, and without a policy."""
         if self.authority is None:
-            return True
+            return ""
         try:
             self.authority.version(self.state(version.name), version)
-        except Untrusted:
-            return False
-        return True
+        except Untrusted as why:
+            return plain(str(why))
+        return ""
 
     def trusted(self, version: Version) -> Version:
         """Return a version with the record that counts by the policy. Raises `InputError` if none does."""
@@ -215,8 +222,10 @@ class Registry:
         try:
             record = self.authority.version(self.state(version.name), version)
         except Untrusted as why:
-            way = f"somebody who may register can sign for it: `tapeline registry vouch {version.tag.name}`"
-            raise InputError(f"{version.tag.name} does not count: {why}; {way}") from None
+            way = f"can sign for it: `tapeline registry vouch {version.tag.name}`"
+            raise InputError(
+                f"{version.tag.name} does not count: {why}; somebody who may register, and knows where it is from, {way}"
+            ) from None
         if not (record.get("sha256") or {}).get(contents.MODEL):
             name = version.tag.name
             raise InputError(
@@ -236,7 +245,10 @@ class Registry:
         return name
 
     def version(self, reference: Reference) -> Version:
-        """Return the referenced version: by number, live in a stage, or the highest. Raises `InputError` if none."""
+        """Return the referenced version: by number, live in a stage, or the highest. Raises `InputError` if none.
+
+        By a policy the highest of those that count, if any does: anybody can push a tag with a higher number.
+        """
         found = self.state(reference.name)
         if not found.versions:
             raise InputError(
@@ -249,10 +261,20 @@ class Registry:
                 raise InputError(_nothing_live(found, reference.stage))
             return found.versions[live.version]
         if reference.version is None:
-            return list(found.versions.values())[-1]
+            return self._highest(list(reversed(found.versions.values())))
         if reference.version not in found.versions:
             raise InputError(f"no version {reference}: the versions are {', '.join(found.versions)}")
         return found.versions[reference.version]
+
+    def _highest(self, versions: list[Version]) -> Version:
+        passed = {}
+        for version in versions:
+            if not (why := self.why_unusable(version)):
+                for tag, reason in passed.items():
+                    self._tell_aside(tag, reason)
+                return version
+            passed[version.tag] = why
+        return versions[0]
 
     def version_numbered(self, name: str, number: str) -> Version:
         """Return a version by its number. Raises `InputError` if there is none."""

@@ -1,19 +1,24 @@
 """The tables that `registry show` and `registry history` print."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tapeline.registry import rules
 from tapeline.registry.lineage import moment
 from tapeline.registry.repository import Tag
 from tapeline.registry.tags.record import datable
-from tapeline.registry.tags.state import Assignment, State
+from tapeline.registry.tags.state import Assignment, State, Version
 from tapeline.runtime.errors import plain
 from tapeline.runtime.text_table import aligned
 
 
-def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, str]]:
-    """Return a row for each version, highest first per model: where it is live, when it was registered."""
+def versions(
+    states: Iterable[State], stages: Sequence[str], why_unusable: Callable[[Version], str]
+) -> list[dict[str, str]]:
+    """Return a row for each version, highest first per model: where it is live, when it was registered.
+
+    why_unusable: why a version does not count; empty if it does.
+    """
     rows = []
     for state in states:
         live = {stage: event for stage in stages if (event := state.live(stage))}
@@ -30,18 +35,20 @@ def versions(states: Iterable[State], stages: Sequence[str]) -> list[dict[str, s
                         f"{k} {math.nan if v is None else v:.4g}"
                         for k, v in list(version.record.get("metrics", {}).items())[:3]
                     ),
-                    "notes": "; ".join(_notes(state, number, live.values())),
+                    "notes": "; ".join(_notes(state, version, live.values(), why_unusable(version))),
                 }
             )
     return rows
 
 
-def _notes(state: State, number: str, live: Iterable[Assignment]) -> Iterator[str]:
-    """Yield that a version is revoked, or what is remarkable about the rules by which it is live in a stage."""
-    if revoked := state.revoked.get(number):
+def _notes(state: State, version: Version, live: Iterable[Assignment], why: str) -> Iterator[str]:
+    """Yield why a version does not count, that it is revoked, or what is remarkable about how it became live."""
+    if why:
+        yield f"does not count: {why}"
+    if revoked := state.revoked.get(version.number):
         yield str(revoked)
     for event in live:
-        if event.version == number and (found := rules.notes(event.record)):
+        if event.version == version.number and (found := rules.notes(event.record)):
             yield f"{event.stage}: {', '.join(found)}"
 
 
