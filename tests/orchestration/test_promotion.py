@@ -10,6 +10,7 @@ from contextlib import suppress
 import clones
 import psutil
 import pytest
+from keys import Person, govern
 from prefect.exceptions import ParameterTypeError
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from registries import Registry, endless
@@ -161,6 +162,38 @@ def test_a_no_needs_no_name(module, monkeypatch, approve, name, error, said):
     monkeypatch.setattr(module, "pause_flow_run", lambda **asked: module.Approval(approve=approve, name=name))
     with pytest.raises(error, match=said):
         module.approved(Verdict("one", "v1.0.0", "prod", None, {}, (), {}), 1)
+
+
+@dvc_data
+def test_what_changes_while_a_person_is_asked(registry, module, monkeypatch, tmp_path):
+    """Ana may promote no more, or by other rules: the registry was opened before, and knew nothing of it."""
+    ana, ben = (Person.made(tmp_path, name) for name in ("Ana", "Ben"))
+    policy = "\n  trust: {signers: signers, register: [ana@example.org], promote: {prod: [WHO]}, revoke: [ana@example.org]}\n"
+    govern(registry, ana.line() + ben.line(), policy.replace("WHO", "ana@example.org"))
+    ana.at(registry)("registry", "vouch", "one@v1.0.0")
+    params = registry.folder / "params.yaml"
+    changes = {
+        "promote: {prod: [ana": "promote: {prod: [ben",
+        "prod: {approval: true, gate: false": "prod: {approval: true, gate: true",
+    }
+    whole, state = params.read_text(), registry.state()
+    monkeypatch.setattr(module, "judged", lambda *of: Verdict("one", "v1.0.0", "prod", None, {}, (), {}))
+    monkeypatch.chdir(registry.folder)
+    said = []
+    for before, after in changes.items():
+        assert before in whole
+
+        def answered(before=before, after=after, **asked):
+            params.write_text(whole.replace(before, after))
+            registry.git("commit", "--quiet", "--all", "--message", "others")
+            return module.Approval(approve=True, name="Zoë")
+
+        monkeypatch.setattr(module, "pause_flow_run", answered)
+        said.append(module.promotion.fn("one", "prod", "v1.0.0").message)
+        registry.git("reset", "--quiet", "--hard", "HEAD~1")
+        assert registry.state() == state
+    assert said[0].endswith("may not promote for prod: ben@example.org may") and "ana@example.org" in said[0]
+    assert said[1] == "the rules for one in prod have changed since the verdict: run again to judge by these"
 
 
 def cancel(api, run):

@@ -224,7 +224,7 @@ class Registry:
         except Untrusted as why:
             way = f"can sign for it: `tapeline registry vouch {version.tag.name}`"
             raise InputError(
-                f"{version.tag.name} does not count: {why}; somebody who may register, and knows where it is from, {way}"
+                f"{version.tag.name} does not count: {why}; who may register, and knows its origin, {way}"
             ) from None
         if not (record.get("sha256") or {}).get(contents.MODEL):
             name = version.tag.name

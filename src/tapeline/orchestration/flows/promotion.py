@@ -3,7 +3,8 @@
     tapeline promote --pipeline digits --stage prod
 
 It calls the same functions as `tapeline registry …`; in addition, the run can be watched, and approved in Prefect's
-UI. Nothing is locked while it waits for approval; if another version became live meanwhile, the promotion says so.
+UI. Nothing is locked while it waits for approval; if another version became live meanwhile, or the rules changed, the
+promotion says so, and who may promote is asked anew.
 """
 
 import os
@@ -44,6 +45,7 @@ from tapeline.orchestration.request import Name, RegistryStage, Wait
 from tapeline.orchestration.schedules.late_runs import cancel_late_runs
 from tapeline.orchestration.schedules.liveness import begin
 from tapeline.registry import promote as promoting
+from tapeline.registry import rules
 from tapeline.registry.assess import assess
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.register import register
@@ -51,7 +53,7 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.tags import names
 from tapeline.registry.tags.names import Bump, Reference
 from tapeline.registry.tags.state import Assignment, Version
-from tapeline.runtime.errors import InputError, TapelineError, VerdictNo
+from tapeline.runtime.errors import InputError, RunError, TapelineError, VerdictNo
 
 begin()
 
@@ -101,11 +103,15 @@ def promotion(
                 return Completed(
                     message=f"{chosen.tag.name} is already live in {stage} ({live.tag.name})", data=live.tag.name
                 )
+            decided = rules.digest(registry.deciding, pipeline, stage)
             verdict = judged(registry, chosen, stage)
             if not verdict.holds:
                 tell_refused(project, pipeline, version=chosen.number, stage=stage, reason=verdict.reason)
                 raise VerdictNo(f"{chosen.tag.name} is not promoted to {stage}: {verdict.reason}")
-            approved_by = approved(verdict, wait_seconds) if registry.settings.stages[stage].approval else None
+            approved_by = None
+            if registry.settings.stages[stage].approval:
+                approved_by = approved(verdict, wait_seconds)
+                registry = reopened(project, pipeline, stage, decided)
         made = promoted(registry, chosen, stage, verdict, approved_by)
         if made.record.get("flow_run") == flow_run.get_id():  # else another process was first to promote this version
             metrics = chosen.record.get("metrics", {})
@@ -214,6 +220,17 @@ def approved(verdict: Verdict, seconds: int) -> str:
     if not name:
         raise InputError("an approval needs the name of the person who gives it")
     return name
+
+
+def reopened(project: Project, name: str, stage: str, decided: str) -> Registry:
+    """Return the registry as it is now: who may promote may have changed while a person was asked.
+
+    decided: the digest of the rules that the verdict is by. Raises `RunError` if they have changed.
+    """
+    registry = Registry.for_model(project, name)
+    if rules.digest(registry.deciding, name, registry.stage(stage)) != decided:
+        raise RunError(f"the rules for {name} in {stage} have changed since the verdict: run again to judge by these")
+    return registry
 
 
 @task(cache_policy=NO_CACHE, retries=0)
