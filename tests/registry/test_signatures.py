@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 
 import clones
 import pytest
@@ -66,6 +67,24 @@ def test_a_signature_of_ssh(place, ana, message):
     who = place.who("t", known("# a comment\n\n", ana.line()))
     assert who.people == {"ana@example.org"} and who.key.startswith("SHA256:")
     assert str(who) == f"ana@example.org ({who.key[:19]}…)"
+
+
+def test_that_git_cannot_sign_is_told_even_to_nobody(place):
+    """The tag was not made where the reader of stderr had gone."""
+    place.git("config", "gpg.ssh.program", "false")
+    code = (
+        "import sys; from pathlib import Path; from tapeline.registry.trust import signing\n"
+        "from tapeline.repository.git import Git\n"
+        "git = Git(Path.cwd()); signing.tag(git, 't', 'HEAD', 'x')\n"
+        "print(signing.commit(git, 'x', tree=git('rev-parse', 'HEAD^{tree}'), parent=git('rev-parse', 'HEAD')))"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as nobody:
+        made = subprocess.run(
+            [sys.executable, "-c", code], cwd=place.folder, stdout=subprocess.PIPE, stderr=nobody, text=True, check=True
+        )
+    assert place.object("t") and place.git("cat-file", "-t", made.stdout.strip()) == "commit\n"
 
 
 def test_a_commit_s_signature(place, ana):

@@ -7,6 +7,7 @@ signing.tag(git, name, commit, message)
 import sys
 
 from tapeline.repository.git import Git
+from tapeline.runtime import streams
 from tapeline.runtime.errors import InputError, RunError, plain
 
 HOW = "`git config gpg.format ssh` and `git config user.signingKey ~/.ssh/id_ed25519.pub`"
@@ -30,11 +31,7 @@ def commit(git: Git, message: str, *, tree: str, parent: str) -> str:
         try:
             return git.commit(message, tree=tree, parent=parent, sign=True)
         except RunError as error:
-            print(
-                f"tapeline: {plain(f'the commit is not signed, because Git cannot sign: {error}')}",
-                file=sys.stderr,
-                flush=True,
-            )
+            _say(f"the commit is not signed, because Git cannot sign: {error}")
     return git.commit(message, tree=tree, parent=parent)
 
 
@@ -53,12 +50,12 @@ def tag(git: Git, name: str, commit: str, message: str, *, required: bool = Fals
         except RunError as error:
             if required or _asked(git):
                 raise InputError(f"the tag {name} cannot be signed: {error}; configure a key: {HOW}") from None
-            print(
-                f"tapeline: {plain(f'{name} is not signed, because Git cannot sign: {error}')}",
-                file=sys.stderr,
-                flush=True,
-            )
+            _say(f"{name} is not signed, because Git cannot sign: {error}")
     git(*made, "--no-sign", name, commit, given=message)
+
+
+def _say(line: str) -> None:
+    streams.say(f"tapeline: {plain(line)}", sys.stderr)
 
 
 def _check_signed(git: Git, name: str) -> None:
