@@ -165,9 +165,17 @@ def test_what_the_cache_lacks_comes_from_the_remote_and_is_checked(cache, tmp_pa
     monkeypatch.setattr(Store, "_remote", lambda self: remote(there))
     assert Store(tmp_path).listing(md5) == {"a": hashlib.md5(b"1").hexdigest()}
     assert [path.name for path in cache.folder.iterdir()] == [md5]
-    (there / hashlib.md5(b"1").hexdigest()).write_bytes(b"altered")
-    with pytest.raises(InputError, match="was altered: its MD5 does not match its name"):
+    one = hashlib.md5(b"1").hexdigest()
+    (there / one).write_bytes(b"altered")
+    said = f"^the remote's object {one} was altered: its MD5 does not match its name; delete it there and `dvc push`"
+    with pytest.raises(InputError, match=said):
         Store(tmp_path).write(md5, tmp_path / "copy")
+    assert [path.name for path in cache.folder.iterdir()] == [md5], "a bad object stayed in the cache"
+    (there / one).write_bytes(b"1")
+    Store(tmp_path).write(md5, tmp_path / "copy")
+    (cache.folder / one).write_bytes(b"altered")
+    with pytest.raises(InputError, match=f"{one} was altered: .*; delete it and fetch it again"):
+        Store(tmp_path).bring(one)
 
 
 @pytest.mark.parametrize("content", [{}, [1], [{"md5": "0"}], [{"relpath": "a"}], 7, None])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.parsing import json_text
-from tapeline.registry.store import Store, has_sums, md5_of
+from tapeline.registry.store import Store, has_sums
 from tapeline.repository import objects
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -69,7 +69,7 @@ class Serving:
         partial.mkdir()
         try:
             store.write(md5, partial, below=SAVED_MODEL, sums=sums)
-            md5s = {p.relative_to(partial).as_posix(): md5_of(p) for p in partial.rglob("*") if p.is_file()}
+            md5s = {p.relative_to(partial).as_posix(): objects.md5_of(p) for p in partial.rglob("*") if p.is_file()}
             index = {"name": self.folder.name, "version": version, "model": md5, "files": dict(sorted(md5s.items()))}
             files.write_json(partial / INDEX, index)
             files.sync_tree(partial)
@@ -166,6 +166,6 @@ def intact(folder: Path) -> dict[str, Any] | None:
         recorded = {objects.safe(name): md5 for name, md5 in dict(index["files"]).items()}
     except (OSError, InputError, ValueError, KeyError, TypeError):
         return None
-    found = {p.relative_to(folder).as_posix(): md5_of(p) for p in folder.rglob("*") if p.is_file()}
+    found = {p.relative_to(folder).as_posix(): objects.md5_of(p) for p in folder.rglob("*") if p.is_file()}
     found.pop(INDEX)
     return index if found == recorded and {"name", "version", "model"} <= index.keys() else None

@@ -2,8 +2,8 @@
 
 import atexit
 import errno
-import hashlib
 import os
+import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tapeline.repository import objects
 from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
 from tapeline.repository.dvc_lock import LOCK
+from tapeline.repository.objects import md5_of
 from tapeline.runtime import files, processes, scratch
 from tapeline.runtime.errors import InputError, RunError
 
@@ -47,13 +48,13 @@ class Store:
     def bring(self, md5: str) -> Path:
         """Return the cached file of one object, fetched from the remote if the cache lacks it. Its bytes are checked.
 
-        Raises `InputError` if neither has it, or if the cached file was altered.
+        Raises `InputError` if neither has it, or if its bytes were altered.
         """
         path = self.path(md5)
         if not path.is_file():
             self._download(md5, path)
-        if md5_of(path) != md5.removesuffix(".dir"):
-            raise InputError(f"{path} was altered: its MD5 does not match its name; delete it and run `dvc fetch`")
+        else:
+            objects.check(path, md5)
         return path
 
     def path(self, md5: str) -> Path:
@@ -92,7 +93,7 @@ class Store:
             target = folder / name.removeprefix(below)
             target.parent.mkdir(parents=True, exist_ok=True)
             source = self.bring(part)
-            target.write_bytes(source.read_bytes())
+            shutil.copyfile(source, target)
             if md5_of(target) != part:
                 raise RunError(f"{target} differs from what was copied into it: the disk or the memory is faulty")
             if sums is not None:
@@ -161,6 +162,11 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 remote.fetch(md5, partial)
+                if md5_of(partial) != md5.removesuffix(".dir"):
+                    raise InputError(
+                        f"the remote's object {md5} was altered: its MD5 does not match its name; delete it there and "
+                        "`dvc push` where it was made"
+                    )
                 partial.replace(path)
             finally:
                 partial.unlink(missing_ok=True)
@@ -226,12 +232,6 @@ def _check_sum(name: str, found: str, said: str) -> None:
             f"{name or 'the file'} is not what was registered, although its MD5 is: its SHA-256 is {found[:12]}…, the "
             f"tag says {said[:12]}…; delete it from DVC's cache and remote, and push it again from where it was made"
         )
-
-
-def md5_of(path: Path) -> str:
-    """Return the MD5 of a file's bytes, as DVC computes it."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The objects of DVC's cache: where each is, and the list of a folder's files."""
 
+import hashlib
 from pathlib import Path, PurePosixPath
 
 from tapeline.parsing import json_text
@@ -28,6 +29,18 @@ def listing(content: bytes, md5: str) -> dict[str, str]:
         if above := [one for one in map(str, PurePosixPath(name).parents) if one in found]:
             raise InputError(f"{md5} has {above[0]!r} as a file and as a folder: the list was altered")
     return found
+
+
+def md5_of(path: Path) -> str:
+    """Return the MD5 of a file's bytes, as DVC computes it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def check(path: Path, md5: str) -> None:
+    """Raise `InputError` unless a file of the cache has the bytes of the object `md5`."""
+    if md5_of(path) != md5.removesuffix(".dir"):
+        raise InputError(f"{path} was altered: its MD5 does not match its name; delete it and fetch it again")
 
 
 def safe(path: str) -> str:

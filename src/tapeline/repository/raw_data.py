@@ -4,7 +4,6 @@ with closing(Dvc(folder)) as dvc, dvc.locked():
     raw_data.needed(dvc, dvc.upstream(dvc.stage(folder / "dvc.yaml", "export@digits")))
 """
 
-import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -69,21 +68,14 @@ def check_cached(stages: "Iterable[Stage]", *, fetched: bool = False) -> None:
     for out in (out for stage in stages for out in stage.recorded_outputs()):
         parts = [out.md5]
         if out.md5.endswith(".dir") and (listed := out.cached(out.md5)).is_file():
-            _check_bytes(listed, out.md5)
+            objects.check(listed, out.md5)
             try:
                 parts += objects.listing(listed.read_bytes(), out.md5).values()
             except ValueError:
                 raise InputError(f"{listed} is not a listing of a folder: delete it and fetch it again") from None
         for part in parts if fetched and out.is_of_bytes else ():
             if (path := out.cached(part)).is_file():
-                _check_bytes(path, part)
-
-
-def _check_bytes(path: Path, md5: str) -> None:
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "md5").hexdigest()
-    if found != md5.removesuffix(".dir"):
-        raise InputError(f"{path} was altered: its MD5 does not match its name; delete it and fetch it again")
+                objects.check(path, part)
 
 
 def _linked(folder: Path) -> Iterator[Path]:
