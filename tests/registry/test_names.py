@@ -18,6 +18,12 @@ def test_references():
             names.parse(text)
 
 
+def test_digits_are_those_of_ascii():
+    """`v1\u0663.0.0` was a version, the thirteenth."""
+    assert not any(names.EVENT.fullmatch(name) for name in ("one@v1\u0663.0.0", "one#prod#1\u0663"))
+    assert names.order("v1\u0663.0.0") == (-1, -1, -1)
+
+
 def test_the_next_version_is_after_the_highest():
     assert names.bumped([], "major") == names.bumped([], "patch") == "v1.0.0"
     there = ["v1.9.4", "v1.10.2", "v0.11.7"]

@@ -17,12 +17,12 @@ from tapeline.config.registry import STAGE
 from tapeline.runtime.errors import InputError
 
 DIGITS = 9
-NUMBER = rf"(?:0|[1-9]\d{{0,{DIGITS - 1}}})"
+NUMBER = rf"(?:0|[1-9][0-9]{{0,{DIGITS - 1}}})"
 VERSION = re.compile(rf"v({NUMBER})\.({NUMBER})\.({NUMBER})")
 Bump = Literal["patch", "minor", "major"]
 BUMPS: tuple[Bump, ...] = get_args(Bump)
 EVENT = re.compile(
-    rf"(?P<artifact>[^@#]+)(?:@(?P<version>{VERSION.pattern})|#(?P<stage>[A-Za-z0-9][\w/-]*?))(?P<back>!?)(?:#(?P<counter>\d+))?"
+    rf"(?P<artifact>[^@#]+)(?:@(?P<version>{VERSION.pattern})|#(?P<stage>[A-Za-z0-9][\w/-]*?))(?P<back>!?)(?:#(?P<counter>[0-9]+))?"
 )
 """A tag of GTO's."""
 OWN = r"tapeline(?:-[0-9a-f]{12})?"

@@ -25,7 +25,7 @@ LINE = re.compile(
 OPTION = re.compile(r'(?P<name>namespaces|valid-after|valid-before)="(?P<value>[^"]*)"')
 NAMESPACE = "git"
 """What Git signs for."""
-DATE = re.compile(r"(\d{8})(\d{4})?(\d{2})?Z?")
+DATE = re.compile(r"([0-9]{8})([0-9]{4})?([0-9]{2})?Z?")
 FINGERPRINT = re.compile(r"[0-9A-F]{40}")
 
 
