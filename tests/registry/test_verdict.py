@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from tapeline.registry.gate.verdict import Verdict
@@ -17,7 +16,7 @@ FAILED = {"kind": "infra", "said": "does not load", "holds": False}
 
 
 def verdict(*checks, champion="v1.0.0"):
-    return Verdict("one", "v1.0.1", "prod", champion, {"examples": 3}, checks, {"size_mb": np.float32(2)})
+    return Verdict("one", "v1.0.1", "prod", champion, {"examples": 3}, checks, {"size_mb": 2.0})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,7 @@ def test_the_file_takes_the_place_of_an_older_one(tmp_path):
     path = verdict(INFRA).write(tmp_path)
     assert path == tmp_path / "verdicts" / "one@v1.0.1-prod.json"
     found = json.loads(path.read_text())
-    assert found.pop("figures") == {"size_mb": "2.0"}
+    assert found.pop("figures") == {"size_mb": 2.0}
     assert found == {
         **{"version": "v1.0.1", "stage": "prod", "champion": "v1.0.0", "verdict": "yes"},
         **{"data": {"examples": 3}, "checks": [INFRA]},

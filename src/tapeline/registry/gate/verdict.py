@@ -1,6 +1,5 @@
 """A verdict on a version for a stage: every number of the gate and the infra check, as a file and as a table."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ class Verdict:
     def write(self, folder: Path) -> Path:
         """Write the file, replacing an older verdict on the same version and stage."""
         path = folder / "verdicts" / f"{self.name}@{self.version}-{self.stage}.json"
-        files.write_json(path, json.loads(json.dumps(self.record(), default=str)))
+        files.write_json(path, self.record())
         return path
 
     def table(self) -> str:
