@@ -265,7 +265,7 @@ def test_a_folder_that_git_has_as_a_whole(files, alone):
 
 def test_the_md5_of_a_folder_is_that_of_its_list_as_dvc_writes_it():
     digests = {"code/b": "2", "code/a": "1", "code/left": "3"}
-    repository = SimpleNamespace(top=Path("/top"), digest=lambda commit, name: digests[name])
+    repository = SimpleNamespace(top=Path("/top"), digests=lambda commit, folder: digests)
     store = SimpleNamespace(ignores=lambda path: path == Path("/top/code/left"))
     found = register._folder_digest(SimpleNamespace(repository=repository, store=store), "c", "code", list(digests))
     listing = b'[{"md5": "1", "relpath": "a"}, {"md5": "2", "relpath": "b"}]'

@@ -1,5 +1,6 @@
 """What a commit has, or has not, or Git cannot read."""
 
+import hashlib
 import subprocess
 
 import pytest
@@ -41,6 +42,38 @@ def test_a_line_break_in_the_path(tmp_path, name):
     repository = made(tmp_path / name)
     assert (repository.top, repository.inside) == (tmp_path / name, "inside")
     assert repository.common == tmp_path / name / ".git"
+
+
+@pytest.mark.parametrize("name", [".inside", "..inside"])
+def test_a_folder_whose_name_begins_with_a_dot(tmp_path, name):
+    """Of `.inside` the settings were read from its sibling `inside`."""
+    made(tmp_path)
+    (tmp_path / "inside" / "dvc.lock").write_text("stages: {}\n")
+    repository = Repository((tmp_path / "inside").rename(tmp_path / name))
+    repository.git("add", "--all")
+    repository.git("-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "--message", "x")
+    assert (repository.inside, repository.read("HEAD", "dvc.lock")) == (name, "stages: {}")
+    assert Repository(tmp_path).inside == ""
+
+
+def test_the_md5_of_each_file_of_a_folder(repository):
+    """DVC's, by one call of Git: also of names with a line feed, of an empty file, and of a link."""
+    folder = repository.git.folder / "code [1]"
+    folder.mkdir()
+    files = {"a": b"1\n", "b\nc": b"", "d": b"\n2 blob 7\n", "same": b"1\n"}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    (folder / "link").symlink_to("a")
+    (repository.git.folder / "code 1").write_text("another")
+    repository.git("add", "--all")
+    repository.git("-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "--message", "x")
+    found = repository.digests("HEAD", "inside/code [1]")
+    expected = {f"inside/code [1]/{name}": hashlib.md5(content).hexdigest() for name, content in files.items()}
+    assert found == {**expected, "inside/code [1]/link": hashlib.md5(b"a").hexdigest()}
+    assert all(repository.digest("HEAD", name) == md5 for name, md5 in found.items() if "\n" not in name)
+    lose(repository.top, "HEAD:inside/code [1]/d")
+    with pytest.raises(RunError, match="git cat-file: [0-9a-f]{40} missing"):
+        repository.digests("HEAD", "inside/code [1]")
 
 
 def test_names_that_have_a_line_break_of_unicode(repository):

@@ -1,12 +1,17 @@
 """Tags of one repository are seconds apart, whatever the clock says; a killed process's lock does not stay."""
 
 import os
+import re
 import subprocess
 from types import SimpleNamespace
 
 import pytest
 from keys import pushed_object
+from registries import PARAMS
 
+from tapeline.config.project import Project
+from tapeline.registry.register import register
+from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Repository
 from tapeline.registry.tags import state, tagging
 from tapeline.registry.tags.names import Artifact
@@ -80,6 +85,26 @@ def test_a_tag_dated_beyond_the_years_is_no_newest_one(tagged, clock):
     tagging.register(repository, State(Artifact("one", "")), "v1.0.9", repository.head, message)
     (made,) = (tag for tag in repository.tags() if tag.name == "one@v1.0.9")
     assert (made.commit, made.message, clock) == (repository.head, message, [])
+
+
+@pytest.mark.parametrize("folder", ["exp@home", "proj#2", "my models", "a..b", "x~1", "a.lock/", "-"])
+def test_a_folder_whose_name_no_tag_can_have(tmp_path, folder):
+    """The tag was made, and `register` ended in a KeyError; or Git's refusal was told as one to sign."""
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    (place / "params.yaml").write_text(PARAMS)
+    who = [("config", f"user.{key}", "Ann") for key in ("name", "email")]
+    for command in [("init", "--quiet"), *who, ("add", "--all"), ("commit", "--quiet", "-m", "x")]:
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    registry = Registry.for_model(Project.find(place), "one")
+    inside = folder.removesuffix("/")
+    said = f"^the folder '{re.escape(inside)}' would be in the tag '.*one@v1.0.0', which cannot be: rename it$"
+    if inside in ("-", "a.lock"):
+        tagging.check_artifact(registry.repository, registry.artifact("one"))
+    else:
+        with pytest.raises(InputError, match=said):
+            register(registry, "one")
+    assert registry.repository.tag_names() == []
 
 
 def test_gto_s_settings_may_allow_few_stages(tagged):

@@ -38,12 +38,14 @@ def register(
 
     bump: which of the three numbers to increment; version: an explicit number instead. revision: a commit that need
     not be checked out, such as the branch of an isolated run; else HEAD. Raises `InputError`, and makes no tag, if HEAD
-    is detached or dirty, if outputs or code differ from the commit's `dvc.lock`, if the commit lacks the artifact or
-    the machine's description, or if the bytes are not in the cache and (where one is set) in the default remote.
+    is detached or dirty, if no tag can have the folder's name, if outputs or code differ from the commit's `dvc.lock`,
+    if the commit lacks the artifact or the machine's description, or if the bytes are not in the cache and (where one
+    is set) in the default remote.
     """
     names.check_name(name)
     registry.params.pipeline(name)
     repository = registry.repository
+    tagging.check_artifact(repository, registry.artifact(name))
     repository.identity()
     making.own(registry, "register")
     commit = repository.git.commit_of(revision) if revision else repository.head
@@ -219,8 +221,9 @@ def _of_git_alone(within: list[str]) -> bool:
 def _folder_digest(registry: Registry, commit: str, folder: str, within: list[str]) -> str:
     """Return a folder's MD5 as DVC computes it: of the list of its files, without those in `.dvcignore`."""
     repository = registry.repository
+    digests = repository.digests(commit, folder)
     entries = [
-        {"md5": repository.digest(commit, name), "relpath": name.removeprefix(f"{folder}/")}
+        {"md5": digests.get(name), "relpath": name.removeprefix(f"{folder}/")}
         for name in within
         if not registry.store.ignores(repository.top / name)
     ]

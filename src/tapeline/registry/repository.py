@@ -52,7 +52,8 @@ class Repository:
         """Open the repository. Raises `InputError` outside a repository and in one without a commit."""
         self.git = Git(folder)
         self.top, self.common = self.git.top(), self.git.common().resolve()
-        self.inside = folder.resolve().relative_to(self.top).as_posix().removeprefix(".")
+        inside = folder.resolve().relative_to(self.top).as_posix()
+        self.inside = "" if inside == "." else inside
         """The project's folder relative to the repository's root; empty for the root itself."""
         head = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         if head is None:
@@ -93,7 +94,25 @@ class Repository:
     def digest(self, commit: str, path: str) -> str | None:
         """Return the MD5 that DVC has for a file of a commit, by path from the root; None if it is not a file."""
         content = self.git.blob(commit, path)
-        return None if content is None else hashlib.md5(content, usedforsecurity=False).hexdigest()
+        return None if content is None else _md5(content)
+
+    def digests(self, commit: str, folder: str) -> dict[str, str]:
+        """Return the MD5 that DVC has for each file of a commit's folder, by path from the root.
+
+        One call of Git reads them all. Raises `RunError` if it cannot read one.
+        """
+        tree = self.git("--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", commit, "--", folder)
+        entries = (entry.partition("\t") for entry in tree.split("\0") if entry)
+        objects = {path: about.split()[2] for about, _, path in entries if about.split()[1] == "blob"}
+        content, found, at = self.git.contents(objects.values()), {}, 0
+        for path in objects:
+            start = content.index(b"\n", at) + 1
+            about = content[at:start].split()  # id, type and size
+            if len(about) < 3:
+                raise RunError(f"git cat-file: {b' '.join(about).decode()}")
+            at = start + int(about[2]) + 1
+            found[path] = _md5(content[start : at - 1])
+        return found
 
     def run(self, commit: str, path: str) -> dict[str, str]:
         """Return the flow run that wrote a file of the project's folder, from its commit's trailers; else empty."""
@@ -177,3 +196,7 @@ class Repository:
             for name, is_tag, commit, moment, author, email, made, kind, signature, text in rows
             if is_tag == "tag" and moment
         ]
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()

@@ -12,6 +12,7 @@ from pathlib import Path
 from tapeline.parsing import yaml_text
 from tapeline.registry.repository import Repository
 from tapeline.registry.tags import record
+from tapeline.registry.tags.names import EVENT, Artifact
 from tapeline.registry.tags.state import State, Version
 from tapeline.registry.trust import signing
 from tapeline.runtime import files
@@ -38,6 +39,14 @@ def register(
     if same := [one.tag.name for one in found.versions.values() if one.commit == commit]:
         raise InputError(f"{commit[:10]} is already {same[0]}: a commit can be only one version of a model")
     make(repository, f"{found.artifact.tag}@{version}", commit, message, counts=counts)
+
+
+def check_artifact(repository: Repository, artifact: Artifact) -> None:
+    """Raise `InputError` for a model in a folder whose name no tag can have, for Git's sake or GTO's."""
+    tag = f"{artifact.tag}@v1.0.0"
+    found = EVENT.fullmatch(tag)
+    if not found or repository.git.ask("check-ref-format", f"refs/tags/{tag}") is None:
+        raise InputError(f"the folder {artifact.folder!r} would be in the tag {tag!r}, which cannot be: rename it")
 
 
 def check_stage(repository: Repository, stage: str) -> None:
