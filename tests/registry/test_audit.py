@@ -5,8 +5,11 @@ import shutil
 import time
 
 import pytest
-from keys import pushed_object, tag
+from keys import opened, pushed_object, tag
 from registries import Registry
+
+from tapeline.registry.audit import Report, _Model
+from tapeline.registry.repository import Tag
 
 
 @pytest.fixture
@@ -170,3 +173,48 @@ def test_without_a_policy(released, tmp_path):
     assert "one#prod#2 was made after one#prod#1, which is gone" in wrong
     assert "one has no tag #1, but has #2: was it deleted?" in wrong
     assert sum("not in the cache" in line for line in unchecked) == 3
+
+
+@pytest.mark.slow
+def test_two_people_promote_at_once(released, tmp_path):
+    """Each has the tag `one#prod#3`; the audit of the second, who made another tag after his, named no way out."""
+    registry = released.copy(tmp_path / "first")
+    bare = str(tmp_path / "origin.git")
+    registry.git("init", "--quiet", "--bare", bare)
+    registry.git("remote", "add", "origin", bare)
+    registry.git("push", "--quiet", "origin", "main", "--tags")
+    second = registry.copy(tmp_path / "second")
+    for clone, stages in ((second, ("prod", "staging")), (registry, ("prod",))):
+        for stage in stages:
+            clone("registry", "promote", "one@v1.0.2", stage)
+        clone.git("push", "--quiet", "origin", "one#prod#3") if clone is registry else None
+    second.git("fetch", "--quiet", "--tags", "--force")
+    wrong, _, _ = audited(second)
+    lines = second.folder / ".git" / "tapeline" / "tags"
+    assert wrong[0] == (
+        "one#staging#4 was made after one#prod#3, which is a different tag now: if two people made it at once, remove "
+        f"the lines of both from {lines}, `git tag --delete 'one#staging#4'`, also on the remote, and run again what "
+        "made that one"
+    )
+    kept = [line for line in lines.read_text().splitlines() if line.split()[1] not in ("one#prod#3", "one#staging#4")]
+    lines.write_text("".join(f"{line}\n" for line in kept))
+    second.git("tag", "--delete", "one#staging#4")
+    assert "(one#staging#4)" in second("registry", "promote", "one@v1.0.2", "staging").stdout
+    assert audited(second, 0)[0] == []
+
+
+def test_many_tags(governed):
+    """Each link of the chain was looked up among all tags: 10,000 took half a minute."""
+    one = opened(governed)
+    found, report = one.state("one"), Report()
+    tags = [Tag("one@v1.0.0", "c" * 40, 0, "Ana", "", "x", f"{0:040x}")]
+    for number in range(1, 10_000):
+        record = {"before": {"tag": tags[-1].name, "object": tags[-1].object}}
+        text = f"x\n\n{json.dumps(record)}\n"
+        tags.append(Tag(f"one#prod#{number}", "c" * 40, number, "Ana", "", text, f"{number:040x}"))
+    started = time.process_time()
+    model = _Model(one, found, tags, report, fetch=False)
+    for made in tags:
+        model._check_chain(made)
+    assert report.verified == {"links of the chain": 9999} and not report.wrong
+    assert time.process_time() - started < 8

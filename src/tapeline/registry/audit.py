@@ -16,7 +16,7 @@ from tapeline.registry.contents import Contents
 from tapeline.registry.ours import Ours
 from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Tag
-from tapeline.registry.tags import names, state
+from tapeline.registry.tags import names, seen, state
 from tapeline.registry.tags.record import recorded
 from tapeline.registry.tags.state import Assignment, Attestation, State, Version
 from tapeline.registry.trust import signed
@@ -83,6 +83,10 @@ class _Model:
         prefixes = f"{found.artifact.tag}@", f"{found.artifact.tag}#"
         extra = [one.tag for claims in found.claimed.values() for one in claims] + [one.tag for one in found.attested]
         self._tags = sorted([t for t in tags if t.name.startswith(prefixes)] + extra, key=lambda tag: tag.time)
+        self._by_object = {tag.object: tag for tag in self._tags}
+        self._names = {tag.name for tag in self._tags}
+        standing = (found.standing(stage) for stage in registry.settings.stages)
+        self._in_force = {event.tag for event in standing if event}
         self._since = _policy_since(registry)
 
     def check(self) -> None:
@@ -117,17 +121,13 @@ class _Model:
             ask()
             self._report.count("signatures")
         except Untrusted as why:
-            if tag.time < self._since and tag not in self._in_force():
+            if tag.time < self._since and tag not in self._in_force:
                 self._report.unchecked.append(f"{tag.name} claims to be older than the policy: {why}")
             else:
                 self._report.wrong.append(f"{tag.name}, which {what}, does not count: {why}")
 
-    def _in_force(self) -> list[Tag]:
-        standing = (self._found.standing(stage) for stage in self._registry.settings.stages)
-        return [event.tag for event in standing if event]
-
     def _check_lightweight(self) -> None:
-        annotated = {tag.name for tag in self._tags} | {one.tag.name for one in self._found.quarantined}
+        annotated = self._names | {one.tag.name for one in self._found.quarantined}
         for name in self._registry.repository.tag_names(*names.patterns(self._found.artifact)):
             if name not in annotated and (names.EVENT.fullmatch(name) or name.startswith("tapeline")):
                 self._report.unchecked.append(f"{name} is not an annotated tag on a commit: ignored")
@@ -148,11 +148,10 @@ class _Model:
         before = recorded(tag).get("before")
         if before is None:
             return
-        by_object = {one.object: one for one in self._tags}
-        found = by_object.get(before["object"])
+        found = self._by_object.get(before["object"])
         if found is None:
-            there = any(one.name == before["tag"] for one in self._tags)
-            why = "is a different tag now" if there else "is gone"
+            is_there, common = before["tag"] in self._names, self._registry.repository.common
+            why = f"is a different tag now: {seen.way_out(common, tag.name)}" if is_there else "is gone"
             self._report.wrong.append(f"{tag.name} was made after {before['tag'][:80]}, which {why}")
         elif found.time >= tag.time:
             self._report.wrong.append(f"{tag.name} names {found.name} as the tag before it, but claims to be older")
@@ -202,7 +201,7 @@ class _Model:
         authority = self._registry.authority
         if authority:
             self._by_policy(event.tag, lambda: authority.assignment(self._found, event), f"is about {event.stage}")
-            counts = event.tag in self._in_force() and not authority.fault_of(self._found, event)
+            counts = event.tag in self._in_force and not authority.fault_of(self._found, event)
             if counts and (why := authority.late(self._found, event)):
                 self._report.wrong.append(f"{event.tag.name} has no effect: {why}")
             if approval := authority.approved_late(self._found, event):

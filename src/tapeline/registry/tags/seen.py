@@ -47,7 +47,7 @@ def lost(
     for name, made in _noted(common):
         artifact = artifact_of(name)
         if artifact and wanted(artifact) and there.get(name) != made and counts(name, made):
-            found[name] = _told(common, name, made, "is a different tag now" if name in there else "is gone")
+            found[name] = _told(common, name, made, is_there=name in there)
     return found
 
 
@@ -61,11 +61,21 @@ def artifacts(common: Path) -> set[str]:
     return {artifact for name, _ in _noted(common) if (artifact := artifact_of(name))}
 
 
-def _told(common: Path, name: str, made: str, why: str) -> str:
+def way_out(common: Path, name: str) -> str:
+    """Return what to do about a tag that was made after one of which the remote has another's of the same name."""
+    return (
+        "if two people made it at once, remove the lines of both from "
+        f"{notes.path(common, NAME)}, `git tag --delete {shlex.quote(name)}`, also on the remote, and run again what "
+        "made that one"
+    )
+
+
+def _told(common: Path, name: str, made: str, *, is_there: bool) -> str:
     ref = shlex.quote(f"refs/tags/{name}")
+    why, done = ("is a different tag now", "replaced") if is_there else ("is gone", "deleted")
     return (
         f"the tag {name}, which counted here, {why}: `git fetch --tags --force` brings it back if the remote has "
-        f"it, else `git update-ref {ref} {made}`; if it was deleted on purpose, remove its line from "
+        f"it, else `git update-ref {ref} {made}`; if it was {done} on purpose, remove its line from "
         f"{notes.path(common, NAME)}"
     )
 
