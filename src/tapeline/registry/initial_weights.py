@@ -15,7 +15,7 @@ from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 
-REGISTERED = re.compile(r"(?:(?P<folder>[\w./-]+)=)?(?P<name>[a-z0-9-]+)@v\d+\.\d+\.\d+")
+REGISTERED = re.compile(r"(?:(?P<folder>[\w./-]+)=)?(?P<name>[a-z0-9-]+)@v[0-9]+\.[0-9]+\.[0-9]+")
 """GTO's tag of a version; an artifact below the repository's root has its folder as a prefix."""
 
 
@@ -44,7 +44,8 @@ def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
         if not weights.endswith(".dir"):
             raise InputError(f"runs/{name}/train/weights is a single file there, not a folder that Tapeline wrote")
         sums = _registered_sums(project, tag, folder, name, recorded)
-        return Store(project.folder).kept(weights, project.local / "init_from" / tag, sums=sums)
+        copy = project.local / "init_from" / weights.removesuffix(".dir")
+        return Store(project.folder).kept(weights, copy, sums=sums)
     except InputError as error:
         raise InputError(f"train.init_from is {tag!r}: {error}") from None
 
@@ -97,7 +98,7 @@ def initial_classes(project: Project, source: str, weights: Path) -> dict[str, t
             index = _index_beside(weights)
         features = json_text.mapping(index)["features"] if index else None
         return None if features is None else {n: tuple(f["classes"]) for n, f in features.items() if f.get("classes")}
-    except (InputError, RunError, OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (InputError, RunError, OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 

@@ -333,3 +333,16 @@ def test_a_copy_of_a_model_goes_when_it_was_long_not_used(tmp_path):
     for item in model_copies(tmp_path, limits=Limits(), now=LATER):
         item.kept or item.remove()
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["used"]
+
+
+def test_copies_for_predictions_and_for_training_from_a_version(repository):
+    """Those of `train.init_from` stayed for ever."""
+    state = repository.folder / ".tapeline"
+    copies = [state / "registry" / "models" / ("1" * 32), state / "init_from" / ("2" * 32)]
+    for copy in copies:
+        copy.mkdir(parents=True)
+    assert [line.split()[2] for line in pruned(repository) if line.startswith("model copy ")] == [
+        "1111111111,",
+        "2222222222,",
+    ]
+    assert not any(copy.exists() for copy in copies)

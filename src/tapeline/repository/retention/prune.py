@@ -68,7 +68,8 @@ def _items(
     branches = list(run_branches(git, limits))
     worktrees = list(worktree_folders(git, project.worktrees, limits=limits, now=now))
     checkpoints = checkpoint_folders(project.shared / "checkpoints", pipelines=pipelines, limits=limits, now=now)
-    copies = model_copies(project.shared / "registry" / "models", limits=limits, now=now)
+    places = (project.shared / "registry" / "models", project.local / "init_from")
+    copies = (copy for place in places for copy in model_copies(place, limits=limits, now=now))
     gone = {item.name for item in branches if not item.kept}, {item.path for item in worktrees if not item.kept}
     stored = cache.items(without=gone[0], worktrees=gone[1], limits=limits, now=now)
     if any(left.held for left in leftovers(project.worktrees)) or any(map(_is_run, worktrees_of(git)[1])):
