@@ -267,7 +267,7 @@ class Registry:
         return found.versions[reference.version]
 
     def _highest(self, versions: list[Version]) -> Version:
-        passed = {}
+        passed: dict[Tag, str] = {}
         for version in versions:
             if not (why := self.why_unusable(version)):
                 for tag, reason in passed.items():

@@ -232,8 +232,8 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
         elif names := numbers.get((found["artifact"], tag.commit)):
             back, said = bool(found["back"]), record.get("version")
             # Without a record, all of the commit's versions are taken out: another's tag may have come later.
-            about = [said] if said in names else dict.fromkeys(names) if back else names[-1:]
-            state.assignments += [Assignment(found["stage"], one, tag, back, record) for one in about]
+            which = [said] if said in names else dict.fromkeys(names) if back else names[-1:]
+            state.assignments += [Assignment(found["stage"], one, tag, back, record) for one in which]
     for tag in tags:
         if (match := REVOKED.fullmatch(tag.name)) and is_model(match["artifact"]):
             about = Revocation(tag, _because(tag))
