@@ -24,3 +24,13 @@ def test_settings_are_read_and_written(tmp_path, name):
     assert made.dvc("cache", "dir").strip() == str(made.folder / "cache"), gone("Config._save_config")
     with pytest.raises(NotDvcRepoError):
         Settings.around(tmp_path)
+
+
+def test_what_may_hold_a_password_is_for_this_user_alone(tmp_path):
+    made = Repository(tmp_path / "made")
+    path = made.folder / ".dvc" / "config.local"
+    path.write_text("")
+    path.chmod(0o644)
+    with Settings(made.folder / ".dvc").edit_local() as local:
+        merged(local, {"remote": {"store": {"url": "https://example.org", "password": "secret"}}})
+    assert "password = secret" in path.read_text() and path.stat().st_mode & 0o777 == 0o600

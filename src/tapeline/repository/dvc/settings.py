@@ -1,5 +1,6 @@
 """The settings of `dvc config`, read and written."""
 
+import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,20 @@ from tapeline.runtime import files
 
 
 class _Utf8(Config):
-    """DVC reads its files as UTF-8 and writes them as ASCII, so that no path may have an umlaut."""
+    """DVC reads its files as UTF-8 and writes them as ASCII, so that no path may have an umlaut.
+
+    What is written here is for this user alone: `config.local` may have the password of a remote.
+    """
 
     def _save_config(self, level: str, conf_dict: dict[str, Any]) -> None:
         written = Path(self.files[level])
         files.make_folder(written.parent)
         content = ConfigObj(_pack_named(conf_dict), encoding="utf-8")
-        files.write_bytes(written, b"".join(line + b"\n" for line in content.write()))
+        partial = written.with_name(f".{written.name}{files.PARTIAL}")
+        partial.unlink(missing_ok=True)
+        with os.fdopen(files.own(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(b"".join(line + b"\n" for line in content.write()))
+        partial.replace(written)
 
 
 class Settings:
