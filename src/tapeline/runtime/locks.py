@@ -1,8 +1,8 @@
 """Lock files that may be held: the kernel releases a lock when its holder ends, however it ends."""
 
-import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from tapeline.runtime import files
@@ -13,32 +13,37 @@ def is_held(path: Path) -> bool:
 
     Another user's file that cannot be read counts as held. Raises `InputError` as `files.own` does.
     """
-    try:
-        with os.fdopen(_opened(path)) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return True
-    except FileNotFoundError:
-        pass
-    return False
+    with unless_held(path) as free:
+        return not free
+
+
+@contextmanager
+def unless_held(path: Path) -> Iterator[bool]:
+    """Yield whether nobody holds the lock on a file, which is then held here; otherwise as `is_held`."""
+    with ExitStack() as stack:
+        free = True
+        try:
+            stack.enter_context(os.fdopen(_locked(path)))
+        except (BlockingIOError, PermissionError):
+            free = False
+        except FileNotFoundError:
+            pass
+        yield free
 
 
 def remove_unheld(path: Path) -> None:
-    """Remove a lock file unless a living process holds it, or it is missing, or another user's.
+    """Remove a lock file unless a living process holds it, or it is another user's.
 
     Whoever waits for it meanwhile makes a new one. Raises `InputError` as `files.own` does.
     """
-    with suppress(BlockingIOError, FileNotFoundError, PermissionError):
-        descriptor = files.locked(path, os.O_RDWR)
-        try:
-            path.unlink()
-        finally:
-            os.close(descriptor)
+    with unless_held(path) as free, suppress(PermissionError):
+        if free:
+            path.unlink(missing_ok=True)
 
 
-def _opened(path: Path) -> int:
-    """Return a descriptor for a lock: to write, which a lock needs on a network's disk, or else only to read."""
+def _locked(path: Path) -> int:
+    """Return a descriptor that has the lock: to write, which a lock needs on a network's disk, or else only to read."""
     try:
-        return files.own(path, os.O_RDWR)
+        return files.locked(path, os.O_RDWR)
     except PermissionError:
-        return files.own(path, os.O_RDONLY)
+        return files.locked(path, os.O_RDONLY)

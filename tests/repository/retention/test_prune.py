@@ -1,5 +1,6 @@
 """What old runs hold goes when nothing keeps it, in real Git and DVC repositories."""
 
+import contextlib
 import fcntl
 import os
 import time
@@ -246,6 +247,25 @@ def test_checkpoints_of_other_parameters_go_when_they_are_old(repository):
     assert "one/dd, 2 days old, empty" in shown
     assert not any(state.exists() for state in going)
     assert newest.exists() and young.exists() and held.exists()
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_checkpoints_of_a_training_that_began_since_they_were_listed_stay(repository, still):
+    state = checkpoint(repository, "gone", "aa", days=40)
+    with contextlib.ExitStack() as stack:
+        told = []
+        for line in prune(
+            Project.find(repository.folder), pipelines=(), limits=Limits(), apply=True, now=time.time(), waiting=print
+        ):
+            if not told:  # the table's first line: all is listed, and nothing is removed
+                lock = stack.enter_context((state / "lock").open("r+"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                lock.write("1")
+                if not still:
+                    lock.close()
+            told.append(line)
+    assert (state / "step-000000000007" / "state").exists()
+    assert told[-2:] == ["checkpoints gone/aa, 40 days old: used meanwhile, so it stays", "freed 0 B"]
 
 
 def worktree(repository, name, *, failed=False):

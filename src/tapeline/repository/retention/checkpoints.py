@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
-from tapeline.repository.retention.item import DAY, Item, Limits, age, folders_in, size_of, younger
-from tapeline.runtime import files
+from tapeline.repository.retention.item import DAY, Item, Limits, age, discard_unused, folders_in, size_of, younger
 from tapeline.runtime.locks import is_held
 
 LOCK = "lock"
@@ -22,7 +21,8 @@ def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limi
         states = sorted(folders_in(pipeline), key=_changed, reverse=True)
         newest = next((state for state in states if _has_checkpoint(state)), None)
         for state in states:
-            full, old = _has_checkpoint(state), now - _changed(state)
+            full, changed = _has_checkpoint(state), _changed(state)
+            old = now - changed
             days = limits.days if full else min(limits.days, 1)
             if is_held(state / LOCK):
                 kept = "a training is in progress"
@@ -31,7 +31,7 @@ def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limi
             else:
                 kept = younger(days) if old < days * DAY else ""
             name = f"{pipeline.name}/{state.name}, {age(old)} old{'' if full else ', empty'}"
-            remove = partial(files.discard, state, ignore_errors=False)
+            remove = partial(discard_unused, state, lock=state / LOCK, last=_changed, listed=changed)
             yield Item(kind="checkpoints", name=name, size=size_of(state), kept=kept, remove=remove)
 
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tapeline.repository.retention.item import DAY, Item, Limits, age, folders_in, size_of, younger
-from tapeline.runtime import files
+from tapeline.repository.retention.item import DAY, Item, Limits, age, discard_unused, folders_in, size_of, younger
 from tapeline.runtime.files import PARTIAL
 from tapeline.runtime.locks import is_held
 
@@ -19,11 +18,16 @@ def model_copies(folder: Path, *, limits: Limits, now: float) -> Iterator[Item]:
     for copy in sorted(folders_in(folder)):
         name = copy.name.removeprefix(".").removesuffix(PARTIAL).removesuffix(".old")
         lock = folder / f"{name}.lock"
-        old = now - copy.stat().st_mtime
+        used = _used(copy)
+        old = now - used
         days = min(limits.days, 1) if copy.name.endswith(PARTIAL) else limits.days
         kept = younger(days) if old < days * DAY else ""
         if is_held(lock):
             kept = "a copy is in progress"
         which = f"{name[:10]}, used {age(old)} ago"
-        remove = partial(files.discard, copy, ignore_errors=False)
+        remove = partial(discard_unused, copy, lock=lock, last=_used, listed=used)
         yield Item(kind="model copy", name=which, size=size_of(copy), kept=kept, remove=remove)
+
+
+def _used(copy: Path) -> float:
+    return copy.stat().st_mtime

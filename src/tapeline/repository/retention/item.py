@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tapeline.runtime import files
+from tapeline.runtime.locks import unless_held
+
 DAY = 86400.0
 
 
@@ -17,7 +20,10 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One item; `kept` says why it stays and is empty if it may go; `remove` removes it."""
+    """One item; `kept` says why it stays and is empty if it may go.
+
+    `remove` removes it, unless it was used since it was listed: then it returns False.
+    """
 
     kind: str
     name: str
@@ -32,6 +38,18 @@ class Item:
 def folders_in(folder: Path) -> Iterator[Path]:
     """Yield the folders in a folder, which may be missing; a link is none, for what it leads to is not ours."""
     yield from (path for path in folder.glob("*") if path.is_dir() and not path.is_symlink())
+
+
+def discard_unused(folder: Path, *, lock: Path, last: Callable[[Path], float], listed: float) -> bool:
+    """Remove a folder, unless somebody holds its lock or has used it since it was listed; return whether it is gone.
+
+    last: returns when it was last used; `listed` is what that was. Raises `OSError` if it cannot be removed.
+    """
+    with unless_held(lock) as free:
+        unused = free and last(folder) == listed
+        if unused:
+            files.discard(folder, ignore_errors=False)
+    return unused
 
 
 def size_of(folder: Path) -> int:

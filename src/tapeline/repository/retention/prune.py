@@ -50,15 +50,15 @@ def prune(
         items = _items(project, git, cache, pipelines, limits, now)
         yield from _table(items)
         going = [item for item in items if not item.kept]
-        room = readable(sum(item.size for item in going))
+        room = sum(item.size for item in going)
         if not going:
             yield "nothing to remove"
         elif apply:
-            for item in going:
-                item.remove()
-            yield f"freed {room}"
+            used = [item for item in going if item.remove() is False]
+            yield from (f"{item.kind} {item.name}: used meanwhile, so it stays" for item in used)
+            yield f"freed {readable(room - sum(item.size for item in used))}"
         else:
-            yield f"would free {room}: nothing was removed; --apply removes it"
+            yield f"would free {readable(room)}: nothing was removed; --apply removes it"
 
 
 def _items(
