@@ -43,6 +43,7 @@ def commit_run(tree: Worktree, request: Request, record: Recorded, *, ref: str, 
 
 
 def _message(tree: Worktree, request: Request, record: Recorded, ref: str, flow_run: Mapping[str, str]) -> str:
+    """Return the commit's message. Each entry is one line: a line break in a name would begin a trailer of its own."""
     metrics = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics().items())
     trailers = {
         "Flow-run": flow_run["name"],
@@ -55,4 +56,4 @@ def _message(tree: Worktree, request: Request, record: Recorded, ref: str, flow_
     }
     lines = [f"{key}: {value}" for key, value in trailers.items()]
     lines += [f"Override: {name}={value!r}" for name, value in request.overrides.items()]
-    return "\n".join([f"Run {flow_run['name']}: {request.pipeline}", "", *lines])
+    return "\n".join(map(plain, [f"Run {flow_run['name']}: {request.pipeline}", "", *lines]))
