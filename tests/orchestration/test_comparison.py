@@ -5,6 +5,7 @@ import json
 import pytest
 import registries
 from damaged import lose
+from keys import Person, govern
 
 from tapeline.config.project import Project
 from tapeline.orchestration.reports.comparison import compared
@@ -37,6 +38,22 @@ def test_production_is_the_last_stage_whatever_its_name(registry, tmp_path):
     registry.git("tag", "--annotate", "tiny#prod#8", "--message", "x")
     found = compared(Project.find(registry.folder), "tiny", cache)
     assert found == {"last run (HEAD)": {"accuracy": 0.5}, "production (tiny#live#7)": {"accuracy": 0.5}}
+
+
+def test_under_a_policy_a_tag_that_anybody_may_push_is_not_production(registry, tmp_path, capsys):
+    ana, ben = (Person.made(tmp_path, name) for name in ("Ana", "Ben"))
+    (tmp_path / MD5[:2]).mkdir()
+    (tmp_path / MD5[:2] / MD5[2:]).write_text(json.dumps({"accuracy": 0.5}))
+    (registry.folder / "dvc.lock").write_text(LOCK)
+    govern(registry, ana.line() + ben.line())
+    for tag in ("tiny@v1.0.0", "tiny#prod#9"):
+        registry.git("tag", "--annotate", tag, "--message", "x")
+    found = compared(Project.find(registry.folder), "tiny", tmp_path)
+    assert found == {"last run (HEAD)": {"accuracy": 0.5}} and capsys.readouterr().err == ""
+    (registry.folder / "signers").write_text("not a key\n")
+    registry.git("commit", "--quiet", "--all", "--message", "x")
+    assert compared(Project.find(registry.folder), "tiny", tmp_path) == found
+    assert "not compared: " in capsys.readouterr().err
 
 
 def test_nothing_is_in_production_once_it_was_taken_out(registry, tmp_path):

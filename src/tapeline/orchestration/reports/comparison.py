@@ -2,17 +2,16 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tapeline.config.params import Params
 from tapeline.config.project import RUN_BRANCHES, Project
-from tapeline.registry.repository import Repository
-from tapeline.registry.tags import state
-from tapeline.registry.tags.names import Artifact
+from tapeline.registry.registry import Registry
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import streams
-from tapeline.runtime.errors import InputError, RunError
+from tapeline.runtime.errors import InputError, RunError, TapelineError
 
 MOST = 5
 """How many branches are searched for the last run of a pipeline."""
@@ -25,37 +24,50 @@ def compared(project: Project, pipeline: str, cache: Path) -> dict[str, dict[str
     cache has lost are left out.
     """
     git = Git(project.folder)
-    served = Params.load_for(project.folder, pipeline=pipeline).registry.served
+    params = Params.load_for(project.folder, pipeline=pipeline)
     found: dict[str, dict[str, float]] = {}
-    for title, commits in (
+    for title, records in (
         ("last run", _last(git, pipeline)),
-        ("production", _production(project, pipeline, served)),
+        ("production", _production(project, params, pipeline)),
     ):
-        for commit in commits:
+        for name, commit in records:
             try:
-                record = Recorded.at(git, commit, pipeline, name=commit, cache=cache)
+                record = Recorded.at(git, commit, pipeline, name=name, cache=cache)
                 metrics = record.metrics() if record else {}
             except (InputError, RunError) as error:  # another run's branch is damaged: not a fault of the reported run
-                streams.say(f"tapeline: not compared: {error}", sys.stderr)
+                _left_out(error)
                 continue
             if metrics:
-                found[f"{title} ({commit})"] = metrics
+                found[f"{title} ({name})"] = metrics
                 break
     return found
 
 
-def _last(git: Git, pipeline: str) -> Iterator[str]:
-    form = "--format=%(trailers:key=Pipeline,valueonly,separator=%2C) %(refname:short)"
-    lines = (git.ask("for-each-ref", "--sort=-committerdate", form, f"refs/heads/{RUN_BRANCHES}") or "").split("\n")
-    yield from [branch for name, _, branch in (line.partition(" ") for line in lines) if name == pipeline][:MOST]
-    yield "HEAD"
+def _left_out(error: TapelineError) -> None:
+    streams.say(f"tapeline: not compared: {error}", sys.stderr)
 
 
-def _production(project: Project, pipeline: str, stage: str) -> Iterator[str]:
-    """Yield the tag of the assignment that is in force in the served stage, such as `NAME#prod#5`."""
+def _last(git: Git, pipeline: str) -> Iterator[tuple[str, str]]:
+    """Yield name and commit of the newest branches of the pipeline's runs, and of HEAD."""
+    form = "--format=%(trailers:key=Pipeline,valueonly,separator=%2C) %(objectname) %(refname:short)"
+    listed = git.ask("for-each-ref", "--sort=-committerdate", form, f"refs/heads/{RUN_BRANCHES}") or ""
+    rows = (line.rsplit(" ", 2) for line in listed.split("\n"))
+    yield from [(row[2], row[1]) for row in rows if row[0] == pipeline and len(row) == 3][:MOST]
+    yield "HEAD", "HEAD"
+
+
+def _production(project: Project, params: Params, pipeline: str) -> Iterator[tuple[str, str]]:
+    """Yield tag and commit of the assignment that is in force in the served stage, such as `NAME#prod#5`.
+
+    Under a trust policy, only tags that count say which that is.
+    """
     if Git(project.folder).ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
         return  # no Git, or no commit yet
-    repository = Repository(project.folder)
-    live = state.read(repository.tags(), Artifact(pipeline, repository.inside)).live(stage)
+    try:
+        registry = replace(Registry.open(project, params, pipeline=pipeline), quiet=True)
+        live = registry.state(pipeline).live(registry.settings.served)
+    except (InputError, RunError) as error:  # a policy that cannot be read
+        _left_out(error)
+        return
     if live:
-        yield live.tag.name
+        yield live.tag.name, live.tag.commit
