@@ -117,6 +117,20 @@ def test_a_dvc_lock_cut_between_two_stages_is_the_committed_one_again(repository
         path.write_bytes(whole)
 
 
+def test_an_earlier_dvc_lock_that_somebody_has_put_back_stays(tmp_path):
+    """The next pipeline's stages come after it: it is how the committed one begins."""
+    repository = Repository(tmp_path)
+    path = tmp_path / "dvc.lock"
+    whole = path.read_bytes()
+    first = next(end for end in range(100, len(whole)) if is_whole(whole[:end]))
+    for content in (whole[:first], whole):
+        path.write_bytes(content)
+        repository.git("add", "dvc.lock")
+        repository.git("commit", "--quiet", "--allow-empty", "--message", "more")
+    repository.git("restore", "--source", "HEAD~1", "dvc.lock")
+    assert repaired(repository) == [] and path.read_bytes() == whole[:first]
+
+
 def test_every_cut_of_a_dvc_lock_is_seen_or_harmless(repository):
     """Whatever byte it is cut at: repaired, or DVC reads it and runs the rest again."""
     path = repository.folder / "dvc.lock"

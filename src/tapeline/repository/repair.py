@@ -121,7 +121,10 @@ def _runs(holder: dict[str, Any]) -> bool:
 
 
 def _mend_lock(path: Path) -> Iterator[str]:
-    """Restore the committed `dvc.lock` if it was truncated; DVC's run-cache recovers what was built since."""
+    """Restore the committed `dvc.lock` if it was truncated; DVC's run-cache recovers what was built since.
+
+    A cut between two stages leaves a whole lock, with which the committed one begins, and which no commit ever had.
+    """
     if not path.exists():
         return
     content = files.read_bytes(path)
@@ -142,8 +145,7 @@ def _mend_lock(path: Path) -> Iterator[str]:
         return
     if committed and content == committed:
         return
-    beginning = committed.startswith(content)
-    if is_whole(content) and not beginning:
+    if is_whole(content) and not (committed.startswith(content) and _is_new(path)):
         return
     if committed:
         files.write_bytes(path, committed)
@@ -151,6 +153,12 @@ def _mend_lock(path: Path) -> Iterator[str]:
     else:
         path.unlink()
         yield f"{path}: was truncated and is not committed; removed it; its results come from DVC's run cache"
+
+
+def _is_new(path: Path) -> bool:
+    """Return whether Git has no object of a file's content: an earlier commit's lock was put there by somebody."""
+    git = Git(path.parent)
+    return git.ask("cat-file", "-e", git("hash-object", "--no-filters", "--", path.name)) is None
 
 
 def _merge_lock(path: Path) -> Iterator[str]:
