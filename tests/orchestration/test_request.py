@@ -1,10 +1,16 @@
 """The parameters of a run: what is refused, and how overrides come into params.yaml."""
 
+import itertools
+import math
+import shlex
+from datetime import date, datetime
+
 import pytest
 from ruamel.yaml import YAML
 
+from tapeline.cli.flows.training import pairs
 from tapeline.orchestration.isolation.overrides import override
-from tapeline.orchestration.request import Request
+from tapeline.orchestration.request import Request, settings
 from tapeline.runtime.errors import InputError
 
 PARAMS = """# what matters
@@ -49,6 +55,19 @@ def test_what_is_refused(parameters, message):
     with pytest.raises(InputError, match=message) as refusal:
         Request.of(**parameters)
     assert "\n" not in str(refusal.value)
+
+
+def test_the_command_gives_the_same_request():
+    overrides = {"params.a": math.inf, "params.b": [-math.inf, {"c d": "no"}, "\U0001f600"], "params.e": 1e-05}
+    overrides |= {"params.day": date(2024, 1, 31), "params.moment": datetime(2024, 1, 31, 12, 30)}
+    timeouts = {"train": 1234567.0, "export": 0.1}
+    wanted = Request(pipeline="a", isolated=True, overrides=overrides, timeouts=timeouts)
+    words = shlex.split(wanted.command())
+    given = [word for option, word in itertools.pairwise(words) if option == "--set"]
+    assert pairs(given) == overrides
+    assert words[-4:] == ["--timeout", "train=1234567", "--timeout", "export=0.1"]
+    [nan] = pairs(settings({"params.a": math.nan})[1:]).values()
+    assert math.isnan(nan)
 
 
 @pytest.fixture

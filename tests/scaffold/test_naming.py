@@ -5,9 +5,10 @@ import yaml
 
 from tapeline.config.params import NAME
 from tapeline.parsing import yaml_text
+from tapeline.parsing.yaml_flow import yaml_flow
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.naming import check_apart, free_name
-from tapeline.scaffold.proposal import name_of, yaml_flow
+from tapeline.scaffold.proposal import name_of
 
 
 @pytest.mark.parametrize(

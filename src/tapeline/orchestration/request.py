@@ -3,7 +3,6 @@
 request = Request.of(pipeline="digits", isolated=True, overrides={"train.epochs": 3})
 """
 
-import json
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -14,6 +13,7 @@ from tapeline.config.mistakes import pattern
 from tapeline.config.params import NAME, checked
 from tapeline.config.registry import STAGE
 from tapeline.orchestration.storable import Storable
+from tapeline.parsing.yaml_flow import yaml_flow
 from tapeline.registry.tags.names import VERSION
 
 Stage = Literal["ingest", "train", "validate", "export"]
@@ -103,7 +103,8 @@ class Request(BaseModel):
         parts += ["--push"] if self.push else []
         parts += ["--register"] if self.registered else []
         parts += ["--retries", str(self.retries)] if self.retries != Request(pipeline=self.pipeline).retries else []
-        parts += [part for stage, limit in self.timeouts.items() for part in ("--timeout", f"{stage}={limit:g}")]
+        limits = {stage: str(limit).removesuffix(".0") for stage, limit in self.timeouts.items()}
+        parts += [part for stage, limit in limits.items() for part in ("--timeout", f"{stage}={limit}")]
         return shlex.join(parts)
 
     @model_validator(mode="after")
@@ -121,6 +122,6 @@ def settings(overrides: Mapping[str, Any]) -> list[str]:
     """Return overrides as options of the training flow.
 
     >>> settings({"train.epochs": 3, "dataset": "a"})
-    ['--set', 'train.epochs=3', '--set', 'dataset="a"']
+    ['--set', 'train.epochs=3', '--set', 'dataset=a']
     """
-    return [part for key, value in overrides.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+    return [part for key, value in overrides.items() for part in ("--set", f"{key}={yaml_flow(value)}")]

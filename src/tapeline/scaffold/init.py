@@ -20,6 +20,7 @@ from pathlib import Path
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
+from tapeline.parsing.yaml_flow import yaml_flow
 from tapeline.repository import catalogue as catalogue_file
 from tapeline.repository import unseen
 from tapeline.repository.dvc_lock import LOCK
@@ -30,7 +31,7 @@ from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold import catalogue, images, raw_data, stages, table
 from tapeline.scaffold.naming import check_apart
-from tapeline.scaffold.proposal import Proposal, template, yaml_flow, yaml_lines
+from tapeline.scaffold.proposal import Proposal, template, yaml_lines
 from tapeline.scaffold.stages import STAGES
 
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a separate folder"

@@ -10,9 +10,9 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode
 from tapeline.config.params import Params, checked
 from tapeline.config.project import PARAMS
 from tapeline.parsing import yaml_text
+from tapeline.parsing.yaml_flow import yaml_flow
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
-from tapeline.scaffold.proposal import yaml_flow
 
 
 def added(path: Path, name: str, entry: Sequence[str]) -> str:

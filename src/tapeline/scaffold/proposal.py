@@ -1,6 +1,5 @@
 """What `tapeline init` proposes for given data: an entry under `datasets`, one under `pipelines`, and a recipe."""
 
-import json
 import keyword
 import re
 from collections.abc import Iterable, Mapping
@@ -10,13 +9,10 @@ from typing import Any
 
 from tapeline.config.params import NAME
 from tapeline.parsing import yaml_text
+from tapeline.parsing.yaml_flow import WORDS, yaml_flow
 
-WORDS = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
-"""Words that YAML, of some version, does not read as strings."""
 TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
 """Names that mark a target, in upper or lower case; the first of these that exists is the target."""
-UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON leaves unescaped inside quotes, but YAML does not."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +64,6 @@ def class_name(name: str, prefix: str) -> str:
 def yaml_lines(values: Mapping[str, Any], indent: int) -> str:
     """Return a mapping as YAML, one line an entry."""
     return "\n".join(f"{' ' * indent}{key}: {yaml_flow(value)}" for key, value in values.items())
-
-
-def yaml_flow(value: Any) -> str:
-    """Return a value as YAML on one line; strings are quoted only if needed."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{yaml_flow(key)}: {yaml_flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(yaml_flow, value)) + "]"
-    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][\w./]*", value) and value.lower() not in WORDS
-    quoted = value if plain else json.dumps(value, ensure_ascii=False)
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", str(quoted))
 
 
 def template(file: str, **values: str) -> str:

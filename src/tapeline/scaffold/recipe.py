@@ -16,11 +16,12 @@ from typing import Any
 
 from tapeline.config.params import NAME, Params
 from tapeline.config.project import PARAMS, Project
+from tapeline.parsing.yaml_flow import yaml_flow
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.learned import Known, known, names_of
 from tapeline.scaffold.pipeline_entry import added
-from tapeline.scaffold.proposal import class_name, filled, marked_target, template, yaml_flow
+from tapeline.scaffold.proposal import class_name, filled, marked_target, template
 
 FOLDER = "recipes"
 LONGEST = 64
