@@ -188,3 +188,9 @@ def test_how_to_go_on(report, request_, outcome, branch, commands):
     found = advice(report)
     assert len(found) == len(commands)
     assert all(line.startswith(command) for line, command in zip(found, commands, strict=True)), found
+
+
+def test_what_keeps_a_result_is_what_a_version_needs(report):
+    report.stages["export@tiny"] = RAN
+    (report.project.folder / "runs" / "tiny" / "environment.json").write_text("{}")
+    assert advice(report)[-1] == "git add params.yaml dvc.lock runs/tiny/environment.json && git commit"

@@ -4,9 +4,12 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
+from tapeline.config.project import PARAMS
 from tapeline.orchestration.reports.pictures import Picture, confusion_matrix, learning_curves, scatter
 from tapeline.orchestration.reports.summary import Report, word
 from tapeline.orchestration.request import Request
+from tapeline.repository import described
+from tapeline.repository.dvc_lock import LOCK
 
 NAME = 24
 """Characters per line of a metric's name: Prefect clips or overflows what is wider than its page."""
@@ -138,9 +141,15 @@ def _next(report: Report) -> Iterator[str]:
         commands = {
             "dvc metrics diff": "compare with the last commit",
             "dvc plots show": "show the plots as a page",
-            "git add params.yaml dvc.lock && git commit": "keep the result",
+            f"git add {' '.join(_results(report))} && git commit": "keep the result",
         }
     yield from ("", "## Next steps", "", "```console")
     for command, what in commands.items():  # each is one line, so that none ends the block
         yield from (f"# {what}", f"$ {command}")
     yield "```"
+
+
+def _results(report: Report) -> list[str]:
+    """Return the files whose commit keeps a result; a version's has the machine's description."""
+    machine = described.path(report.pipeline)
+    return [PARAMS, LOCK, *([machine] if (report.project.folder / machine).exists() else [])]
