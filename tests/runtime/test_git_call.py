@@ -63,6 +63,11 @@ def test_without_git_one_line_says_so(repository, monkeypatch, arguments):
         git_call.called(repository / "gone", *arguments)
 
 
+def test_a_command_line_that_is_too_long_is_not_taken_for_a_missing_git(repository):
+    with pytest.raises(RunError, match="git cannot be called in .*: Argument list too long"):
+        git_call.called(repository, "log", *["refs/tags/digits@v1.0.0"] * 200_000)
+
+
 @pytest.mark.parametrize(("place", "called"), [("--global", "theirs"), ("--local", "ssh"), ("variable", "theirs")])
 def test_what_calls_ssh_is_what_this_user_has_set_and_not_the_repository(repository, monkeypatch, place, called):
     """A key of one's own is often set by `core.sshCommand`: each push was refused where `git push` worked."""

@@ -1,5 +1,6 @@
 """Call Git without hooks, prompts, replaced objects or variables that point to another repository: SECURITY.md."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -56,7 +57,7 @@ def called(
             command, cwd=folder, env=environment, input=given, capture_output=True, timeout=timeout, check=False
         )
     except OSError as error:
-        if error.filename == "git":
+        if error.filename == "git" and error.errno != errno.E2BIG:
             raise InputError("git is not on the PATH: install Git") from None
         raise RunError(f"git cannot be called in {folder}: {error.strerror}") from None
     except subprocess.TimeoutExpired:

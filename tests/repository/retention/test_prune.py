@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from tapeline.config.project import Project
 from tapeline.repository import own_runs
 from tapeline.repository.git import Git
 from tapeline.repository.retention.branches import run_branches
+from tapeline.repository.retention.cache import Cache
 from tapeline.repository.retention.copies import model_copies
 from tapeline.repository.retention.item import DAY, Limits, age
 from tapeline.repository.retention.prune import prune, readable
@@ -318,6 +320,18 @@ def test_nothing_is_removed_while_dvc_is_at_work(repository):
     with Repo(str(repository.folder)) as repo, repo.lock, pytest.raises(RunError, match="another DVC is at work"):
         pruned(repository)
     assert "runs/old" in branches(repository)
+
+
+def test_the_data_of_many_tags(repository):
+    """Their names are too long for a command line."""
+    head = repository.git("rev-parse", "HEAD").strip()
+    names = sorted(f"refs/tags/digits@v1.{minor}.0" for minor in range(60_000))
+    head_of = "# pack-refs with: peeled fully-peeled sorted \n"
+    packed = repository.folder / ".git" / "packed-refs"
+    packed.write_text(head_of + "".join(f"{head} {name}\n" for name in names))
+    git = Git(repository.folder)
+    used = Cache(git, repository.folder / ".dvc" / "cache" / "files" / "md5")._recorded((), (), ())
+    assert used == set(re.findall(r"\b[0-9a-f]{32}(?:\.dir)?\b", (repository.folder / "dvc.lock").read_text()))
 
 
 def test_sizes_and_ages_for_people():

@@ -99,8 +99,9 @@ class Cache:
         Each commit is compared with each of its parents, so that no side of a merge is left out.
         """
         walked = ("-c", "log.showRoot=true", "log", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames")
-        listed = self.git.lines(*walked, "--format=", *starts, "--", *PLACES)
-        sides = (side for line in listed if line.startswith(":") for side in line.split()[2:4])
+        commits = "".join(f"{start}\n" for start in starts)  # of many tags, too many for a command line
+        listed = self.git(*walked, "--format=", "--stdin", "--", *PLACES, given=commits)
+        sides = (side for line in listed.split("\n") if line.startswith(":") for side in line.split()[2:4])
         return dict.fromkeys(side for side in sides if side.strip("0"))
 
     def _lately(self, since: float) -> set[str]:
