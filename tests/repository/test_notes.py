@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -68,6 +70,17 @@ def test_a_list_that_others_may_write_and_a_link_to_one(tmp_path, capsys):
     assert capsys.readouterr().err == f"tapeline: ignoring {path}: it is not a regular file: delete it\n"
     with pytest.raises(InputError, match="is a link, a folder, a FIFO or the like, not a regular file"):
         notes.append(tmp_path, "runs", "b")
+
+
+def test_a_message_that_nobody_reads_ends_nothing(tmp_path):
+    notes.append(tmp_path, "runs", "a")
+    notes.path(tmp_path, "runs").chmod(0o666)
+    code = f"from pathlib import Path; from tapeline.repository import notes\nprint(notes.lines(Path({str(tmp_path)!r}), 'runs'))"
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as nobody:
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=nobody, check=False)
+    assert (done.returncode, done.stdout) == (0, b"[]\n")
 
 
 def test_a_disk_that_takes_a_part_at_a_time(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import stat
 import sys
 from pathlib import Path
 
-from tapeline.runtime import files
+from tapeline.runtime import files, streams
 
 FOLDER = "tapeline"
 
@@ -70,5 +70,5 @@ def lines(common: Path, name: str) -> list[str]:
         why = "others can write to it: `chmod 600` it, or delete it"
     else:
         return files.read_bytes(where).decode("utf-8", "replace").split("\n")
-    print(f"tapeline: ignoring {where}: {why}", file=sys.stderr)
+    streams.say(f"tapeline: ignoring {where}: {why}", sys.stderr)
     return []
