@@ -1,6 +1,7 @@
 """The raw data of a new project: in place, or copied to `data/raw/` from elsewhere."""
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -61,10 +62,26 @@ def copy(source: Path, place: Path) -> list[Path]:
         with files.replacing(place) as partial:
             for file in images.listed(source):
                 files.make_folder((partial / file.relative_to(source)).parent)
-                (partial / file.relative_to(source)).write_bytes(files.read_bytes(file))
+                _copy(file, partial / file.relative_to(source))
     else:
-        files.write_bytes(place, files.read_bytes(source))
+        files.make_folder(place.parent)
+        partial = place.with_name(f".{place.name}{files.PARTIAL}")
+        try:
+            _copy(source, partial)
+            files.sync(partial)
+            partial.replace(place)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        files.sync(place.parent)
     return [place]
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file's bytes, without holding them all in memory."""
+    descriptor = files.own(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    with os.fdopen(descriptor, "wb") as copied, files.opened(source) as file:
+        shutil.copyfileobj(file, copied)
 
 
 def iris(work: Path) -> Path:
