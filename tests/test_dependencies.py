@@ -1,7 +1,12 @@
 """`dvc.yaml` and `engine.lock` say the truth: what a stage depends on is all that its result is made of."""
 
 import ast
+import itertools
+import re
 import shutil
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -177,6 +182,23 @@ def test_every_pipeline_can_be_registered(root, folder):
     artifacts = yaml(root / folder / "dvc.yaml")["artifacts"]
     pipelines = yaml(root / folder / "params.yaml")["pipelines"]
     assert {name: f"models/{name}" for name in pipelines} == {name: entry["path"] for name, entry in artifacts.items()}
+
+
+def test_every_package_that_is_imported_is_declared(root):
+    """What another dependency brings along today is gone when that one no longer needs it."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    declared = {plain(re.match(r"[\w.-]+", one)[0]) for one in asked}
+    sources = [file.read_text() for folder in ("src", "flows") for file in (root / folder).rglob("*.py")]
+    names = set().union(*map(imported, sources)) - sys.stdlib_module_names - {"tapeline", "flows"}
+    assert "dvc" in names
+    brought = packages_distributions()
+    assert [name for name in sorted(names) if not declared & set(map(plain, brought[name]))] == []
+
+
+def plain(distribution):
+    """Return a distribution's name in the form in which names are compared."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def test_nothing_reads_a_clock_or_a_random_source_into_an_out(root):
