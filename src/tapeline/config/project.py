@@ -16,6 +16,7 @@ from tapeline.runtime.errors import InputError, TapelineError
 STATE = files.STATE
 WORKTREES = "worktrees"
 PARAMS = "params.yaml"
+DVC_YAML = "dvc.yaml"
 RUN_BRANCHES = "runs/"
 """Prefix of the branches of isolated runs; the flow run's name follows."""
 WRITTEN = (STATE, "data", "runs", "models", "serving")

@@ -7,9 +7,9 @@ import os
 import posixpath
 from collections.abc import Collection, Iterator, Mapping
 
-from tapeline.config.project import Project
+from tapeline.config.project import DVC_YAML, Project
 from tapeline.parsing import yaml_text
-from tapeline.repository.ignored import STAGES, tracked
+from tapeline.repository.ignored import tracked
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -24,21 +24,24 @@ def mistakes(project: Project, pipelines: Collection[str], made: Collection[str]
         path = entry.get("path") if isinstance(entry, Mapping) else None
         remedy = f"write `path: models/{name}`" if name in pipelines else "write the output of a stage, or remove it"
         if not isinstance(path, str):
-            yield f"artifact {name} of {STAGES} has no path", remedy
+            yield f"artifact {name} of {DVC_YAML} has no path", remedy
         elif name in pipelines and posixpath.normpath(path) != f"models/{name}":
-            yield f"artifact {name} of {STAGES} has the path {path}, which is not what its pipeline exports", remedy
+            yield f"artifact {name} of {DVC_YAML} has the path {path}, which is not what its pipeline exports", remedy
         elif not _is_kept(project, path, made):
             there = "" if os.path.lexists(project.folder / path) else " and does not exist"
-            yield f"artifact {name} of {STAGES} has the path {path}, which is not an output of any stage{there}", remedy
+            yield (
+                f"artifact {name} of {DVC_YAML} has the path {path}, which is not an output of any stage{there}",
+                remedy,
+            )
 
 
 def _entries(project: Project) -> Mapping[str, object]:
     try:
-        content = yaml_text.parsed(files.read_bytes(project.folder / STAGES))
+        content = yaml_text.parsed(files.read_bytes(project.folder / DVC_YAML))
     except FileNotFoundError:  # named by itself
         return {}
     except yaml_text.NotYaml as error:
-        raise InputError(f"{STAGES}{error.where} is not YAML: {error}") from None
+        raise InputError(f"{DVC_YAML}{error.where} is not YAML: {error}") from None
     entries = content.get("artifacts") if isinstance(content, Mapping) else None
     return entries if isinstance(entries, Mapping) else {}
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
-from tapeline.config.project import PARAMS, Project
+from tapeline.config.project import DVC_YAML, PARAMS, Project
 from tapeline.parsing import yaml_text
 from tapeline.repository import artifacts, line_ends
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, in_conflict
 from tapeline.repository.git import Git
-from tapeline.repository.ignored import STAGES, lacking, left_out, outputs, tracked
+from tapeline.repository.ignored import lacking, left_out, outputs, tracked
 from tapeline.repository.places import dvc_around, dvc_top
 from tapeline.repository.repair import is_whole
 from tapeline.runtime import files
@@ -54,7 +54,7 @@ def examine(start: Path) -> Iterator[Finding]:
     try:
         project = Project.find(start)
     except InputError:
-        remedy = _beginning(start, has_other=_is_foreign(start / STAGES))
+        remedy = _beginning(start, has_other=_is_foreign(start / DVC_YAML))
         yield Finding(MISSING, f"no project: no {PARAMS} in {start} or above it", remedy)
         return
     if _is_foreign(project.folder / PARAMS):
@@ -194,11 +194,11 @@ def _dvc(project: Project) -> Iterator[Finding]:
         yield Finding(MISSING, f"{project.folder} is not in a Git repository", "`git init`")
     except RunError as error:  # Git refuses it, and says what helps
         yield Finding(MISSING, str(error))
-    if not (project.folder / STAGES).is_file():
-        yield Finding(MISSING, f"no {STAGES}", "restore it; for a new project, `tapeline init` writes it")
-    elif _is_foreign(project.folder / STAGES):
+    if not (project.folder / DVC_YAML).is_file():
+        yield Finding(MISSING, f"no {DVC_YAML}", "restore it; for a new project, `tapeline init` writes it")
+    elif _is_foreign(project.folder / DVC_YAML):
         remedy = "restore it; `tapeline init FOLDER` makes a project in a separate folder"
-        yield Finding(MISSING, f"{STAGES} has no stage of Tapeline's", remedy)
+        yield Finding(MISSING, f"{DVC_YAML} has no stage of Tapeline's", remedy)
     lock = project.folder / LOCK
     if lock.exists() and not is_whole(content := files.read_bytes(lock)):
         what = "has a Git merge conflict" if in_conflict(content) else "was truncated while it was written"
@@ -241,7 +241,7 @@ def _in_git(project: Project) -> Iterator[Finding]:
     yield from _artifacts(project, [*params.pipelines, *unsound], [*paths, *exports])
     for path in tracked(project, paths):
         yield Finding(MISSING, f"Git tracks {path}, an output", f"`git rm -r --cached {path}`, and commit")
-    inputs = [PARAMS, STAGES, LOCK, engine_lock.LOCK, *(one.recipe for one in params.pipelines.values())]
+    inputs = [PARAMS, DVC_YAML, LOCK, engine_lock.LOCK, *(one.recipe for one in params.pipelines.values())]
     inputs += [one.needs for one in (*params.datasets.values(), *params.pipelines.values())]
     made = ["..", *paths]  # what lies outside may be another project's output
     own = sorted({one for one in map(str, inputs) if not any(f"{one}/".startswith(f"{path}/") for path in made)})

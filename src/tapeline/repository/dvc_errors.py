@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tapeline.config.project import PARAMS
+from tapeline.config.project import DVC_YAML, PARAMS
 from tapeline.parsing import yaml_text
 from tapeline.repository.dvc_lock import LOCK, check_merged
 from tapeline.runtime import files
@@ -18,7 +18,7 @@ from tapeline.runtime.errors import InputError, RunError, TapelineError
 if TYPE_CHECKING:
     from tapeline.repository.dvc.stage import Stage
 
-READ = ("dvc.yaml", LOCK, PARAMS)
+READ = (DVC_YAML, LOCK, PARAMS)
 ERROR = "ERROR: "
 OTHERS = re.compile(r"unable to read: '\.\./")
 """What DVC says of a file of another folder in the same repository, which it reads too."""

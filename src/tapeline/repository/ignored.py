@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tapeline.config.project import Project
+from tapeline.config.project import DVC_YAML, Project
 from tapeline.parsing import yaml_text
 from tapeline.repository.git import Git
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 
-STAGES = "dvc.yaml"
 BY_DVC = (".tapeline", ".venv", "__pycache__", "*.pyc", ".*.partial")
 """What `.dvcignore` must have: other runs' worktrees, Python's bytecode, partially written files."""
 BY_GIT = (*BY_DVC, "dvc_plots")
@@ -38,7 +37,7 @@ def with_lines(text: str, lines: Sequence[str]) -> str:
 def outputs(project: Project, stage: str, name: str) -> list[str]:
     """Return the outputs of a stage of a dataset or pipeline, relative to the project, by `dvc.yaml`."""
     try:
-        entry = yaml_text.parsed(files.read_bytes(project.folder / STAGES))["stages"][stage]["do"]
+        entry = yaml_text.parsed(files.read_bytes(project.folder / DVC_YAML))["stages"][stage]["do"]
         made = [one for kind in ("outs", "metrics", "plots") for one in entry.get(kind, ())]
         return [path.replace("${key}", name) for one in made if (path := _cached(one))]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

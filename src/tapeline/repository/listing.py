@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tapeline.config.ingest import TfdsSource
 from tapeline.config.params import Params
-from tapeline.config.project import Project
+from tapeline.config.project import DVC_YAML, Project
 from tapeline.repository import raw_data
 from tapeline.repository.dvc_errors import check_files, in_one_line
 from tapeline.runtime import files
@@ -59,7 +59,7 @@ def _states(project: Project, params: Params) -> dict[str, str]:
     from tapeline.repository.dvc.exceptions import NotDvcRepoError
     from tapeline.repository.dvc.repository import Dvc
 
-    file = project.folder / "dvc.yaml"
+    file = project.folder / DVC_YAML
     if not file.exists():
         return {}
     check_files(project.folder)

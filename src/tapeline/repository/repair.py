@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from tapeline.config.project import Project
+from tapeline.config.project import DVC_YAML, Project
 from tapeline.parsing import json_text, yaml_text
 from tapeline.repository import lock_merge
 from tapeline.repository.dvc_lock import LOCK, Lock, in_conflict
@@ -55,9 +55,9 @@ def _top(project: Project) -> Path:
 
 def _folders(project: Project, top: Path) -> Iterable[Path]:
     """Return the project's folder and those of other projects, at any depth: a stage here may depend on one there."""
-    tracked = Git(top).ask("ls-files", "-z", "--", ":(glob)**/dvc.yaml") or ""
+    tracked = Git(top).ask("ls-files", "-z", "--", f":(glob)**/{DVC_YAML}") or ""
     others = [(top / name).parent for name in tracked.split("\0") if name]
-    others += [path.parent for path in top.glob("*/dvc.yaml")]  # one that is not in Git yet
+    others += [path.parent for path in top.glob(f"*/{DVC_YAML}")]  # one that is not in Git yet
     return dict.fromkeys((project.folder, *(folder for folder in others if folder.is_dir()), top))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tapeline.config.project import DVC_YAML
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from tapeline.repository.dvc.repository import Dvc
 
-DVC_FILES = (":(glob)**/*.dvc", ":(glob)**/dvc.yaml")
+DVC_FILES = (":(glob)**/*.dvc", f":(glob)**/{DVC_YAML}")
 
 
 def check_all(dvc: "Dvc", dependencies: Iterable[Path]) -> None:

@@ -12,14 +12,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tapeline.config.project import PARAMS, Project
+from tapeline.config.project import DVC_YAML, PARAMS, Project
 from tapeline.config.train import TrainSettings
 from tapeline.parsing import dotted_key, yaml_text
 from tapeline.repository import raw_data, submodules
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
-from tapeline.repository.ignored import STAGES
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.rebuilding import Cached, Out, clone, dvc, first_difference, locked
 from tapeline.runtime import scratch
@@ -114,7 +113,7 @@ def _rebuild(project: Project, into: Path, targets: list[str], say: Say) -> tupl
     folder = clone(project, into)
     for _, _, name in (target.partition("@") for target in targets):
         submodules.check(folder, name)
-    own = folder / STAGES
+    own = folder / DVC_YAML
     say(f"rebuilding {', '.join(targets)} in {folder}")
     with in_one_line(), closing(Dvc(folder)) as opened, opened.locked():
         plan = [stage for target in targets for stage in opened.upstream(opened.stage(own, target))]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import NAME, Params
-from tapeline.config.project import PARAMS, Project
+from tapeline.config.project import DVC_YAML, PARAMS, Project
 from tapeline.parsing.yaml_flow import yaml_flow
 from tapeline.repository import catalogue as catalogue_file
 from tapeline.repository import unseen
@@ -32,7 +32,6 @@ from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold import catalogue, images, raw_data, stages, table
 from tapeline.scaffold.naming import check_apart
 from tapeline.scaffold.proposal import Proposal, template, yaml_lines
-from tapeline.scaffold.stages import STAGES
 
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a separate folder"
 DVC = (sys.executable, "-P", "-m", "dvc")
@@ -75,7 +74,7 @@ def _initialized(
         irises = [copied[1]] if copied and data is None else []
         if repository is not None:
             check_seen([*texts, *irises, *_other_files(folder, params, dvc_top(folder) or repository)])
-            unseen.check_files([folder / STAGES, folder / LOCK])  # as DVC sees them, unlike Git
+            unseen.check_files([folder / DVC_YAML, folder / LOCK])  # as DVC sees them, unlike Git
     _check_free([*texts, *([copied[1]] if copied else [])])
     files.make_folder(folder)
     _prepare_repository(folder, repository, say)
@@ -133,12 +132,12 @@ def _plots() -> list[Traversable]:
 
 def _is_project(folder: Path) -> bool:
     """Return whether both files exist and are Tapeline's. Raises `InputError` if one is foreign or missing."""
-    own = template(STAGES)
-    text = files.read_bytes(folder / STAGES).decode("utf-8", "replace") if (folder / STAGES).exists() else own
+    own = template(DVC_YAML)
+    text = files.read_bytes(folder / DVC_YAML).decode("utf-8", "replace") if (folder / DVC_YAML).exists() else own
     if not stages.are_current(text):
         if text.startswith(own.partition(",")[0]):
-            raise InputError(f"{folder} has a {STAGES} of an older Tapeline: `tapeline upgrade` migrates it")
-        raise InputError(f"{folder} has a {STAGES} of its own: {ELSEWHERE}")
+            raise InputError(f"{folder} has a {DVC_YAML} of an older Tapeline: `tapeline upgrade` migrates it")
+        raise InputError(f"{folder} has a {DVC_YAML} of its own: {ELSEWHERE}")
     if (folder / PARAMS).exists():
         try:
             _, mistakes = Params.sound(folder)
@@ -147,10 +146,10 @@ def _is_project(folder: Path) -> bool:
         for key, mistake in mistakes.items():
             if not NAME.fullmatch(key.partition(".")[2]):
                 raise InputError(f"{mistake}; `dvc repro` would pass it to a shell unquoted")
-    if (folder / STAGES).exists() != (folder / PARAMS).exists():
-        here, lacking = (STAGES, PARAMS) if (folder / STAGES).exists() else (PARAMS, STAGES)
+    if (folder / DVC_YAML).exists() != (folder / PARAMS).exists():
+        here, lacking = (DVC_YAML, PARAMS) if (folder / DVC_YAML).exists() else (PARAMS, DVC_YAML)
         raise InputError(f"{folder} has a {here} and no {lacking}: restore it, or move {here} away")
-    return (folder / STAGES).exists()
+    return (folder / DVC_YAML).exists()
 
 
 def _check_free(paths: Iterable[Path]) -> None:
@@ -182,7 +181,7 @@ def _texts(folder: Path, proposal: Proposal, flows: bool) -> dict[Path, str]:
     )
     return {
         folder / PARAMS: params,
-        folder / STAGES: template(STAGES) + artifact,
+        folder / DVC_YAML: template(DVC_YAML) + artifact,
         folder / recipe: proposal.recipe,
         **(_flows(folder, name) if flows else {}),
     }

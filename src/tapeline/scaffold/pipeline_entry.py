@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.nodes import MappingNode, ScalarNode
 
 from tapeline.config.params import Params, checked
 from tapeline.config.project import PARAMS
 from tapeline.parsing import yaml_text
 from tapeline.parsing.yaml_flow import yaml_flow
+from tapeline.parsing.yaml_lines import last_line
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
@@ -48,13 +47,4 @@ def _end(text: str) -> tuple[int, int]:
     section = next(value for key, value in root.value if key.value == "pipelines")
     if section.flow_style or not section.value:
         return 0, 0
-    return _last_line(section) + 1, section.value[0][0].start_mark.column
-
-
-def _last_line(node: Any) -> int:
-    """Return the line on which a value ends: a block's own end mark is where the next token begins."""
-    if isinstance(node, ScalarNode) or node.flow_style or not node.value:
-        end = node.end_mark
-        return int(end.line if end.column else end.line - 1)
-    last = node.value[-1]
-    return max(_last_line(part) for part in (last if isinstance(node, MappingNode) else [last]))
+    return last_line(section) + 1, section.value[0][0].start_mark.column

@@ -7,15 +7,14 @@ do so too.
 from collections.abc import Mapping
 from typing import Any
 
+from tapeline.config.project import DVC_YAML
 from tapeline.parsing import yaml_text
 from tapeline.scaffold.proposal import template
-
-STAGES = "dvc.yaml"
 
 
 def are_current(text: str) -> bool:
     """Return whether a `dvc.yaml` has today's stages and variables; stages and sections of its own are free."""
-    found, own = yaml_text.parsed_or_none(text), yaml_text.parsed(template(STAGES))
+    found, own = yaml_text.parsed_or_none(text), yaml_text.parsed(template(DVC_YAML))
     if not isinstance(found, Mapping) or found.get("vars") != own["vars"]:
         return False
     stages: Any = found.get("stages")

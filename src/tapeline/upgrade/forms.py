@@ -11,14 +11,14 @@ from ruamel.yaml.nodes import MappingNode
 
 from tapeline.config.engine_lock import STAGES
 from tapeline.config.params import OLD
-from tapeline.config.project import PARAMS
+from tapeline.config.project import DVC_YAML, PARAMS
 from tapeline.config.train import OLD_PARTS, as_shards
 from tapeline.parsing import yaml_text
+from tapeline.parsing.yaml_lines import last_line
 from tapeline.runtime.errors import InputError
 from tapeline.scaffold.proposal import template
 from tapeline.scaffold.stages import are_current
 
-DVC = "dvc.yaml"
 OLD_COMMENT = "# The libraries that decide the bits: each stage checks them against what is installed."
 """What older versions wrote above the section."""
 ENGINE_FILES = ("src/tapeline/", "../src/tapeline/")
@@ -118,17 +118,17 @@ def dvc(text: str) -> str:
     A file with today's stages stays as it is, however it is formatted. Raises `InputError` if the file is not
     Tapeline's, or if its stages were changed by hand.
     """
-    own, before = template(DVC), _parsed(text, DVC)
+    own, before = template(DVC_YAML), _parsed(text, DVC_YAML)
     if are_current(text):
         return text
     stages, known = before.get("stages"), yaml_text.parsed(own)
     if not isinstance(stages, dict) or not set(STAGES) <= stages.keys():
-        raise InputError(f"{DVC} does not have the stages {', '.join(STAGES)}: it is not a Tapeline project's")
+        raise InputError(f"{DVC_YAML} does not have the stages {', '.join(STAGES)}: it is not a Tapeline project's")
     for stage in STAGES:
         _check_known(stage, stages[stage], known["stages"][stage])
     if any(name != "tapeline" for entry in _list(before.get("vars")) for name in _names(entry)):
         raise InputError(
-            f"{DVC} has its own vars, but the file is the same in every project: move them to another file"
+            f"{DVC_YAML} has its own vars, but the file is the same in every project: move them to another file"
         )
     new = own.removesuffix("\n")
     for name in stages.keys() - set(STAGES) and [name for name in stages if name not in STAGES]:
@@ -139,7 +139,7 @@ def dvc(text: str) -> str:
     after = yaml_text.parsed_or_none(new)
     kept = {key: value for key, value in before.items() if key not in ("stages", "vars")}
     if after != {**known, "stages": {**stages, **known["stages"]}, **kept}:
-        raise InputError(f"{DVC} has its own sections that cannot be carried over: put each on separate lines")
+        raise InputError(f"{DVC_YAML} has its own sections that cannot be carried over: put each on separate lines")
     return new
 
 
@@ -147,13 +147,13 @@ def _check_known(stage: str, old: Any, known: Mapping[str, Any]) -> None:
     """Raise `InputError` for a dependency, parameter or output that no version of Tapeline gave to a stage."""
     entry = old.get("do") if isinstance(old, dict) else None
     if not isinstance(entry, dict) or "tapeline" not in str(entry.get("cmd")):
-        raise InputError(f"{DVC}: {stage} is not a stage of Tapeline: give it another name, and restore {stage}")
+        raise InputError(f"{DVC_YAML}: {stage} is not a stage of Tapeline: give it another name, and restore {stage}")
     for kind in ("deps", "params", "outs"):
         expected = [name for one in known["do"].get(kind, ()) for name in _names(one)] + [OLD]
         for name in (name for one in _list(entry.get(kind)) for name in _names(one)):
             if name not in expected and not name.startswith(ENGINE_FILES):
                 raise InputError(
-                    f"{DVC}: {stage} has {name} in {kind}, which the stages of no other project have: declare a "
+                    f"{DVC_YAML}: {stage} has {name} in {kind}, which the stages of no other project have: declare a "
                     "pipeline's dependency as its `needs`; remove it, or make it a separate stage"
                 )
 
@@ -192,14 +192,4 @@ def _place(text: str, *path: str) -> tuple[int, int]:
     for name in path:
         [(key, node)] = [pair for pair in node.value if pair[0].value == name]
         first = key.start_mark.line
-    return first, max(first, _last(node)) + 1
-
-
-def _last(node: Any) -> int:
-    """Return the last line of a node's content, without the blank lines and comments that follow it."""
-    if not node.value or isinstance(node.value, str) or node.flow_style:
-        mark = node.end_mark
-        ended_before = mark.column == 0 and mark.line > node.start_mark.line  # a block of text
-        return int(mark.line) - int(ended_before)
-    inner = [part for pair in node.value for part in pair] if isinstance(node, MappingNode) else node.value
-    return max(_last(part) for part in inner)
+    return first, max(first, last_line(node)) + 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tapeline.config.engine_lock import LOCK as ENGINE_LOCK
-from tapeline.config.project import Project
+from tapeline.config.project import DVC_YAML, Project
 from tapeline.parsing import json_text
 from tapeline.repository import dvc_lock
 from tapeline.repository.dvc_errors import check_dependencies, in_one_line
@@ -76,7 +76,7 @@ class Prover:
         """Return the stages of this project that each pipeline is made by, and why it is left alone, if it is."""
         from tapeline.repository.dvc.repository import Dvc
 
-        own, cache = self.folder / "dvc.yaml", Cached(self.folder)
+        own, cache = self.folder / DVC_YAML, Cached(self.folder)
         found: dict[str, tuple[tuple[str, ...], str]] = {}
         with in_one_line(), closing(Dvc(self.folder)) as opened, opened.locked():
             for name in names:

@@ -34,6 +34,7 @@ from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.likely import begin_imports
 from tapeline.repository import submodules
 from tapeline.repository.dvc_errors import error_line
+from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import leash, processes
@@ -203,5 +204,5 @@ def _dvc(project: Project, verb: str, files: list[str]) -> str:
 
 
 def _lock(project: Project) -> str:
-    path = project.folder / "dvc.lock"
+    path = project.folder / LOCK
     return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -16,7 +16,7 @@ def advice(project: Project, pipeline: str) -> str:
     recorded = recorded_machine(project.folder, pipeline)
     if recorded is None or not (found := compare(recorded, machine())).differing:
         return ""
-    if Git(project.folder).ask("diff", "--quiet", "HEAD", "--", "dvc.lock") is not None:
+    if Git(project.folder).ask("diff", "--quiet", "HEAD", "--", LOCK) is not None:
         return ""
     changed = f"{LOCK} {described.path(pipeline)}"
     return (

@@ -12,12 +12,13 @@ import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
+from tapeline.config.project import DVC_YAML
 from tapeline.repository import raw_data
 from tapeline.repository.dvc.repository import Dvc
 from tapeline.repository.dvc.stage import Stage
 from tapeline.repository.dvc_errors import check_dependencies, check_files, first_lines, in_one_line
 from tapeline.repository.dvc_lock import LOCK
-from tapeline.repository.ignored import STAGES, check_seen
+from tapeline.repository.ignored import check_seen
 from tapeline.runtime.errors import RunError
 
 
@@ -45,7 +46,7 @@ class DvcProject:
         """Open the repository. Raises `RunError` with DVC's message if there is no usable one."""
         self._folder = folder
         check_files(folder)
-        check_seen([folder / STAGES, folder / LOCK])
+        check_seen([folder / DVC_YAML, folder / LOCK])
         with in_one_line(busy=Busy):
             self._dvc = Dvc(folder, wait=True)
         self._close = weakref.finalize(self, self._dvc.close)
@@ -91,7 +92,7 @@ class DvcProject:
     def commands(self, name: str) -> list[str]:
         """Return the shell commands of a stage. Raises `RunError` and `Busy`."""
         with in_one_line(busy=Busy), self._dvc.locked():
-            return self._dvc.stage(self._folder / "dvc.yaml", name).commands
+            return self._dvc.stage(self._folder / DVC_YAML, name).commands
 
     def raw_data(self, name: str, *, fetched: bool = False) -> list[Path]:
         """Return the `.dvc` files of the raw data that `name` depends on, also through a symlink in a folder.
@@ -105,7 +106,7 @@ class DvcProject:
 
     def _plan(self, name: str) -> list[Stage]:
         """Return the stages that `dvc repro NAME` goes through."""
-        return self._dvc.upstream(self._dvc.stage(self._folder / "dvc.yaml", name))
+        return self._dvc.upstream(self._dvc.stage(self._folder / DVC_YAML, name))
 
     def _title(self, stage: Stage) -> str:
         """Return what a stage is called here: as DVC does, such as `../dvc.yaml:ingest@digits`."""
@@ -113,7 +114,7 @@ class DvcProject:
         path = Path(os.path.relpath(file, own)).as_posix()
         if stage.is_raw_data:
             return path
-        return stage.name if path == "dvc.yaml" else f"{path}:{stage.name}"
+        return stage.name if path == DVC_YAML else f"{path}:{stage.name}"
 
     @property
     def cache(self) -> Path:

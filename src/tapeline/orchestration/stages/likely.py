@@ -6,14 +6,14 @@ A wrong guess costs time and nothing else: DVC decides what is stale.
 from itertools import chain
 from pathlib import Path
 
-from tapeline.config.project import PARAMS, Project
+from tapeline.config.project import DVC_YAML, PARAMS, Project
 from tapeline.orchestration.stages import forking
 from tapeline.orchestration.stages.child import environment
 from tapeline.runtime import files
 from tapeline.runtime.environment import cores
 
 LOCK = "dvc.lock"
-SETTINGS = (PARAMS, "dvc.yaml", "engine.lock")
+SETTINGS = (PARAMS, DVC_YAML, "engine.lock")
 
 
 def is_likely_stale(project: Project, pipeline: str) -> bool:
