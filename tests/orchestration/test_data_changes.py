@@ -6,7 +6,8 @@ import pytest
 from damaged import lose
 from ruamel.yaml import YAML
 
-from tapeline.orchestration.data_changes import versions
+from tapeline.config.project import Project
+from tapeline.orchestration.data_changes import tell_changes, versions
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError, RunError
 
@@ -85,3 +86,18 @@ def test_a_name_that_is_none_is_refused_before_a_file_is_called_by_it(repository
     with pytest.raises(InputError, match="is not a name of a dataset: use lower-case letters") as refused:
         commit(repository, {}, {"a": {"needs": "a.csv"}, name: {"needs": "x"}})
     assert repr(name) in str(refused.value)
+
+
+def test_a_commit_is_looked_at_once(repository):
+    """`tapeline serve` looks every ten seconds, and each look took several processes for each dataset."""
+    subprocess.run(["git", "checkout", "-q", "-b", "main"], cwd=repository, check=True)
+    (repository / ".gitignore").write_text(".tapeline\n")
+    datasets = {"a": {"needs": "a.csv"}}
+    commit(repository, {"a.csv": "1"}, datasets)
+    project = Project.find(repository)
+    assert list(tell_changes(None, project)) == []
+    lose(repository, "HEAD:params.yaml")
+    assert list(tell_changes(None, project)) == []
+    commit(repository, {"b.csv": "1"}, {**datasets, "b": {"needs": "b.csv"}})
+    assert list(tell_changes(None, project)) == []
+    assert {path.name for path in (project.shared / "data-seen").iterdir()} == {".commit", "a", "b"}

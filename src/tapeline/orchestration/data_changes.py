@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 FOLDER = "data-seen"
+LOOKED = ".commit"
+"""The file with the commit that was looked at last: no dataset is called so."""
 
 
 def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = "") -> Iterator[str]:
@@ -43,6 +45,9 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
     git = Git(project.folder)
     ref = ref or git.main_branch()
     commit = git.commit_of(ref)
+    looked = project.shared / FOLDER / LOOKED
+    if looked.exists() and files.read_bytes(looked).decode("utf-8", "replace") == commit:
+        return
     for name, now in versions(git, commit).items():
         seen = project.shared / FOLDER / name
         before = files.read_bytes(seen).decode("utf-8", "replace") if seen.exists() else None
@@ -60,6 +65,7 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
             )
             yield f"the data of {name} has changed on {ref} ({commit[:7]})"
         files.write_text(seen, now)
+    files.write_text(looked, commit)
 
 
 def versions(git: Git, commit: str) -> dict[str, str]:
