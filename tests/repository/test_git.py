@@ -173,3 +173,13 @@ def test_a_full_disk_is_named(tmp_path):
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     assert said.startswith("git worktree: ")
     assert said.endswith(": no space left on the disk: free some and run again\n")
+
+
+def test_worktrees_are_listed_whatever_they_are_called(git, tmp_path):
+    other = tmp_path / "two\n\nlines"
+    git("worktree", "add", "--quiet", "--detach", str(other), "HEAD~1")
+    first, second = git("rev-parse", "HEAD~1"), git("rev-parse", "HEAD")
+    assert git.worktrees() == [(git.folder, second), (other, first)]
+    empty = Git(tmp_path / "empty")
+    subprocess.run(["git", "init", "--quiet", str(empty.folder)], check=True)
+    assert empty.worktrees() == [(empty.folder, "")]

@@ -12,7 +12,7 @@ from tapeline.parsing import json_text
 from tapeline.repository.dvc_lock import LOCK, Lock, Stage
 from tapeline.repository.git import Git
 from tapeline.runtime import files
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
 
 
 def path(pipeline: str) -> str:
@@ -38,12 +38,19 @@ def _records(git: Git, described: str) -> Iterator[tuple[str, str | None, str | 
     """Yield the name, the `dvc.lock` and the description of each."""
     yield from _committed(git, f"refs/heads/{RUN_BRANCHES}", described)
     inside = git.ask("rev-parse", "--show-prefix") or ""
-    for line in (git.ask("worktree", "list", "--porcelain", "-z") or "").split("\0"):
-        other = Path(line.removeprefix("worktree "), inside)
-        if line.startswith("worktree ") and other.resolve() != git.folder.resolve():
+    for folder, _ in _worktrees(git):
+        other = folder / inside
+        if other.resolve() != git.folder.resolve():
             yield (str(other), _text(other / LOCK), _text(other / described))
     for refs in ("refs/heads/", "refs/exps/"):
         yield from _committed(git, refs, described)
+
+
+def _worktrees(git: Git) -> list[tuple[Path, str]]:
+    try:
+        return git.worktrees()
+    except (InputError, RunError):  # outside a repository, or in one of another user
+        return []
 
 
 def _committed(git: Git, refs: str, described: str) -> Iterator[tuple[str, str | None, str | None]]:

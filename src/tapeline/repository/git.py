@@ -117,6 +117,15 @@ class Git:
             raise RunError(f"git cat-file: {answer.stderr.decode('utf-8', 'replace').strip()}")
         return answer.stdout
 
+    def worktrees(self) -> list[tuple[Path, str]]:
+        """Return folder and commit of the checkout and its worktrees; the commit is empty before the first one.
+
+        Raises as a call does.
+        """
+        listed = self("worktree", "list", "--porcelain", "-z")  # a folder's name may have a line feed
+        fields = (dict(line.partition(" ")[::2] for line in one.split("\0")) for one in listed.split("\0\0") if one)
+        return [(Path(one["worktree"]), commit if (commit := one.get("HEAD", "")).strip("0") else "") for one in fields]
+
     def commit_of(self, ref: str) -> str:
         """Return the full id of the commit that a branch, tag or commit refers to. Raises `InputError`.
 

@@ -124,14 +124,8 @@ def _counts(ref: str, without: Collection[str]) -> bool:
 
 def worktrees_of(git: Git, without: Collection[Path | None] = ()) -> tuple[list[str], list[Path]]:
     """Return the commits and the folders of the worktrees, except those in `without`."""
-    heads, folders = [], []
-    for block in git("worktree", "list", "--porcelain").split("\n\n"):
-        fields = dict(line.partition(" ")[::2] for line in block.splitlines())
-        folder = Path(fields["worktree"])
-        if folder not in without:
-            folders.append(folder)
-            heads += [fields["HEAD"]] if fields.get("HEAD", "").strip("0") else []
-    return heads, folders
+    left = [(folder, head) for folder, head in git.worktrees() if folder not in without]
+    return [head for _, head in left if head], [folder for folder, _ in left]
 
 
 def _hashes(contents: Iterable[bytes]) -> Iterator[str]:
