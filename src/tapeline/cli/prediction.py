@@ -1,7 +1,6 @@
 """The `tapeline predict` command."""
 
 import argparse
-import contextlib
 import os
 import re
 import sys
@@ -51,11 +50,9 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _leave(interrupted: Interrupted) -> None:
     """End this process and the model's, from any thread."""
-    import psutil
+    from tapeline.cli.leaving import kill_children
 
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # it has already ended
-            child.kill()
+    kill_children()
     os._exit(fail(interrupted))
 
 

@@ -100,12 +100,10 @@ def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:
 
 def _leave(outcome: Path, interrupted: Interrupted) -> None:
     """Kill this process and its descendants, from any thread."""
-    import psutil
+    from tapeline.cli.leaving import kill_children
 
     try:
-        for child in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.Error):  # it has already exited
-                child.kill()
+        kill_children()
         _failed(outcome, interrupted)
         sys.stderr.flush()
     finally:

@@ -19,7 +19,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import chain
-from types import FrameType
 
 import httpx
 
@@ -36,6 +35,7 @@ from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 from tapeline.runtime.exit_status import teller
 from tapeline.runtime.interpreter import with_this_code
+from tapeline.runtime.interruption import interrupt
 
 PORT = 4200
 PORTS = range(1, 2**16)
@@ -173,7 +173,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") 
         "--port", type=int, default=PORT, help="the port for a server that it starts (default: %(default)d)"
     )
     options = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
     return command.status("serve", lambda: _serve(options))
 
 
@@ -290,10 +290,6 @@ def answers(port: int) -> bool:
     if answer.status != http.client.OK:
         raise RunError(f"port {port} is taken by something that is not a Prefect server: give --port")
     return True
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    raise Interrupted("stopped", signum=signum)
 
 
 if __name__ == "__main__":
