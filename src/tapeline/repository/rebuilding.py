@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from tapeline.config.project import Project
-from tapeline.repository import objects
+from tapeline.repository import dvc_call, objects
 from tapeline.repository.dvc_errors import ERROR, error_line, in_one_line
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
 from tapeline.repository.places import dvc_top
 from tapeline.repository.shared_cache import share_cache
-from tapeline.runtime import files, leash
+from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import with_this_code
 
@@ -119,7 +119,7 @@ def dvc(folder: Path, *arguments: str) -> str:
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | with_this_code()
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
-    answer = leash.text([sys.executable, "-P", "-m", "dvc", *arguments], cwd=folder, env=environment)
+    answer = dvc_call.called(folder, *arguments, env=environment)
     if answer.returncode:
         said = answer.stderr.strip() or answer.stdout.strip()
         last = said[max(said.rfind(f"\n{ERROR}"), 0) :]

@@ -9,8 +9,6 @@ written.
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from importlib import resources
@@ -22,7 +20,7 @@ from tapeline.config.params import NAME, Params
 from tapeline.config.project import DVC_YAML, PARAMS, Project
 from tapeline.parsing.yaml_flow import yaml_flow
 from tapeline.repository import catalogue as catalogue_file
-from tapeline.repository import unseen
+from tapeline.repository import dvc_call, unseen
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import BY_DVC, BY_GIT, check_seen, lacking, with_lines
@@ -34,7 +32,6 @@ from tapeline.scaffold.naming import check_apart
 from tapeline.scaffold.proposal import Proposal, template, yaml_lines
 
 ELSEWHERE = "`tapeline init FOLDER` makes a project in a separate folder"
-DVC = (sys.executable, "-P", "-m", "dvc")
 
 
 def init(
@@ -220,16 +217,13 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
     root = dvc_top(folder)
     if root is None:
         root = repository
-        _run([*DVC, "init", "--quiet"], root)
+        _run(root, "init", "--quiet")
         say(f"made {root} a DVC repository")
     for file in _plots():
         if not (root / ".dvc" / "plots" / file.name).exists():
             files.write_text(root / ".dvc" / "plots" / file.name, file.read_text(encoding="utf-8"))
-    asked = subprocess.run(
-        [*DVC, "config", "plots.html_template"], cwd=root, capture_output=True, text=True, check=False
-    )
-    if not asked.stdout.strip():
-        _run([*DVC, "config", "plots.html_template", "plots/page.html"], root)
+    if not dvc_call.called(root, "config", "plots.html_template").stdout.strip():
+        _run(root, "config", "plots.html_template", "plots/page.html")
         say(f"set plots.html_template in {root / '.dvc' / 'config'}, so that pages of plots use .dvc/plots/page.html")
     ignore = root / ".dvcignore"
     known = files.read_bytes(ignore).decode() if ignore.exists() else ""
@@ -243,7 +237,7 @@ def _add_to_dvc(folder: Path, place: Path, say: Callable[[str], None]) -> list[P
     """Add copied data to DVC, and return the files that this makes. Git would keep every version forever."""
     written = [path for path in (raw_data.dvc_file(place), place.parent / ".gitignore") if not path.exists()]
     path = place.relative_to(folder).as_posix()
-    _run([*DVC, "add", path], folder)
+    _run(folder, "add", path)
     say(f"added {path} to DVC: commit {path}.dvc to Git; `dvc push` uploads the data to a remote")
     return [path for path in written if path.exists()]
 
@@ -258,10 +252,10 @@ def _write_gitignore(folder: Path) -> list[Path]:
     return [path]
 
 
-def _run(command: list[str], folder: Path) -> None:
+def _run(folder: Path, *arguments: str) -> None:
     """Call DVC. Raises `RunError` with its last line."""
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    answer = dvc_call.called(folder, *arguments)
     if answer.returncode:
         said = (answer.stderr or answer.stdout).strip().splitlines()
-        called = shlex.join(["dvc", *command[len(DVC) :]])
+        called = shlex.join(["dvc", *arguments])
         raise RunError(f"`{called}` failed in {folder}: {said[-1] if said else answer.returncode}")

@@ -11,7 +11,6 @@ The main checkout, its index and its HEAD are not touched. The stages run the re
 this code.
 """
 
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -32,12 +31,12 @@ from tapeline.orchestration.stages import pipeline as pipeline_check
 from tapeline.orchestration.stages.child import Child, environment
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.likely import begin_imports
-from tapeline.repository import submodules
+from tapeline.repository import dvc_call, submodules
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.recorded import Recorded
-from tapeline.runtime import leash, processes
+from tapeline.runtime import processes
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.locks import remove_unheld
 from tapeline.runtime.streams import Say
@@ -198,8 +197,7 @@ def _raw_data(project: Project, pipeline: str, *, fetched: bool = False) -> list
 
 def _dvc(project: Project, verb: str, files: list[str]) -> str:
     """Call DVC; return why it failed, empty if it did not."""
-    command = [sys.executable, "-P", "-m", "dvc", "--quiet", verb, *files]
-    done = leash.text(command, cwd=project.folder, env=environment())
+    done = dvc_call.called(project.folder, "--quiet", verb, *files, env=environment())
     return error_line(done.stderr) if done.returncode else ""
 
 

@@ -1,7 +1,6 @@
 """Push a finished run: its files to DVC's remote and its branch to Git's, as far as these exist."""
 
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 
@@ -9,10 +8,10 @@ from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.stages.child import environment
 from tapeline.orchestration.stages.dvc_stage import DvcProject
 from tapeline.orchestration.stages.execution import when_free
+from tapeline.repository import dvc_call
 from tapeline.repository.dvc.settings import Settings
 from tapeline.repository.dvc_errors import error_line
 from tapeline.repository.git import Git
-from tapeline.runtime import leash
 from tapeline.runtime.errors import RunError
 
 PATIENCE = 3600.0
@@ -36,9 +35,9 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
                 f"nothing pushed: {tree.branch} records {', '.join(lost[:3])}{' and others' * (len(lost) > 3)}, and "
                 "neither DVC's cache nor its remote has the files"
             )
-        command = [sys.executable, "-P", "-m", "dvc", "--quiet", "push", "--with-deps", f"export@{pipeline}"]
+        push_it = ("--quiet", "push", "--with-deps", f"export@{pipeline}")
         try:
-            done = leash.text(command, cwd=folder, env=environment(), timeout=PATIENCE)
+            done = dvc_call.called(folder, *push_it, env=environment(), timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             raise RunError(f"dvc push to {storage}: did not finish within {PATIENCE:g} s{_again(tree)}") from None
         if done.returncode:
