@@ -195,7 +195,7 @@ def test_what_comes_next_begins_with_the_way_into_another_folder(tmp_path, capsy
 @pytest.mark.parametrize(("programs", "shown"), [(["tapeline"], "`tapeline run --pipeline iris`"), ([], "`dvc repro`")])
 def test_what_comes_next_is_a_command_that_is_there(tmp_path, capsys, monkeypatch, programs, shown):
     """With pipx, `tapeline` alone is on the PATH."""
-    monkeypatch.setattr(shutil, "which", lambda name, **_: name if name in ("git", *programs) else None)
+    monkeypatch.setattr(shutil, "which", lambda name, **_: name if name in ("git", sys.executable, *programs) else None)
     assert main(["init", str(tmp_path)]) == 0
     assert f", {shown}, then " in capsys.readouterr().out.splitlines()[-1]
 

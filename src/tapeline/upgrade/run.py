@@ -16,7 +16,7 @@ from typing import Any
 
 from tapeline.config import engine_lock
 from tapeline.config.params import Params
-from tapeline.config.project import PARAMS, Project
+from tapeline.config.project import DVC_YAML, PARAMS, Project
 from tapeline.parsing import yaml_text
 from tapeline.repository import described, dvc_lock, repair
 from tapeline.repository.git import Git
@@ -122,15 +122,15 @@ def _change(project: Project) -> Change:
     before = {}
     top = dvc_top(project.folder)
     ignoring = [".gitignore", *([os.path.relpath(top / ".dvcignore", project.folder)] if top else [])]
-    for path in (PARAMS, forms.DVC, engine_lock.LOCK, dvc_lock.LOCK, *ignoring):
+    for path in (PARAMS, DVC_YAML, engine_lock.LOCK, dvc_lock.LOCK, *ignoring):
         if (project.folder / path).exists():
             try:
                 before[path] = files.read_bytes(project.folder / path).decode()
             except UnicodeDecodeError as error:
                 raise InputError(f"{path}: not UTF-8: {error.reason}") from None
-    if forms.DVC not in before:
-        raise InputError(f"{project.folder} has no {forms.DVC}: `tapeline init` makes a project")
-    texts = {PARAMS: forms.params(before[PARAMS]), forms.DVC: forms.dvc(before[forms.DVC])}
+    if DVC_YAML not in before:
+        raise InputError(f"{project.folder} has no {DVC_YAML}: `tapeline init` makes a project")
+    texts = {PARAMS: forms.params(before[PARAMS]), DVC_YAML: forms.dvc(before[DVC_YAML])}
     texts[engine_lock.LOCK] = engine_lock.installed().text()
     for path in ignoring:
         text = before.get(path, "")
