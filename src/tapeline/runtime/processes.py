@@ -236,6 +236,9 @@ def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) 
                 waiting(f"waiting for process {_holder(path)}, which holds {path}")
                 told = True
             time.sleep(poll)
+        except FileNotFoundError:  # its folder was removed meanwhile, as `tapeline prune` does
+            if path.parent.is_dir():
+                raise
     with os.fdopen(descriptor, "r+", encoding="ascii") as file:
         file.truncate()
         file.write(str(os.getpid()))
