@@ -17,12 +17,16 @@ def versions(
 ) -> list[dict[str, str]]:
     """Return a row for each version, highest first per model: where it is live, when it was registered.
 
-    why_unusable: why a version does not count; empty if it does.
+    why_unusable: why a version does not count; empty if it does. That is found out of what is live, and from the highest
+    version down to one that counts: a signature takes milliseconds, and `audit` checks them all.
     """
     rows = []
     for state in states:
         live = {stage: event for stage in stages if (event := state.live(stage))}
+        of_live, counted = {event.version for event in live.values()}, False
         for number, version in reversed(state.versions.items()):
+            why = "" if counted and number not in of_live else why_unusable(version)
+            counted = counted or not why
             rows.append(
                 {
                     "model": state.artifact.name,
@@ -35,7 +39,7 @@ def versions(
                         f"{k} {math.nan if v is None else v:.4g}"
                         for k, v in list(version.record.get("metrics", {}).items())[:3]
                     ),
-                    "notes": "; ".join(_notes(state, version, live.values(), why_unusable(version))),
+                    "notes": "; ".join(_notes(state, version, live.values(), why)),
                 }
             )
     return rows
