@@ -17,7 +17,7 @@ def versions(
 ) -> list[dict[str, str]]:
     """Return a row for each version, highest first per model: where it is live, when it was registered.
 
-    why_unusable: why a version does not count; empty if it does. That is found out of what is live, and from the highest
+    why_unusable: why a version does not count; empty if it does. It is asked about what is live, and from the highest
     version down to one that counts: a signature takes milliseconds, and `audit` checks them all.
     """
     rows = []
