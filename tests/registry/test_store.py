@@ -1,5 +1,6 @@
 """Copies of recorded folders."""
 
+import errno
 import hashlib
 import json
 import os
@@ -157,6 +158,7 @@ def test_what_the_cache_lacks_comes_from_the_remote_and_is_checked(cache, tmp_pa
         (FileNotFoundError("x"), InputError, f"^the remote has no object {md5}: `dvc push` where it was made$"),
         (InputError("as it is"), InputError, "^as it is$"),
         (ValueError("two\n lines"), RunError, r"where it was made \(ValueError: two lines\)$"),
+        (PermissionError(errno.EACCES, "no", "a file"), PermissionError, "a file"),
     ):
         monkeypatch.setattr(Store, "_remote", lambda self, error=error: remote(there, error))
         with pytest.raises(kind, match=said):

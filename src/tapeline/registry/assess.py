@@ -18,6 +18,7 @@ from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.model import SAVED_MODEL, Model
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags.state import Version
+from tapeline.repository.places import may_write
 from tapeline.runtime import scratch
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.saved_models import DEFAULT
@@ -26,7 +27,7 @@ from tapeline.validate.verdict import judge
 
 
 def assess(registry: Registry, version: Version, stage: str) -> Verdict:
-    """Return the verdict, and write it to a file. Changes nothing that is live.
+    """Return the verdict, and write it to a file where this user may. Changes nothing that is live.
 
     Raises `InputError` for missing or altered bytes, and for a gate that requires what cannot be measured.
     """
@@ -55,7 +56,8 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
                 data = trial.data()
     number = champion.number if champion else None
     verdict = Verdict(version.name, version.number, stage, number, data, tuple(checks), figures, is_live)
-    verdict.write(registry.work)
+    if may_write(registry.work / "verdicts" / "any"):
+        verdict.write(registry.work)
     return verdict
 
 

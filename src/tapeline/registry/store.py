@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tapeline.repository import objects
+from tapeline.repository import objects, places
 from tapeline.repository.dvc_errors import check_dependencies, check_files, in_one_line
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.objects import md5_of
@@ -58,9 +58,13 @@ class Store:
         return path
 
     def path(self, md5: str) -> Path:
-        """Return an object's path in the cache, whether it exists or not."""
+        """Return an object's path in the cache, whether it exists or not.
+
+        Where this user may not write, what the cache lacks is in a temporary folder.
+        """
         place = objects.place(md5)
-        return self._dvc.cache / place
+        path = self._dvc.cache / place
+        return path if path.is_file() or places.may_write(path) else self._dvc.aside / place
 
     def missing(self, md5: str) -> list[str]:
         """Return the objects of an output that the cache lacks."""
@@ -154,8 +158,8 @@ class Store:
         remote = self._remote()
         if remote is None:
             raise Missing(
-                f"{path} is missing and no DVC remote is set: set the remote that has it, or run `dvc repro` on the "
-                "commit that recorded it"
+                f"DVC's object {md5} is missing and no DVC remote is set: set the remote that has it, or run "
+                "`dvc repro` on the commit that recorded it"
             )
         partial = path.with_name(f".{path.name}.{os.getpid()}{files.PARTIAL}")
         with _one_line(f"the remote has no object {md5}: `dvc push` where it was made"):
@@ -186,7 +190,7 @@ class Store:
             from tapeline.repository.dvc.repository import Dvc
 
             with in_one_line(InputError):
-                self._opened = Dvc(self._folder)
+                self._opened = Dvc(self._folder, only_read=True)
                 weakref.finalize(self, self._opened.close)
         return self._opened
 
@@ -243,4 +247,6 @@ def _one_line(what: str) -> Iterator[None]:
     except FileNotFoundError:
         raise Missing(what) from None
     except Exception as error:  # the remote's library may raise anything
+        if isinstance(error, OSError) and error.errno in files.DISK_ERRORS:
+            raise
         raise RunError(f"{what} ({type(error).__name__}: {' '.join(str(error).split())})") from None

@@ -65,7 +65,7 @@ def _states(project: Project, params: Params) -> dict[str, str]:
     check_files(project.folder)
     with in_one_line(), ExitStack() as stack:
         try:
-            dvc = stack.enter_context(closing(Dvc(project.folder, wait=True)))
+            dvc = stack.enter_context(closing(Dvc(project.folder, wait=True, only_read=True)))
         except NotDvcRepoError:
             return {}
         stack.enter_context(dvc.locked())

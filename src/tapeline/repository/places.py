@@ -20,3 +20,8 @@ def dvc_top(folder: Path) -> Path | None:
 def dvc_around(folder: Path) -> Path | None:
     """Return the nearest folder with `.dvc` whatever is between: what DVC takes; None if there is none."""
     return next((one for one in (folder, *folder.parents) if (one / ".dvc").is_dir()), None)
+
+
+def may_write(path: Path) -> bool:
+    """Return whether this user may make or replace a file, by the nearest folder above it that exists."""
+    return os.access(next(folder for folder in path.parents if folder.exists()), os.W_OK | os.X_OK)

@@ -56,7 +56,7 @@ class Cached:
     def __init__(self, folder: Path) -> None:
         from tapeline.repository.dvc.repository import Dvc
 
-        with in_one_line(), closing(Dvc(folder)) as opened:
+        with in_one_line(), closing(Dvc(folder, only_read=True)) as opened:
             self._cache = opened.cache
 
     def __call__(self, out: Out) -> Path | None:

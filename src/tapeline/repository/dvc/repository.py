@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,9 @@ from tapeline.repository.dvc.examining import examined
 from tapeline.repository.dvc.exceptions import FailedStage
 from tapeline.repository.dvc.running import run_by
 from tapeline.repository.dvc.stage import Stage
+from tapeline.repository.places import may_write
 from tapeline.repository.spare import Spare
+from tapeline.runtime import scratch
 from tapeline.runtime.errors import RunError
 
 
@@ -36,17 +39,43 @@ class Remote:
         self._objects.fs.get_file(self._objects.oid_to_path(md5), str(path))
 
 
+class _Elsewhere(Repo):
+    """A repository whose locks and notes are in another folder."""
+
+    def __init__(self, top: str, folder: Path, settings: dict[str, Any]) -> None:
+        self.tmp_dir = str(folder / "tmp")
+        super().__init__(top, config={"core": settings | {"site_cache_dir": str(folder / "site")}})
+
+    def _ignore(self) -> None:
+        """Add nothing to `.gitignore`: the folder is outside Git's tree."""
+
+
 class Dvc:
     """The DVC repository around a folder."""
 
-    def __init__(self, folder: Path, *, wait: bool = False) -> None:
-        """Open the repository. wait: for another process that holds its lock; otherwise `LockError` after 3 s."""
-        unasked = {"core": {"interactive": False}}  # nobody is there to be asked before each stage
-        self._repo = Repo(str(folder), config=unasked, _wait_for_lock=wait)
+    def __init__(self, folder: Path, *, wait: bool = False, only_read: bool = False) -> None:
+        """Open the repository. wait: for another process that holds its lock; otherwise `LockError` after 3 s.
+
+        only_read: where this user may not write, the locks and what DVC notes are in a temporary folder, until it is
+        closed.
+        """
+        top = Repo.find_root(str(folder))
+        settings: dict[str, Any] = {"interactive": False}  # nobody is there to be asked before each stage
+        self._open = ExitStack()
+        if only_read and not may_write(Path(top, Repo.DVC_DIR, "tmp", "lock")):
+            self._repo = _Elsewhere(top, self.aside, settings)
+        else:
+            self._repo = Repo(top, config={"core": settings}, _wait_for_lock=wait)
+        self._open.callback(self._repo.close)
 
     def close(self) -> None:
         """Close the repository."""
-        self._repo.close()
+        self._open.close()
+
+    @cached_property
+    def aside(self) -> Path:
+        """A temporary folder for what this user may not write into the repository, until it is closed."""
+        return self._open.enter_context(scratch.folder("dvc"))
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the repository's lock and read its files again."""
