@@ -153,6 +153,18 @@ def test_wrong_parameters_are_said_before_tensorflow(project, change, said):
     assert not (project.folder / "runs").exists()
 
 
+def test_weights_whose_changes_dvc_would_not_see_are_refused_before_training(project):
+    weights = "runs/other/train/weights"
+    (project.folder / weights).mkdir(parents=True)
+    entry = project.params["pipelines"]["fit"]
+    entry["train"]["init_from"] = weights
+    project.save()
+    refused(project.call("train", "fit"), f"train.init_from is '{weights}', whose changes DVC would not see: set `need")
+    entry["needs"] = "runs/other"
+    project.save()
+    refused(project.call("train", "fit"), "data/points/dataset.json is missing")
+
+
 @pytest.mark.slow
 def test_a_split_that_validate_needs_is_missed_before_training(project):
     x = np.ones((16, 2), np.float32)

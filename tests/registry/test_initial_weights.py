@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tapeline.config.project import Project
-from tapeline.registry.initial_weights import initial_classes, initial_weights
+from tapeline.registry.initial_weights import check_compared, initial_classes, initial_weights
 from tapeline.runtime.errors import InputError
 
 PARAMS = "{datasets: {}, pipelines: {}}\n"
@@ -53,6 +53,20 @@ def project(tmp_path_factory):
 def test_a_folder(project):
     found = initial_weights(project, "runs/blobs/train/weights")
     assert (found / "weights.index").read_text() == "new"
+
+
+def test_a_folder_must_be_one_that_dvc_compares(project, capsys, tmp_path):
+    """A change of the weights left the training as it was, without a word."""
+    source, data = "runs/blobs/train/weights", project.data("blobs")
+    for needs in (source, "runs/blobs", "runs/../runs/blobs/train"):
+        check_compared(project, source, [data, project.folder / needs])
+    check_compared(project, "blobs@v1.0.0", [data])
+    for needs in ("data/blobs", "runs/blobs/train/run.json", f"{source}/weights.index", "runs/blob"):
+        with pytest.raises(InputError, match=f"^train.init_from is '{source}', whose .* set `needs: {source}` for"):
+            check_compared(project, source, [data, project.folder / needs])
+    assert capsys.readouterr().err == ""
+    check_compared(project, str(tmp_path), [data])
+    assert f"note: train.init_from is {tmp_path}, which is outside this repository" in capsys.readouterr().err
 
 
 def test_a_version_is_brought_as_it_was_tagged(project):

@@ -15,7 +15,7 @@ from tapeline.config import engine_lock
 from tapeline.config.params import Params, Pipeline
 from tapeline.config.project import Project
 from tapeline.config.validate import ValidateSettings
-from tapeline.registry.initial_weights import initial_classes, initial_weights
+from tapeline.registry.initial_weights import check_compared, initial_classes, initial_weights
 from tapeline.repository import catalogue, described, ignored
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
@@ -148,6 +148,8 @@ def _train(call: Call, report: Report) -> None:
     source = pipeline.train.init_from
     weights = initial_weights(call.project, source) if source else None
     data = call.project.data(pipeline.dataset)
+    if source:
+        check_compared(call.project, source, [data, call.project.folder / pipeline.needs])
     check_source(call.project.folder / pipeline.needs)
     dataset = Dataset.open(data)
     check_split(dataset, pipeline.validate_)

@@ -1,8 +1,9 @@
 """Find the weights that `train.init_from` names: a folder of this project, or a registered model's."""
 
 import hashlib
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tapeline.dataset.columns import INDEX
 from tapeline.parsing import json_text
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.recorded import Recorded
-from tapeline.runtime import files
+from tapeline.runtime import files, own_modules
 from tapeline.runtime.errors import InputError, RunError
 
 REGISTERED = re.compile(r"(?:(?P<folder>[\w./-]+)=)?(?P<name>[a-z0-9-]+)@v[0-9]+\.[0-9]+\.[0-9]+")
@@ -32,6 +33,23 @@ def initial_weights(project: Project, source: str) -> Path:
             f"train.init_from is {source!r}: neither a folder such as runs/NAME/train/weights nor a version NAME@v1.0.0"
         )
     return folder
+
+
+def check_compared(project: Project, source: str, compared: Collection[Path]) -> None:
+    """Raise `InputError` for a folder of the repository whose changes DVC would not see; note one of elsewhere.
+
+    compared: the files and folders that DVC compares for the training. A version never changes.
+    """
+    folder = (project.folder / source).resolve()
+    if REGISTERED.fullmatch(source) or any(folder.is_relative_to(path.resolve()) for path in compared):
+        return
+    if not folder.is_relative_to(own_modules.tree_of(project.folder) or project.folder):
+        own_modules.note_outside(f"train.init_from is {source}")
+        return
+    raise InputError(
+        f"train.init_from is {source!r}, whose changes DVC would not see: set `needs: {os.path.normpath(source)}` for "
+        "the pipeline, or a folder that holds it and what else the recipe needs"
+    )
 
 
 def _registered(project: Project, tag: str, folder: str, name: str) -> Path:
