@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from tapeline.cli import flows
 from tapeline.cli.standard_streams import EscapedTerminal, open_missing, print_any_name
-from tapeline.runtime import caps, exit_status, forks, streams
+from tapeline.runtime import caps, exit_status, forks, streams, user
 from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.interpreter import fix_interpreter, use_tree_code
@@ -32,6 +32,7 @@ def run() -> NoReturn:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     open_missing()
+    user.known()
     ignored = caps.apply()
     if {*(sys.argv[1:] if argv is None else argv)[:1]} & {*COMPUTING, *STARTING}:
         caps.note(ignored)

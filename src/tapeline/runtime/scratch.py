@@ -26,7 +26,7 @@ def folder(kind: str) -> Iterator[Path]:
 
     Where `/tmp/tapeline-UID` is not this user's alone, it is one that nobody will miss.
     """
-    place = _private()
+    place = private()
     if place is None:
         with tempfile.TemporaryDirectory(prefix=f"tapeline-{kind}-") as made:
             yield Path(made)
@@ -43,7 +43,7 @@ def folder(kind: str) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _private() -> Path | None:
+def private() -> Path | None:
     """Return the folder for those of this user, made if need be; None if another user could write there."""
     place = Path(tempfile.gettempdir(), f"tapeline-{os.geteuid()}")
     try:
