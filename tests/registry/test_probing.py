@@ -1,6 +1,8 @@
 """The infra check on real SavedModels: what each of them does wrong is said in one sentence."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -97,6 +99,34 @@ def test_limits_of_memory_and_time_and_a_model_that_is_none(tf, model, tmp_path)
     (good / "saved_model.pb").write_bytes(b"no graph")
     (failure,) = run(good, tmp_path).failures
     assert failure.startswith("does not load or answer: ") and "\n" not in failure
+
+
+FULL = """
+import sys
+from pathlib import Path
+from tapeline.config.registry import CheckSettings
+from tapeline.registry.gate import probing
+
+folder = Path(sys.argv[1])
+try:
+    inputs = {"x": folder / "x.npy"}
+    print(probing.run(folder / "saved_model", {}, inputs, recorded=None, tolerance=0, settings=CheckSettings()))
+except OSError as error:
+    print(error.strerror, error.filename)
+"""
+
+
+def test_a_full_disk_is_not_the_model_s_fault(tf, model, tmp_path):
+    """Its answers find no room."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody make a mount namespace")
+    model(lambda x: {"y": tf.reduce_sum(x, 1)})
+    np.save(tmp_path / "x.npy", np.repeat(X, 1000, axis=0))
+    (disk := tmp_path / "disk").mkdir()
+    mount = 'mount -t tmpfs -o size=64k none "$1/disk" && TMPDIR="$1/disk" exec "$2" -c "$3" "$1"'
+    command = ["unshare", "-rm", "sh", "-c", mount, "sh", str(tmp_path), sys.executable, FULL]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert said.startswith(f"No space left on device {disk}/")
 
 
 def test_text_is_answered_and_compared(tf, model, tmp_path):

@@ -34,10 +34,14 @@ def check_writable(folder: Path) -> None:
 
     For libraries whose errors do not mention such a disk, for instance a database.
     """
-    with tempfile.TemporaryFile(dir=folder) as file:
-        file.write(bytes(1_000_000))
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(1_000_000))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        error.filename = error.filename or str(folder)
+        raise
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tapeline.config.registry import CheckSettings
 from tapeline.export import prediction_log
 from tapeline.parsing import arrays, json_text
-from tapeline.runtime import interpreter, leash, sandbox, scratch
+from tapeline.runtime import disk_errors, interpreter, leash, sandbox, scratch
 from tapeline.runtime.errors import InputError, plain
 
 PROBE = Path(__file__).with_name("probe.py")
@@ -50,7 +50,8 @@ def run(
 
     signatures: those to try. inputs: files with an `.npy` array each, shape (examples, ...); empty for the model's own
     warm-up requests. recorded: an `.npz` of the expected answers for those inputs.
-    Never raises because of the model: its errors are in the answer's failures.
+    Never raises because of the model: its errors are in the answer's failures. Raises `OSError` if the disk of
+    temporary files is full, whatever failed then.
     """
     with scratch.folder("probe") as made:
         answers = made / "scratch" / "answers.npz"
@@ -67,6 +68,7 @@ def run(
         given = [model, *inputs.values(), *([recorded] if recorded else [])]
         failure, output = _limited(json.dumps(asked), made, given, settings)
         if failure:
+            disk_errors.check_writable(made)
             return Answer((failure,), {}, {})
         try:
             figures = json_text.mapping(output.strip().rpartition("\n")[2], finite=False)
@@ -74,6 +76,7 @@ def run(
             linked = answers.is_symlink()  # to a file that the process itself could not have read
             predictions = arrays.unpacked(answers) if answers.exists() and not linked else {}
         except (json_text.NotJson, arrays.NotArrays, InputError, LookupError, TypeError) as error:
+            disk_errors.check_writable(made)
             return Answer(
                 (f"answers something that is not an array, or not a record: {plain(str(error))[:200]}",), {}, {}
             )
