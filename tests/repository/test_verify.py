@@ -233,6 +233,10 @@ def test_there_is_nothing_to_compare_with(tmp_path):
         verified(repository, "export@one", "export@two")
     with pytest.raises(InputError, match="every pipeline needs a network"):
         verify(Project.find(tmp_path), [], say=print)
+    (tmp_path / "params.yaml").write_text("pipelines: {}\n")
+    repository.git("commit", "--quiet", "--all", "--message", "none")
+    with pytest.raises(InputError, match="^params.yaml of HEAD has no pipelines: commit some$"):
+        verify(Project.find(tmp_path), [], say=print)
 
 
 @pytest.mark.slow

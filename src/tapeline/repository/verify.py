@@ -42,9 +42,10 @@ def verify(project: Project, targets: Iterable[str], *, say: Say) -> bool:
     head = git("rev-parse", "--short", "HEAD")
     if git("status", "--porcelain", "--untracked-files=no"):
         say(f"verifying {head}, without uncommitted changes")
-    if not (targets := list(targets)):
-        raise InputError("every pipeline needs a network: name those to verify")
     content, parameters = (git.blob("HEAD", f"./{name}") for name in (LOCK, PARAMS))
+    if not (targets := list(targets)):
+        _parameters_of(parameters)
+        raise InputError("every pipeline needs a network: name those to verify")
     lock = Lock.read(content or b"", of=head)
     if missing := [target for target in targets if target not in lock.stages]:
         missed = " ".join(missing)
@@ -91,13 +92,14 @@ def stale(lock: Lock, parameters: Mapping[str, Any], targets: Iterable[str]) -> 
 
 
 def _parameters_of(text: bytes | None) -> dict[str, Any]:
-    """Return the content of a commit's `params.yaml`. Raises `InputError` if it is invalid."""
+    """Return the content of a commit's `params.yaml`. Raises `InputError` if it is invalid, or has no pipelines."""
     try:
         found = yaml_text.parsed(text or "{}")
         pipelines = found.get("pipelines", {}) if isinstance(found, dict) else None
     except yaml_text.NotYaml as error:
         raise InputError(f"{PARAMS} of HEAD{error.where}: not YAML: {error}") from None
-    if not isinstance(pipelines, dict) or not all(isinstance(entry, dict) for entry in pipelines.values()):
+    is_mapping = isinstance(pipelines, dict) and all(isinstance(entry, dict) for entry in pipelines.values())
+    if not (pipelines and is_mapping):
         raise InputError(f"{PARAMS} of HEAD has no pipelines: commit some")
     return dict(found)
 
