@@ -207,7 +207,7 @@ CASES = {
     "a detached HEAD": (
         lambda r: (new_model(r), r.git("switch", "--quiet", "--detach")),
         REGISTER,
-        "HEAD is detached at",
+        "or name the commit: `tapeline registry register one --rev HEAD`",
     ),
     "nobody known to Git": (lambda r: (new_model(r), anonymous(r)), REGISTER, "Git does not know who you are"),
     "a revision that is none": (NOTHING, (*REGISTER, "--rev=-x"), "ref is '-x': no such branch, tag or commit"),

@@ -116,7 +116,7 @@ def _checked(registry: Registry, commit: str, name: str, *, is_head: bool) -> Re
     """Return what a commit records of a model, after checking that the commit and the cache have all of it."""
     repository = registry.repository
     if is_head:
-        _check_branch(registry)
+        _check_branch(registry, name)
     recorded = repository.recorded(commit, name)
     if is_head:
         _check_tree(registry, recorded)
@@ -132,11 +132,12 @@ def _checked(registry: Registry, commit: str, name: str, *, is_head: bool) -> Re
     return recorded
 
 
-def _check_branch(registry: Registry) -> None:
+def _check_branch(registry: Registry, name: str) -> None:
     repository = registry.repository
     if repository.branch() is None:
         raise InputError(
-            f"HEAD is detached at {repository.head[:10]}: a version belongs to a branch; `git switch` to one"
+            f"HEAD is detached at {repository.head[:10]}: a version belongs to a branch; `git switch` to one, or name "
+            f"the commit: `tapeline registry register {name} --rev HEAD`"
         )
 
 
