@@ -106,11 +106,11 @@ class Registry:
             if one.tag.name not in self.warned:
                 self.warned.add(one.tag.name)
                 say(f"the tag {one.tag.name} is ignored: {one.why}; `git tag --delete '{one.tag.name}'` deletes it")
-        for tag, why in found.aside.items():
-            self._tell_aside(tag, why)
+        for tag, why in {**found.astray, **({} if self.quiet else found.aside)}.items():
+            self._tell(tag, why)
 
-    def _tell_aside(self, tag: Tag, why: str) -> None:
-        if not self.quiet and tag.name not in self.warned:
+    def _tell(self, tag: Tag, why: str) -> None:
+        if tag.name not in self.warned:
             self.warned.add(tag.name)
             say(f"the tag {tag.name} does not count: {why}")
 
@@ -270,8 +270,8 @@ class Registry:
         passed: dict[Tag, str] = {}
         for version in versions:
             if not (why := self.why_unusable(version)):
-                for tag, reason in passed.items():
-                    self._tell_aside(tag, reason)
+                for tag, reason in ({} if self.quiet else passed).items():
+                    self._tell(tag, reason)
                 return version
             passed[version.tag] = why
         return versions[0]

@@ -95,6 +95,8 @@ class State:
     attested: list[Attestation] = field(default_factory=list)
     aside: dict[Tag, str] = field(default_factory=dict)
     """The tags that do not count by the trust policy, and why."""
+    astray: dict[Tag, str] = field(default_factory=dict)
+    """The assignments on a commit that no tag registers, which GTO follows all the same, and what to say of each."""
     disputed: dict[str, list[Tag]] = field(default_factory=dict)
     """Stage → those of `aside` that are later than what is live there."""
 
@@ -234,6 +236,9 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
             # Without a record, all of the commit's versions are taken out: another's tag may have come later.
             which = [said] if said in names else dict.fromkeys(names) if back else names[-1:]
             state.assignments += [Assignment(found["stage"], one, tag, back, record) for one in which]
+        else:
+            why = f"its commit {tag.commit[:10]} is no version of {state.artifact.name} here"
+            state.astray[tag] = f"{why}: `git fetch --tags` brings the version's tag, if the remote has it"
     for tag in tags:
         if (match := REVOKED.fullmatch(tag.name)) and is_model(match["artifact"]):
             about = Revocation(tag, _because(tag))
