@@ -157,6 +157,7 @@ def _rollback(registry: "Registry", options: argparse.Namespace) -> int:
 
 
 def _sync(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry import fetched
     from tapeline.registry.sync import sync
     from tapeline.registry.tags import names
     from tapeline.runtime.errors import InputError, TapelineError
@@ -165,6 +166,7 @@ def _sync(registry: "Registry", options: argparse.Namespace) -> int:
     wanted = [names.check_name(options.name)] if options.name else sorted(registry.states())
     if options.name:
         registry.version(names.Reference(options.name))
+    fetched.tell(registry.repository, options.name or "")
     refused: list[str] = []
     for name in wanted:
         try:
@@ -239,12 +241,13 @@ def _tell_unserved(registry: "Registry", name: str) -> None:
 
 
 def _show(registry: "Registry", options: argparse.Namespace) -> int:
-    from tapeline.registry import tables
+    from tapeline.registry import fetched, tables
     from tapeline.registry.tags import names
 
     states = registry.states()
     if options.name:
         registry.version(names.Reference(names.check_name(options.name)))
+    fetched.tell(registry.repository, options.name or "")
     chosen = [state for name, state in sorted(states.items()) if options.name in (None, name)]
     for state in chosen:
         _tell_unserved(registry, state.artifact.name)
@@ -254,10 +257,11 @@ def _show(registry: "Registry", options: argparse.Namespace) -> int:
 
 
 def _history(registry: "Registry", options: argparse.Namespace) -> int:
-    from tapeline.registry import tables
+    from tapeline.registry import fetched, tables
     from tapeline.registry.tags import names
 
     registry.version(names.Reference(names.check_name(options.name)))
+    fetched.tell(registry.repository, options.name)
     _tell_unserved(registry, options.name)
     rows = tables.history(registry.state(options.name))
     print(json.dumps(rows, indent=2) if options.json else tables.table(rows))

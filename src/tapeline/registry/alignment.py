@@ -19,9 +19,7 @@ from tapeline.runtime.errors import TapelineError
 
 def serving(registry: Registry, name: str) -> Serving:
     """Return a model's serving folder, which is in the main checkout even for a worktree."""
-    repository = registry.repository
-    main = repository.common.parent if repository.common.name == ".git" else repository.top
-    return Serving(main / repository.inside / "serving" / name)
+    return Serving(registry.repository.main / registry.repository.inside / "serving" / name)
 
 
 def align(registry: Registry, name: str, *, make: bool = False) -> None:

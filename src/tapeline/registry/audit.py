@@ -11,7 +11,7 @@ from functools import partial
 
 from tapeline.config.params import Params
 from tapeline.config.project import PARAMS, RUN_BRANCHES
-from tapeline.registry import alignment, contents, judged, rules
+from tapeline.registry import alignment, contents, fetched, judged, rules
 from tapeline.registry.contents import Contents
 from tapeline.registry.ours import Ours
 from tapeline.registry.registry import Registry
@@ -48,12 +48,14 @@ class Report:
 def audit(registry: Registry, *, fetch: bool = False) -> Report:
     """Check every tag, version, promotion, run's branch and served folder of a project. Changes nothing.
 
-    fetch: bring bytes that are only in DVC's remote, to check them too. Raises `InputError` in a shallow clone.
+    fetch: bring bytes that are only in DVC's remote, to check them too. Raises `InputError` in a shallow clone, and
+    where tags are missing.
     """
-    if registry.repository.git("rev-parse", "--is-shallow-repository").strip() == "true":
+    if fetched.is_shallow(registry.repository.git):
         raise InputError(
             "this clone is shallow, but an audit needs the whole history: run `git fetch --unshallow --tags`"
         )
+    fetched.check(registry.repository)
     report = Report()
     tags = registry.repository.tags()
     for found in state.read_all(tags).values():

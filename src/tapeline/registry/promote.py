@@ -6,7 +6,7 @@ between left either the old or the new version in each, and running again makes 
 
 from typing import Any
 
-from tapeline.registry import alignment, making, rules
+from tapeline.registry import alignment, fetched, making, rules
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Tag
@@ -21,6 +21,7 @@ def check(registry: Registry, version: Version, stage: str, *, approved_by: str 
     asked = registry.settings.stages[registry.stage(stage)]
     registry.repository.identity()
     registry.check_usable(version)
+    fetched.check(registry.repository, version.name)
     found = registry.state(version.name)
     live = found.live(stage)
     if live and live.version == version.number:

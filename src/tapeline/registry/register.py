@@ -11,7 +11,7 @@ from typing import Any
 from tapeline.config import engine_lock
 from tapeline.config.project import PARAMS
 from tapeline.parsing import dotted_key, json_text, yaml_text
-from tapeline.registry import contents, making
+from tapeline.registry import contents, fetched, making
 from tapeline.registry.model import Model
 from tapeline.registry.ours import Ours
 from tapeline.registry.registry import Registry
@@ -39,8 +39,8 @@ def register(
     bump: which of the three numbers to increment; version: an explicit number instead. revision: a commit that need
     not be checked out, such as the branch of an isolated run; else HEAD. Raises `InputError`, and makes no tag, if HEAD
     is detached or dirty, if no tag can have the folder's name, if outputs or code differ from the commit's `dvc.lock`,
-    if the commit lacks the artifact or the machine's description, or if the bytes are not in the cache and (where one
-    is set) in the default remote.
+    if the commit lacks the artifact or the machine's description, if the bytes are not in the cache and (where one is
+    set) in the default remote, or if tags are missing, as in a shallow clone.
     """
     names.check_name(name)
     registry.params.pipeline(name)
@@ -52,6 +52,7 @@ def register(
     if revision:
         _check_one_meaning(registry, revision)
         _check_ours(registry, name, revision, commit)
+    fetched.check(repository, name)
     found = registry.state(name)
     wanted = names.check_version(version) if version else _next(registry, found, bump)
     _check_version(registry, found, wanted, commit)

@@ -14,7 +14,7 @@ from pathlib import Path
 from tapeline.config.params import Params
 from tapeline.config.project import Project
 from tapeline.config.registry import RegistrySettings
-from tapeline.registry import contents
+from tapeline.registry import contents, fetched
 from tapeline.registry.authority import Authority
 from tapeline.registry.contents import Contents
 from tapeline.registry.repository import Repository, Tag
@@ -251,10 +251,12 @@ class Registry:
         """
         found = self.state(reference.name)
         if not found.versions:
+            fetched.check(self.repository, reference.name)
             raise InputError(
                 f"{reference.name} has no version: `tapeline registry register {reference.name}` creates one"
             )
         if reference.stage:
+            fetched.tell(self.repository, reference.name)
             self.check_undisputed(found, reference.stage)
             live = found.live(self.stage(reference.stage))
             if live is None:

@@ -62,6 +62,11 @@ class Repository:
         self._read: dict[tuple[str, str], Tag | None] = {}
         """Name and object of a tag → the tag; None for a lightweight one."""
 
+    @property
+    def main(self) -> Path:
+        """The root of the main checkout, even for a worktree."""
+        return self.common.parent if self.common.name == ".git" else self.top
+
     def branch(self) -> str | None:
         """Return the branch that is checked out; None for a detached HEAD."""
         return self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tapeline.parsing import json_text
-from tapeline.registry import alignment, judged, making
+from tapeline.registry import alignment, fetched, judged, making
 from tapeline.registry.registry import Registry, say
 from tapeline.registry.tags.names import Reference
 from tapeline.registry.tags.state import Assignment, State, Version
@@ -20,12 +20,14 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     """Make the previous version (or `to`) live; return what was live, and the assignment.
 
     Steps over revoked versions, and says so. Raises `InputError` if nothing is live, if there is no previous version,
-    if `to` was never in the stage or is revoked, or if it was promoted by a record whose verdict is not yes.
+    if `to` was never in the stage or is revoked, if it was promoted by a record whose verdict is not yes, or if tags
+    are missing, as in a shallow clone.
     """
     registry.stage(stage)
     registry.repository.identity()
     registry.version(Reference(name))
     making.own(registry, "promote", stage)
+    fetched.check(registry.repository, name)
     note = registry.work / "rollbacks" / f"{name}-{stage}.json"
     with registry.alone():
         found = registry.state(name)

@@ -16,7 +16,7 @@ NO_QUESTIONS = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 SSH = "ssh -oBatchMode=yes"
 """As which Git calls `ssh` if this user has named no other program."""
 
-LONG = {"checkout", "clone", "fetch", "pull", "push", "worktree add"}
+LONG = {"checkout", "clone", "fetch", "ls-remote", "pull", "push", "worktree add"}
 """What may wait for a network, or write many files: it ends with this process, which costs an interpreter's start."""
 
 READABLE = {"LC_ALL": "C", "GIT_NO_REPLACE_OBJECTS": "1"}
