@@ -7,11 +7,16 @@ from tapeline.config.project import Project
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.schedules.liveness import STARTED_FOR
 from tapeline.orchestration.stages.child import environment
+from tapeline.registry import overtaken
 from tapeline.registry.registry import Registry
+from tapeline.registry.tags import seen
 from tapeline.repository.dvc.settings import Settings
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import exit_status, leash
-from tapeline.runtime.errors import InputError
+from tapeline.runtime.errors import InputError, RunError
+
+ATTEMPTS = 3
+"""How many numbers are tried that other clones may be first to push."""
 
 
 def check(project: Project, pipeline: str, finished: Recorded | None, *, pushed: bool) -> None:
@@ -38,18 +43,31 @@ def register_run(
     """Tag a commit as the next version, push the tag where `push_to` is a remote, and return the tag.
 
     name: the commit's name in messages (`runs/brave-otter`). A commit whose model is already a version keeps its tag.
-    Raises `InputError` and `RunError`; the run is already committed.
+    If another clone was first to push the same number, the next one is taken. Raises `InputError` and `RunError`; the
+    run is already committed.
     """
-    known = Registry.for_model(tree.project, pipeline).version_of(pipeline, revision)
-    if known:
-        tag = known.tag.name
-        say(f"{name} is already {tag}")
-    else:
-        tag = _registered(tree, pipeline, name, revision, flow_run)
-        say(f"registered {tag}")
-    if push_to:
-        tree.checkout("push", "--quiet", push_to, f"refs/tags/{tag}")
-        say(f"pushed {tag} to Git's remote {push_to}")
+    for left in reversed(range(ATTEMPTS)):
+        registry = Registry.for_model(tree.project, pipeline)
+        known = registry.version_of(pipeline, revision)
+        tag = known.tag.name if known else _registered(tree, pipeline, name, revision, flow_run)
+        say(f"{name} is already {tag}" if known else f"registered {tag}")
+        if not push_to:
+            break
+        try:
+            tree.checkout("push", "--quiet", push_to, f"refs/tags/{tag}")
+        except RunError as error:
+            if not overtaken.is_taken(registry.repository, push_to, tag):
+                raise
+            if known:
+                raise RunError(seen.way_on(registry.repository.common, tag, push_to)) from None
+            overtaken.withdraw(registry, pipeline, tag, remote=push_to)
+            said = f"{push_to} has another {tag}, so this one was deleted"
+            if not left:
+                raise RunError(f"{said}: run again") from error
+            say(said)
+        else:
+            say(f"pushed {tag} to Git's remote {push_to}")
+            break
     return tag
 
 

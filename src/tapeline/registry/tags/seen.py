@@ -15,7 +15,8 @@ from tapeline.registry.tags.names import artifact_of
 from tapeline.registry.tags.state import State
 from tapeline.repository import notes
 
-NAME = "tags"
+NAME, WITHDRAWN = "tags", "withdrawn"
+"""The lists of those that counted, and of those that were deleted here, since no other clone had seen them."""
 
 
 def in_force(found: State, stages: Iterable[str]) -> list[Tag]:
@@ -30,6 +31,11 @@ def note(common: Path, tags: Iterable[Tag]) -> None:
     known = set(notes.lines(common, NAME))
     if new := [line for tag in tags if (line := f"{tag.object} {tag.name}") not in known]:
         notes.append(common, NAME, *dict.fromkeys(new))
+
+
+def withdraw(common: Path, tag: Tag) -> None:
+    """Forget a tag that is to be deleted, and that no other clone has seen."""
+    notes.append(common, WITHDRAWN, f"{tag.object} {tag.name}")
 
 
 def lost(
@@ -70,6 +76,15 @@ def way_out(common: Path, name: str) -> str:
     )
 
 
+def way_on(common: Path, name: str, remote: str) -> str:
+    """Return what to do about a tag that was never pushed to a remote, which has another of that name."""
+    return (
+        f"{remote} has another {name} than this clone; if nothing depends on the one here, `git tag --delete "
+        f"{shlex.quote(name)}`, remove its line from {notes.path(common, NAME)}, `git fetch --tags {remote}` and run "
+        "again"
+    )
+
+
 def _told(common: Path, name: str, made: str, *, is_there: bool) -> str:
     ref = shlex.quote(f"refs/tags/{name}")
     why, done = ("is a different tag now", "replaced") if is_there else ("is gone", "deleted")
@@ -81,4 +96,6 @@ def _told(common: Path, name: str, made: str, *, is_there: bool) -> str:
 
 
 def _noted(common: Path) -> list[tuple[str, str]]:
-    return [(name, made) for made, _, name in (line.partition(" ") for line in notes.lines(common, NAME)) if name]
+    withdrawn = set(notes.lines(common, WITHDRAWN))
+    lines = (line.partition(" ") for line in notes.lines(common, NAME) if line not in withdrawn)
+    return [(name, made) for made, _, name in lines if name]

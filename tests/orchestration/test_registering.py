@@ -1,0 +1,54 @@
+"""Two clones register at once, each a version of the same number: the first push has it."""
+
+import pytest
+from registries import Registry
+
+from tapeline.config.project import Project
+from tapeline.orchestration.isolation.registering import register_run
+from tapeline.orchestration.isolation.worktree import Worktree
+from tapeline.registry import overtaken
+from tapeline.registry import registry as registries
+from tapeline.runtime.errors import RunError
+
+
+def registered(registry):
+    """Register and push HEAD as an isolated run does its commit; return what was said."""
+    project, said = Project.find(registry.folder), []
+    project.worktrees.mkdir(parents=True, exist_ok=True)
+    tree, head = Worktree("a", "HEAD", project), registry.git("rev-parse", "HEAD").strip()
+    register_run(tree, "one", "runs/a", head, flow_run="1", push_to="origin", say=said.append)
+    return said
+
+
+@pytest.mark.slow
+def test_the_loser_takes_the_next_number(tmp_path):
+    winner = Registry.make(tmp_path / "winner" / "project")
+    winner.git("clone", "--quiet", "--bare", ".", "../origin.git")
+    winner.git("remote", "add", "origin", str(tmp_path / "winner" / "origin.git"))
+    loser = winner.copy(tmp_path / "loser")
+    assert registered(winner) == ["registered one@v1.0.0", "pushed one@v1.0.0 to Git's remote origin"]
+    loser.build(2)
+    assert registered(loser) == [
+        "registered one@v1.0.0",
+        "origin has another one@v1.0.0, so this one was deleted",
+        "registered one@v1.0.1",
+        "pushed one@v1.0.1 to Git's remote origin",
+    ]
+    assert loser.commit_of("v1.0.0") == winner.commit_of("v1.0.0")
+    assert loser.commit_of("v1.0.1") == loser.git("rev-parse", "HEAD").strip()
+    assert "wrong: 0" in loser("registry", "audit").stdout
+
+    winner.git("fetch", "--quiet", "--tags")
+    for registry, value in ((winner, 3), (loser, 4)):
+        registry.build(value)
+        registry("registry", "register", "one")
+    winner.git("push", "--quiet", "origin", "one@v1.0.2")
+    way = "origin has another one@v1.0.2 than this clone; if nothing depends on the one here, `git tag --delete one@"
+    with pytest.raises(RunError, match=f"^{way}"):
+        registered(loser)
+    loser("registry", "promote", "one", "prod")
+    opened = registries.Registry.for_model(Project.find(loser.folder), "one")
+    before = loser.state()
+    with pytest.raises(RunError, match=f"^one#prod#1 was made since: {way}"):
+        overtaken.withdraw(opened, "one", "one@v1.0.2", remote="origin")
+    assert loser.state() == before
