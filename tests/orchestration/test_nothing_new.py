@@ -227,7 +227,8 @@ def test_by_a_policy_a_signed_branch_counts(project, tmp_path):
 
 
 def test_what_could_not_be_registered_is_said_before_it_is_trained(project, monkeypatch):
-    """The model would not be on DVC's remote, or Git would not know whose tag it is."""
+    """The model would not be on DVC's remote, tags may be missing, or Git would not know whose tag it is."""
+    pushed = Request.of(pipeline="one", isolated=True, overrides={"params.value": 3}, registered=True, push=True)
     request = Request.of(pipeline="one", isolated=True, overrides={"params.value": 3}, registered=True)
 
     def asked(request):
@@ -236,10 +237,14 @@ def test_what_could_not_be_registered_is_said_before_it_is_trained(project, monk
 
     with pytest.raises(InputError, match=r"must be on DVC's remote store, .*: push the run too \(--push\)"):
         asked(request)
+    project.git("remote", "add", "--no-tags", "origin", "../nowhere")
+    with pytest.raises(InputError, match="this clone fetches no tags .* which origin does not say: "):
+        asked(pushed)
+    project.git("remote", "remove", "origin")
     project.git("config", "user.useConfigOnly", "true")
     project.git("config", "--unset-all", "user.email")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     for variable in ("GIT_COMMITTER_EMAIL", "EMAIL"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(InputError, match="Git does not know who you are"):
-        asked(Request.of(pipeline="one", isolated=True, overrides={"params.value": 3}, registered=True, push=True))
+        asked(pushed)

@@ -7,7 +7,7 @@ from tapeline.config.project import Project
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.schedules.liveness import STARTED_FOR
 from tapeline.orchestration.stages.child import environment
-from tapeline.registry import overtaken
+from tapeline.registry import fetched, overtaken
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import seen
 from tapeline.repository.dvc.settings import Settings
@@ -23,6 +23,7 @@ def check(project: Project, pipeline: str, finished: Recorded | None, *, pushed:
     """Raise `InputError` for what would refuse the version after the training. finished: an earlier run's record."""
     registry = Registry.for_model(project, pipeline)
     registry.repository.identity()
+    fetched.check(registry.repository, pipeline)
     storage = Settings.around(project.folder).default_remote
     if storage and not pushed and not (finished and not registry.store.missing_in_remote(finished.model)):
         raise InputError(
