@@ -15,6 +15,7 @@ from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.repository import Tag
 from tapeline.registry.tags import state
 from tapeline.registry.tags.names import Artifact
+from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError
 
 
@@ -79,13 +80,14 @@ def told(*events):
         (["one#prod#1 v1.0.0"], "prod", None, "live"),
     ],
 )
-def test_what_no_verdict_could_allow(events, stage, approved_by, said):
+def test_what_no_verdict_could_allow(tmp_path, events, stage, approved_by, said):
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
     found = told("one@v1.0.0", "one@v1.0.1", *events)
     registry = SimpleNamespace(
         settings=RegistrySettings(stages=STAGES),
         stage=lambda name: name,
         state=lambda name: found,
-        repository=SimpleNamespace(identity=lambda: "Ann"),
+        repository=SimpleNamespace(identity=lambda: "Ann", git=Git(tmp_path)),
         check_usable=lambda version: None,
         own=lambda rule, stage: None,
         authority=None,

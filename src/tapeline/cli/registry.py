@@ -118,11 +118,14 @@ def _register(registry: "Registry", options: argparse.Namespace) -> int:
 
 
 def _gate(registry: "Registry", options: argparse.Namespace) -> int:
+    from tapeline.registry import fetched
     from tapeline.registry.assess import assess
     from tapeline.registry.tags import names
 
     registry.stage(options.stage)
-    verdict = assess(registry, registry.version(names.parse(options.model)), options.stage)
+    version = registry.version(names.parse(options.model))
+    fetched.check(registry.repository, version.name)
+    verdict = assess(registry, version, options.stage)
     print(verdict.table())
     return 0 if verdict.holds else 1
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from tapeline.config.project import PARAMS
 from tapeline.config.registry import CheckSettings, GateSettings
-from tapeline.registry import fetched
 from tapeline.registry.gate import classes, decision, examples, probing
 from tapeline.registry.gate.decision import Contender
 from tapeline.registry.gate.examples import Examples
@@ -30,10 +29,8 @@ from tapeline.validate.verdict import judge
 def assess(registry: Registry, version: Version, stage: str) -> Verdict:
     """Return the verdict, and write it to a file where this user may. Changes nothing that is live.
 
-    Raises `InputError` for missing or altered bytes, for missing tags, as in a shallow clone, and for a gate that
-    requires what cannot be measured.
+    Raises `InputError` for missing or altered bytes, and for a gate that requires what cannot be measured.
     """
-    fetched.check(registry.repository, version.name)
     wanted = registry.settings.stages[registry.stage(stage)]
     asked = registry.settings.model(version.name)
     live = registry.state(version.name).live(stage)
