@@ -197,6 +197,7 @@ def test_a_recurrent_layer_draws_its_dropout_in_training_alone(tf, kind):
     x = tf.ones([2, 5, 3])
     same = model(x, training=False).numpy()
     assert seeds and [seed.numpy().tolist() for seed in seeds] == before, hint("DropoutRNNCell.get_dropout_mask")
-    assert (model(x).numpy() == same).all()
+    assert (model(x).numpy() == same).all() and (layer(x, training=None).numpy() == same).all()
+    assert [seed.numpy().tolist() for seed in seeds] == before
     assert (model(x, training=True).numpy() != same).any()
     assert [seed.numpy().tolist() for seed in seeds] != before

@@ -9,15 +9,19 @@ import pytest
 import recipes
 from trainings import Run
 
-WORSE = (
-    "    def evaluate(self, data):\n        return {'worse': float(self.optimizer.iterations)}\n\n    def predict(self"
+TAKEN = ("        self.optimizer", "        self.taken = tf.Variable(0.0)\n        self.optimizer")
+COUNT = (
+    "    def train_step(self, batch, context):\n"
+    "        self.taken.assign_add(1.0)\n"
+    "        return super().train_step(batch, context)\n\n"
 )
+WORSE = COUNT + "    def evaluate(self, data):\n        return {'worse': float(self.taken)}\n\n    def predict(self"
 
 
 @pytest.fixture
 def run(tmp_path, tf):
     data = datasets.points(tmp_path / "points").folder
-    recipe = recipes.write(tmp_path, recipes.LINE, ("    def predict(self", WORSE))
+    recipe = recipes.write(tmp_path, recipes.LINE, ("    def predict(self", WORSE), TAKEN)
 
     def call(**best):
         best = {"metric": "worse", "mode": "min", **best}
@@ -47,16 +51,12 @@ def test_it_is_said_and_all_figures_are_of_the_kept_epoch(run):
 def test_a_metric_that_a_validation_has_no_value_of_is_no_improvement(tmp_path, tf):
     """As a precision where nothing was found: sum and count are 0, from the third epoch on."""
     eval_step = (
-        "    def train_step(self, batch, context):\n"
-        "        self.taken.assign_add(1.0)\n"
-        "        return super().train_step(batch, context)\n\n"
-        "    def eval_step(self, batch, context):\n"
+        f"{COUNT}    def eval_step(self, batch, context):\n"
         "        few = tf.cast(self.taken <= 10.0, tf.float32)\n"
         "        found = {'precision': (0.5 * few * self.taken, few)}\n"
         "        return {**super().eval_step(batch, context), **found}\n\n    def predict(self"
     )
-    taken = ("        self.optimizer", "        self.taken = tf.Variable(0.0)\n        self.optimizer")
-    recipe = recipes.write(tmp_path, recipes.LINE, ("    def predict(self", eval_step), taken)
+    recipe = recipes.write(tmp_path, recipes.LINE, ("    def predict(self", eval_step), TAKEN)
     data = datasets.points(tmp_path / "points").folder
     best = {"metric": "val_precision", "mode": "max", "patience": 3}
     stopped = Run(tmp_path / "run", recipe, data, epochs=9, batch_size=8, best=best)()

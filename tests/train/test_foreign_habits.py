@@ -147,18 +147,18 @@ def test_predict_depends_on_its_inputs_alone(refused, model, served, said):
 
 
 @pytest.mark.parametrize(
-    ("returned", "what"),
+    ("returned", "what", "way"),
     [
-        ("(tf.reduce_sum(losses), tf.size(losses))", "a tuple"),
-        ("tf.reduce_mean(losses)", r"a loss of shape ()"),
-        ("losses[:, None]", "a loss of shape (8, 1)"),
+        ("(tf.reduce_sum(losses), tf.size(losses))", "a tuple", "do not average over the batch"),
+        ("tf.reduce_mean(losses)", "a loss of shape ()", "do not average over the batch"),
+        ("losses[:, None]", "a loss of shape (8, 1)", "average it over all axes but the first"),
     ],
 )
-def test_a_loss_is_one_number_per_example(refused, returned, what):
+def test_a_loss_is_one_number_per_example(refused, returned, what, way):
     """As objective, a pair of a sum and a count would be averaged."""
     edit = ("return tf.reduce_mean(tf.square(", "losses = tf.reduce_mean(tf.square(")
     said = refused(edit, ("training=training)), -1), {}", f"training=training)), -1)\n        return {returned}, {{}}"))
-    assert f"Line.loss returns {what}: return one loss per example, shape (batch,); for a mean over tokens" in said
+    assert f"Line.loss returns {what}: return one loss per example, shape (batch,): {way}" in said
 
 
 def test_a_model_that_is_frozen_as_a_whole_is_not_trained(refused):
@@ -175,6 +175,8 @@ def test_what_reads_an_optimizer_is_not_measured(refused):
     assert "eval_step reads optimizer/" in said and "validate would compute with its first value" in said
     said = refused((SERVED, SERVED.replace('["x"]', f'["x"] * {ANNEALED}')))
     assert "Line: predict reads optimizer/" in said and "read it only where `training` is true" in said
+    evaluate = "    def evaluate(self, data):\n        return {'steps': float(self.optimizer.iterations)}\n\n"
+    assert "Line.evaluate uses self.optimizer, which only training has" in refused((STEP, evaluate + STEP))
 
 
 @pytest.mark.parametrize(("mode", "lines"), [("xla", "16, 17"), ("graph", "")])
@@ -190,7 +192,7 @@ def test_assertions_that_xla_leaves_out_are_said(tmp_path, tf, mode, lines):
     run()
     said = [note for note in run.notes if "assertions" in note]
     assert said == [
-        f"train.compile is xla, which checks no assertions, such as those of line {lines}: graph checks them"
+        f"under `compile: xla` the assertions in line {lines} are not checked; `compile: graph` checks them"
     ] * (mode == "xla")
 
 
@@ -240,7 +242,7 @@ def test_a_teacher_is_one_signature_of_a_saved_model(tmp_path, tf):
 def test_the_size_of_a_batch_is_unknown_in_build(refused):
     """The other stages build the recipe too; a schedule would silently be as long as with another batch."""
     said = refused(("        self.optimizer", "        self.steps = 640 // self.batch_size\n        self.optimizer"))
-    assert "self.batch_size is known in prepare and train_step only: in build, use a hyperparameter" in said
+    assert "self.batch_size is known in training only" in said
 
 
 @pytest.mark.parametrize(
@@ -248,8 +250,28 @@ def test_the_size_of_a_batch_is_unknown_in_build(refused):
     [
         ("training=training)), -1), {}", "training=training)), -1) / self.batch_size, {}"),
         (SERVED, SERVED.replace('["x"]', '["x"] / self.batch_size')),
+        (STEP, f"    def evaluate(self, data):\n        return {{'size': self.batch_size}}\n\n{STEP}"),
     ],
 )
 def test_what_validate_computes_too_does_not_know_the_size_of_a_batch(refused, edit):
     """It was 16 in training's validations and 1 in validate."""
-    assert "self.batch_size is known in prepare and train_step only" in refused(edit)
+    assert "self.batch_size is known in training only" in refused(edit)
+
+
+def test_prepare_knows_the_size_of_a_batch_while_others_must_not(tmp_path, tf, monkeypatch):
+    """tf.data calls it in threads of its own, also while `evaluate` runs."""
+    from tapeline.train.data import feed
+
+    monkeypatch.setattr(feed, "CHUNK_STEPS", 2)
+    prepare = """    def prepare(self, batch, context):
+        size = tf.numpy_function(lambda: np.int64(self.batch_size), [], tf.int64, stateful=False)
+        return {**batch, "size": tf.ensure_shape(size, [])}
+
+    def evaluate(self, data):
+        time.sleep(0.05)
+        return {"examples": len(data["x"])}
+
+"""
+    source = recipes.LINE.replace("import keras", "import time\nimport numpy as np\nimport keras")
+    path = recipes.write(tmp_path, source, (STEP, prepare + STEP))
+    Run(tmp_path / "run", path, datasets.points(tmp_path / "points").folder, epochs=12, batch_size=8)()

@@ -94,6 +94,15 @@ def test_a_run_that_had_to_skip_too_much_resumes_when_it_may_skip_more(run):
 
 
 @pytest.mark.slow
+def test_a_run_that_has_skipped_more_than_it_may_is_not_resumed(run):
+    """From the beginning it would have stopped at that step."""
+    with pytest.raises(Crash):
+        run("cut", {"poison": 9}, max_skipped=1, checkpoint={"every_steps": 1})(hooks=[crash_after(11)])
+    with pytest.raises(InputError, match="this run has skipped 1 steps, but train.max_skipped is 0: raise it, or"):
+        run("cut", {"poison": 9})()
+
+
+@pytest.mark.slow
 def test_max_time_ends_with_a_checkpoint_and_the_next_call_goes_on(run):
     whole = run("whole")().outs()
     limited = run("limited", max_time=1e-9)

@@ -19,8 +19,8 @@ from tapeline.runtime.interpreter import fix_interpreter, use_tree_code
 
 COMPUTING = ("ingest", "train", "validate", "export", "lr-find", "tune", "metric-names")
 """The commands that run a recipe's or a source's code in this process."""
-STARTING = ("run", "sweep")
-"""The commands that start such a one with this environment."""
+STARTING = ("run", "sweep", "serve", "predict")
+"""The commands that start what computes, with this environment."""
 
 
 def run() -> NoReturn:
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     user.known()
     ignored = caps.apply()
     if {*(sys.argv[1:] if argv is None else argv)[:1]} & {*COMPUTING, *STARTING}:
-        caps.note(ignored)
+        caps.note(ignored, why="NumPy, OpenBLAS and Arrow compute the same on every CPU")
     return exit_status.of("tapeline", lambda: _call(argv))
 
 

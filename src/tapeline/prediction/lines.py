@@ -152,8 +152,13 @@ def _floats(values: NDArray[Any], words: Mapping[str, str]) -> pa.Array:
 
 @cache
 def _halves() -> NDArray[np.float64]:
-    """Return the float64 with the fewest digits that give each float16 back, by its bits: Arrow writes no float16."""
-    return np.arange(2**16).astype(np.uint16).view(np.float16).astype(np.str_).astype(np.float64)
+    """Return each float16 by its bits, as the float64 with the fewest digits that give it back; whole numbers as such.
+
+    Arrow writes no float16.
+    """
+    halves = np.arange(2**16).astype(np.uint16).view(np.float16)
+    exact, shortest = halves.astype(np.float64), halves.astype(np.str_).astype(np.float64)
+    return np.where(exact == np.trunc(exact), exact, shortest)
 
 
 def _beside(*parts: Any, separator: str = "") -> pa.Array:

@@ -7,6 +7,7 @@ tracks every variable, compiles the step into its loop, and owns everything arou
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import keras
@@ -38,6 +39,22 @@ Columns = Mapping[str, NDArray[Any]]
 
 SET_BY_ENGINE = ("params", "features", "_statistics", "_transforms", "_fused", "_batch_size", "batch_size", "updated")
 """Attributes of every recipe, which a class of its own cannot define."""
+
+
+_outside: ContextVar[bool] = ContextVar("outside", default=False)
+
+
+@contextmanager
+def outside_training() -> Iterator[None]:
+    """Compute in the block what the other stages compute too, without what only training has.
+
+    In this thread alone: tf.data calls `prepare` in others meanwhile.
+    """
+    token = _outside.set(True)
+    try:
+        yield
+    finally:
+        _outside.reset(token)
 
 
 class Recipe(ABC):
@@ -78,25 +95,16 @@ class Recipe(ABC):
 
         Raises `InputError` in `build`, which the other stages call too, and in whatever is not part of training.
         """
-        if self._batch_size is None:
+        if self._batch_size is None or _outside.get():
             raise InputError(
-                "self.batch_size is known in prepare and train_step only: in build, use a hyperparameter, "
-                "such as the number of steps of a schedule"
+                "self.batch_size is known in training only (prepare, train_step, and loss where `training` is true): "
+                "elsewhere use a hyperparameter, such as the number of steps of a schedule"
             )
         return self._batch_size
 
     @batch_size.setter
     def batch_size(self, size: int) -> None:
         self._batch_size = size
-
-    @contextmanager
-    def outside_training(self) -> Iterator[None]:
-        """Compute in the block what the other stages compute too, without what only training has."""
-        size, self._batch_size = self._batch_size, None
-        try:
-            yield
-        finally:
-            self._batch_size = size
 
     @property
     def statistics(self) -> TrainStatistics:

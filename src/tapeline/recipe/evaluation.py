@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Context, Recipe, randomness, variables
 from tapeline.recipe.autograph import convert
+from tapeline.recipe.contract import outside_training
 from tapeline.recipe.metrics import means, sums_and_counts
 from tapeline.runtime.errors import InputError, what_is
 
@@ -106,7 +107,7 @@ class Evaluation:
         python, numpy = random.getstate(), np.random.get_state()
         keras.utils.set_random_seed(int(self._key[0]))
         try:
-            with self._recipe.outside_training():
+            with outside_training():
                 yield
         finally:
             random.setstate(python)
@@ -144,7 +145,7 @@ class Evaluation:
         step = self._recipe.eval_step if tf.executing_eagerly() else self._converted
         context = Context(number, self._key)
         randomness.seed_states(variables.find(self._recipe).seeds, context)
-        with randomness.seeded_images(context, "eval_step"), self._recipe.outside_training():
+        with randomness.seeded_images(context, "eval_step"), outside_training():
             metrics = step(batch, context)
         self.names, totals = sums_and_counts(metrics, of="eval_step")
         return totals

@@ -102,8 +102,10 @@ class Supervised(Recipe):
         several = isinstance(losses, (tuple, list))
         if several or (tf.is_tensor(losses) and losses.shape.rank not in (None, 1)):
             what = f"a {type(losses).__name__}" if several else f"a loss of shape {tuple(losses.shape)}"
+            way = "average it over all axes but the first"
+            if several or not losses.shape.rank:
+                way = 'do not average over the batch (a loss of Keras: reduction="none")'
             raise InputError(
-                f"{type(self).__name__}.loss returns {what}: return one loss per example, shape (batch,); for a mean "
-                "over tokens, tf.reduce_sum(losses * mask, 1) / tf.reduce_mean(tf.reduce_sum(mask, 1))"
+                f"{type(self).__name__}.loss returns {what}: return one loss per example, shape (batch,): {way}"
             )
         return losses, metrics

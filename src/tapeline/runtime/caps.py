@@ -84,10 +84,10 @@ def hold() -> list[str]:
     return ignored
 
 
-def note(ignored: list[str]) -> None:
+def note(ignored: list[str], *, why: str) -> None:
     """Say on standard error what is ignored."""
     for setting in ignored:
-        print(f"note: bits are portable, so {setting} is ignored", file=sys.stderr, flush=True)
+        print(f"note: {why}, so {setting} is ignored", file=sys.stderr, flush=True)
 
 
 def lift() -> None:

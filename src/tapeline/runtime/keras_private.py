@@ -61,7 +61,8 @@ def no_masks_in_inference() -> None:
 def _in_training(own: Callable[..., Any]) -> Callable[..., Any]:
     def mask(cell: Any, inputs: Any) -> Any:
         call = global_state.get_global_attribute("current_call_ctx")
-        return None if call is not None and call.get_value("training") is False else own(cell, inputs)
+        training = call is None or call.get_value("training")
+        return own(cell, inputs) if keras.ops.is_tensor(training) or training else None
 
     return mask
 

@@ -32,13 +32,16 @@ def unless_held(path: Path) -> Iterator[bool]:
 
 
 def remove_unheld(path: Path) -> None:
-    """Remove a lock file unless a living process holds it, or it is another user's.
+    """Remove a lock file unless a living process holds it, or it is missing, or another user's.
 
     Whoever waits for it meanwhile makes a new one. Raises `InputError` as `files.own` does.
     """
-    with unless_held(path) as free, suppress(PermissionError):
-        if free:
-            path.unlink(missing_ok=True)
+    with suppress(BlockingIOError, FileNotFoundError, PermissionError):
+        descriptor = _locked(path)  # of a missing one, nothing is held that could be removed
+        try:
+            path.unlink()
+        finally:
+            os.close(descriptor)
 
 
 def _locked(path: Path) -> int:

@@ -216,6 +216,10 @@ def _table() -> dict[int, tuple[str, int, int]]:
     return table
 
 
+MOST_REMOVED = 1000
+"""How often the folder of a lock may be removed while somebody waits for the lock."""
+
+
 @contextmanager
 def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) -> Iterator[None]:
     """Hold an exclusive lock on the file `path`; wait for its holder, and report once which process that is.
@@ -225,10 +229,10 @@ def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) 
     """
     from tapeline.runtime import files  # here: code that runs this file by its path takes no lock, and has no tapeline
 
-    told = False
+    told, removed = False, 0
     while True:
-        files.make_folder(path.parent)
         try:
+            files.make_folder(path.parent)
             descriptor = files.locked(path, os.O_RDWR | os.O_CREAT)
             break
         except BlockingIOError:
@@ -236,8 +240,9 @@ def exclusive(path: Path, *, waiting: Callable[[str], None], poll: float = 0.1) 
                 waiting(f"waiting for process {_holder(path)}, which holds {path}")
                 told = True
             time.sleep(poll)
-        except FileNotFoundError:  # its folder was removed meanwhile, as `tapeline prune` does
-            if path.parent.is_dir():
+        except (FileNotFoundError, FileExistsError, NotADirectoryError):
+            removed += 1  # its folder, as `tapeline prune` does; others who wait make it again too
+            if removed > MOST_REMOVED:
                 raise
     with os.fdopen(descriptor, "r+", encoding="ascii") as file:
         file.truncate()

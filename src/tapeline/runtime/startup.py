@@ -217,7 +217,7 @@ def tensorflow(*, threads: int = arithmetic.THREADS, portable: bool = True) -> N
         )
     if portable:
         caps.apply()
-        caps.note(caps.hold())
+        caps.note(caps.hold(), why="bits are portable")
     else:
         caps.lift()
     for name, value in ALLOCATOR.items():

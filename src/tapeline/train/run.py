@@ -42,7 +42,7 @@ def run(job: Job, dataset: Dataset) -> None:
         starting.start(parts.state, folder, covered, options=job.options, weights=job.weights, rows=rows, say=say)
         if parts.unchecked:
             lines = ", ".join(map(str, parts.unchecked))
-            say(f"train.compile is xla, which checks no assertions, such as those of line {lines}: graph checks them")
+            say(f"under `compile: xla` the assertions in line {lines} are not checked; `compile: graph` checks them")
         if dropped := parts.batches.dropped:
             say(f"each epoch drops {dropped} examples of its permutation, which do not fill a batch")
         writer = disk.Writer(folder, keep=job.settings.checkpoint.keep, on_saved=audience.saved, on_failed=say)
@@ -53,7 +53,7 @@ def run(job: Job, dataset: Dataset) -> None:
         outputs.write(job.out, parts.state, {**covered, "settings": job.settings.recorded()}, stopped=stopped)
         try:
             disk.keep_final(folder, parts.state.snapshot())
-        except (OSError, RunError) as error:
+        except (OSError, TapelineError) as error:
             say(f"wrote the outputs, but not the final state, so --extend cannot be used: {error}")
 
 

@@ -132,10 +132,11 @@ def check_thresholds(
             "name; give it another"
         )
     further = () if target is None else OF_CLASSES if classes else OF_NUMBERS
-    known = sorted({*measured, *(name for name in further if examples > 1 or name != "r2")})
+    single = {"r2"} & set(further) if examples == 1 else set()
+    known = sorted({*measured, *further} - (single - set(measured)))
     for name in settings.thresholds:
         if name not in known:
             raise InputError(
-                f"validate.thresholds names {name!r}, which is not measured{' with one example' * (examples == 1)}: "
+                f"validate.thresholds names {name!r}, which is not measured{' with one example' * (name in single)}: "
                 f"choose from {', '.join(known)}"
             )

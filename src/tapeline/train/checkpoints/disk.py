@@ -47,10 +47,10 @@ class Damaged(Exception):
     """A checkpoint whose bytes are not as written."""
 
 
-def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
-    """Write one checkpoint and return its folder. Safe to call from any thread; a step is written only once."""
+def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX, *, again: bool = False) -> Path:
+    """Write one checkpoint and return its folder. Safe to call from any thread; a step is written once, or `again`."""
     final = folder / f"{prefix}{snapshot.step:012d}"
-    if final.exists():
+    if final.exists() and not again:
         return final
     partial = folder / f".{final.name}.{threading.get_ident()}{files.PARTIAL}"
     try:
@@ -61,6 +61,8 @@ def write(folder: Path, snapshot: Snapshot, prefix: str = PREFIX) -> Path:
         body = files.canonical_json({"files": sums, "record": record_json.written(snapshot.record)})
         (partial / MANIFEST).write_text(f"{sha256(body.encode()).hexdigest()}\n{body}", encoding="utf-8")
         files.sync_tree(partial)
+        if again:
+            files.discard(final, ignore_errors=False)
         partial.rename(final)
     except BaseException:
         files.discard(partial)
@@ -165,15 +167,18 @@ def any_saved(folder: Path) -> bool:
 def keep_final(folder: Path, snapshot: Snapshot) -> None:
     """Keep the final state of a run; remove its checkpoints and the final states of the pipeline's other runs.
 
-    Earlier ones of the same run are removed first: they may be damaged. Those of runs that hold their locks are left.
+    An earlier one of the same run is replaced: it may be damaged. Those of runs that hold their locks are left.
     """
+    kept = write(folder, snapshot, FINAL, again=True)
     for path in folder.glob(f"{FINAL}*"):
-        files.discard(path, ignore_errors=False)
-    write(folder, snapshot, FINAL)
+        if path != kept:
+            files.discard(path, ignore_errors=False)
     remove_all(folder)
     for path in folder.parent.glob(f"*/{FINAL}*"):
-        if path.parent != folder and not locks.is_held(path.parent / LOCK):
-            files.discard(path, ignore_errors=False)
+        if path.parent != folder:
+            with locks.unless_held(path.parent / LOCK) as free:
+                if free:
+                    files.discard(path, ignore_errors=False)
 
 
 def superseded(paths: list[Path], keep: int) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from tapeline.config.train import TrainSettings
 from tapeline.dataset.columns import Feature
 from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting, variables
-from tapeline.recipe.contract import Columns
+from tapeline.recipe.contract import Columns, outside_training
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -47,7 +47,8 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
     own = type(recipe).signatures is not Recipe.signatures
     if not own and not recipe.inputs:
         raise InputError(f"{name}.inputs is empty: list the features that predict takes, such as inputs = ('x',)")
-    with loading.blaming(path, InputError, "does not trace in signatures" if own else "does not trace in predict"):
+    what = "does not trace in signatures" if own else "does not trace in predict"
+    with loading.blaming(path, InputError, what), outside_training():
         made: Mapping[str, Any] = recipe.signatures()
         if DEFAULT not in made:
             raise InputError(f"{name}.signatures has {', '.join(made) or 'nothing'}: {DEFAULT} is missing")
@@ -55,8 +56,7 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
         found = {}
         for key, function in made.items():
             signatures.check_inputs(f"{name}: {key}", function.input_signature, given if key == DEFAULT else None)
-            with recipe.outside_training():
-                traced = function.get_concrete_function()
+            traced = function.get_concrete_function()
             said = f"{name}: {key if own else 'predict'}"
             found[key] = signatures.checked_outputs(said, traced.structured_outputs)
             completeness.check_measured(traced, variables.find(recipe).optimizers, said)

@@ -1,5 +1,6 @@
 """Check before the first step what a recipe must declare and return for the run to finish."""
 
+import inspect
 from collections.abc import Collection, Mapping
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Noise, Recipe, optimizers, variables
 from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime.errors import InputError
+from tapeline.train.checks.project_code import names_in
 
 
 def check_mode(kind: type[Recipe], settings: TrainSettings) -> None:
@@ -83,6 +85,7 @@ def check(
     otherwise happen at the first validation.
     """
     _check_features(recipe, dataset)
+    _check_measured(recipe)
     name = type(recipe).__name__
     if not measured:
         raise InputError(f"{name}.train_step returns no metric: return at least one, such as {{'loss': losses}}")
@@ -114,6 +117,19 @@ def _check_names(recipe: Recipe) -> None:
             raise InputError(
                 f"{type(recipe).__name__}.{method} is a tf.function: remove the decorator; train.compile says how it "
                 f"is compiled"
+            )
+
+
+def _check_measured(recipe: Recipe) -> None:
+    """Raise `InputError` for an optimizer in what validate calls too, where it is a new one."""
+    kind = type(recipe)
+    optimizers = {name.partition(".")[0] for name in recipe.optimizers()}
+    for method in ("evaluate", "pictures", "served"):
+        code = getattr(inspect.unwrap(getattr(kind, method)), "__code__", None)
+        if code and (used := sorted(optimizers & names_in(code))):
+            raise InputError(
+                f"{kind.__name__}.{method} uses self.{used[0]}, which only training has, so that validate would see a "
+                "new one: keep what it needs in a tf.Variable of the recipe"
             )
 
 

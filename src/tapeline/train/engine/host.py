@@ -59,6 +59,11 @@ class Engine:
     def run(self, stopper: Stopper) -> None:
         """Train to the end. On an expected failure, a limit or a signal, save a checkpoint and raise."""
         try:
+            if (skipped := self._unforeseen()) > self.settings.max_skipped:
+                raise InputError(
+                    f"this run has skipped {skipped} steps, but train.max_skipped is {self.settings.max_skipped}: "
+                    "raise it, or train with --fresh"
+                )
             self.tell(self._started())
             proven = False
             for chunk in self.feed.chunks(self.state.step, self.total):
@@ -183,13 +188,17 @@ class Engine:
                 f"{name} is not finite before step {start}, so that nothing after it is either ({reason}): initialize "
                 "it with a large finite number, such as -1e9 in a mask, or make it a tf.constant if it never changes"
             )
-        if len(set(self.state.skipped) - set(self.settings.skip)) >= self.settings.max_skipped:
+        if self._unforeseen() >= self.settings.max_skipped:
             raise RunError(
                 f"step {start}: {reason}, and train.max_skipped is {self.settings.max_skipped}; its checkpoint is "
                 "saved: raise train.max_skipped to resume, or start again with a lower learning rate or with gradients "
                 "clipped"
             )
         return self._skip(reason)
+
+    def _unforeseen(self) -> int:
+        """Return how many steps were skipped that `skip` does not name."""
+        return len(set(self.state.skipped) - set(self.settings.skip))
 
     def _skip(self, reason: str) -> Skipped:
         start = self.state.step
