@@ -18,16 +18,21 @@ def is_held(path: Path) -> bool:
 
 
 @contextmanager
-def unless_held(path: Path) -> Iterator[bool]:
-    """Yield whether nobody holds the lock on a file, which is then held here; otherwise as `is_held`."""
+def unless_held(path: Path, *, make: bool = False) -> Iterator[bool]:
+    """Yield whether nobody holds the lock on a file, which is then held here; otherwise as `is_held`.
+
+    make: whether to make a file that is missing, without which nothing is held. Raises `FileNotFoundError` then if its
+    folder is missing.
+    """
     with ExitStack() as stack:
         free = True
         try:
-            stack.enter_context(os.fdopen(_locked(path)))
+            stack.enter_context(os.fdopen(_locked(path, os.O_CREAT if make else 0)))
         except (BlockingIOError, PermissionError):
             free = False
         except FileNotFoundError:
-            pass
+            if make:
+                raise
         yield free
 
 
@@ -44,9 +49,9 @@ def remove_unheld(path: Path) -> None:
             os.close(descriptor)
 
 
-def _locked(path: Path) -> int:
+def _locked(path: Path, make: int) -> int:
     """Return a descriptor that has the lock: to write, which a lock needs on a network's disk, or else only to read."""
     try:
-        return files.locked(path, os.O_RDWR)
+        return files.locked(path, os.O_RDWR | make)
     except PermissionError:
         return files.locked(path, os.O_RDONLY)

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from tapeline.repository.retention.item import DAY, Item, Limits, age, discard_unused, folders_in, size_of, younger
+from tapeline.runtime.files import PARTIAL
 from tapeline.runtime.locks import is_held
 
 LOCK = "lock"
@@ -36,7 +37,7 @@ def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limi
 
 
 def _has_checkpoint(state: Path) -> bool:
-    return any(folders_in(state))
+    return not state.name.endswith(PARTIAL) and any(folders_in(state))
 
 
 def _changed(state: Path) -> float:

@@ -43,13 +43,30 @@ def folders_in(folder: Path) -> Iterator[Path]:
 def discard_unused(folder: Path, *, lock: Path, last: Callable[[Path], float], listed: float) -> bool:
     """Remove a folder, unless somebody holds its lock or has used it since it was listed; return whether it is gone.
 
-    last: returns when it was last used; `listed` is what that was. Raises `OSError` if it cannot be removed.
+    last: returns when it was last used; `listed` is what that was. It is renamed first: the lock may be in it, and
+    whoever then makes a new one must not find half of the folder. Raises `OSError` if it cannot be removed.
     """
-    with unless_held(lock) as free:
-        unused = free and last(folder) == listed
-        if unused:
-            files.discard(folder, ignore_errors=False)
+    try:
+        unused = last(folder) == listed  # before a lock is made in it, which counts as a use
+        is_new = not lock.exists()
+        with unless_held(lock, make=True) as free:
+            unused = unused and free and (is_new or last(folder) == listed)
+            if unused:
+                files.discard(_aside(folder), ignore_errors=False)
+    except FileNotFoundError:
+        if folder.exists():
+            raise
+        return True
     return unused
+
+
+def _aside(folder: Path) -> Path:
+    """Rename a folder to a partial one, unless it is one, and return that."""
+    if folder.name.endswith(files.PARTIAL):
+        return folder
+    aside = folder.with_name(f".{folder.name}.old{files.PARTIAL}")
+    files.discard(aside, ignore_errors=False)
+    return folder.rename(aside)
 
 
 def size_of(folder: Path) -> int:
