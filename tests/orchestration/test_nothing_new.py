@@ -61,10 +61,21 @@ def again(project, value, **asked):
         return run.register(), said
 
 
+def nobody(project, monkeypatch):
+    """Take from Git what it knows of the user."""
+    project.git("config", "user.useConfigOnly", "true")
+    project.git("config", "--unset-all", "user.email")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    for variable in ("GIT_COMMITTER_EMAIL", "EMAIL"):
+        monkeypatch.delenv(variable, raising=False)
+
+
 @pytest.mark.slow
-def test_an_earlier_run_is_registered_and_stays_so(project):
+def test_an_earlier_run_is_registered_and_stays_so(project, monkeypatch):
     assert again(project, 2, registered=True)[0] == "one@v1.0.0"
     assert project.git("rev-parse", "one@v1.0.0^{commit}") == project.git("rev-parse", "runs/first")
+    nobody(project, monkeypatch)
+    shutil.rmtree(project.folder.parent / "remote")
     tag, said = again(project, 2, registered=True)
     assert (tag, said[1:]) == ("one@v1.0.0", ["runs/first is already one@v1.0.0"])
     assert project.tags() == ["one@v1.0.0"]
@@ -226,8 +237,8 @@ def test_by_a_policy_a_signed_branch_counts(project, tmp_path):
         found(project, 2)
 
 
-def test_what_could_not_be_registered_is_said_before_it_is_trained(project, monkeypatch):
-    """The model would not be on DVC's remote, tags may be missing, or Git would not know whose tag it is."""
+def test_what_could_not_be_registered_is_said_before_it_is_trained(project, tmp_path, monkeypatch):
+    """The model would not be on DVC's remote, tags may be missing, or Git knows neither key nor name for them."""
     pushed = Request.of(pipeline="one", isolated=True, overrides={"params.value": 3}, registered=True, push=True)
     request = Request.of(pipeline="one", isolated=True, overrides={"params.value": 3}, registered=True)
 
@@ -241,10 +252,9 @@ def test_what_could_not_be_registered_is_said_before_it_is_trained(project, monk
     with pytest.raises(InputError, match="this clone fetches no tags .* which origin does not say: "):
         asked(pushed)
     project.git("remote", "remove", "origin")
-    project.git("config", "user.useConfigOnly", "true")
-    project.git("config", "--unset-all", "user.email")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    for variable in ("GIT_COMMITTER_EMAIL", "EMAIL"):
-        monkeypatch.delenv(variable, raising=False)
+    govern(project, "".join(Person.made(tmp_path, name).line() for name in ("ana", "ben")))
+    with pytest.raises(InputError, match="requires signed tags, but Git has no key here"):
+        asked(pushed)
+    nobody(project, monkeypatch)
     with pytest.raises(InputError, match="Git does not know who you are"):
         asked(pushed)

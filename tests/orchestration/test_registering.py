@@ -1,14 +1,16 @@
 """Two clones register at once, each a version of the same number: the first push has it."""
 
+import shutil
+
 import pytest
 from registries import Registry
 
 from tapeline.config.project import Project
-from tapeline.orchestration.isolation.registering import register_run
+from tapeline.orchestration.isolation.registering import check, register_run
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.registry import overtaken
 from tapeline.registry import registry as registries
-from tapeline.runtime.errors import RunError
+from tapeline.runtime.errors import InputError, RunError
 
 
 def registered(registry):
@@ -52,3 +54,12 @@ def test_the_loser_takes_the_next_number(tmp_path):
     with pytest.raises(RunError, match=f"^one#prod#1 was made since: {way}"):
         overtaken.withdraw(opened, "one", "one@v1.0.2", remote="origin")
     assert loser.state() == before
+
+
+def test_a_folder_that_no_tag_can_name_is_said_before_the_training(tmp_path):
+    registry = Registry.make(tmp_path / "project")
+    inside = registry.folder / "my models"
+    inside.mkdir()
+    shutil.copy(registry.folder / "params.yaml", inside)
+    with pytest.raises(InputError, match="'my models"):
+        check(Worktree("a", "HEAD", Project.find(inside)), "one", None, pushed=False)

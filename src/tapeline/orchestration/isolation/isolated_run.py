@@ -97,9 +97,7 @@ class IsolatedRun:
             return None
         remote = Git(self.project.folder).remote() if self.request.push else None
         branch = self._branch()
-        revision = self.tree.commit  # the ref's own record is called `main at 8607dbd`
-        with suppress(InputError):
-            revision = Git(self.project.folder).commit_of(branch)
+        revision = registering.commit_of(self.tree, branch)
         flow_run = self.flow_run["id"]
         return registering.register_run(
             self.tree, self.request.pipeline, branch, revision, flow_run=flow_run, push_to=remote, say=self.say
@@ -126,7 +124,7 @@ def isolated(request: Request, project: Project, *, flow_run: Mapping[str, str],
             run = partial(IsolatedRun, request, tree, ref, flow_run, say=say)
             finished = finished_run(tree, request.pipeline, ref=ref, say=say)
             if request.registered:
-                registering.check(tree.project, request.pipeline, finished, pushed=request.push)
+                registering.check(tree, request.pipeline, finished, pushed=request.push)
             if not finished:
                 submodules.check(tree.project.folder, request.pipeline)
                 begin_imports()

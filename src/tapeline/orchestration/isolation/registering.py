@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
-from tapeline.config.project import Project
 from tapeline.orchestration.isolation.worktree import Worktree
 from tapeline.orchestration.schedules.liveness import STARTED_FOR
 from tapeline.orchestration.stages.child import environment
-from tapeline.registry import fetched, overtaken
+from tapeline.registry import fetched, making, overtaken
 from tapeline.registry.registry import Registry
-from tapeline.registry.tags import seen
+from tapeline.registry.tags import seen, tagging
 from tapeline.repository.dvc.settings import Settings
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import exit_status, leash
@@ -19,16 +19,30 @@ ATTEMPTS = 3
 """How many numbers are tried that other clones may be first to push."""
 
 
-def check(project: Project, pipeline: str, finished: Recorded | None, *, pushed: bool) -> None:
-    """Raise `InputError` for what would refuse the version after the training. finished: an earlier run's record."""
-    registry = Registry.for_model(project, pipeline)
+def check(tree: Worktree, pipeline: str, finished: Recorded | None, *, pushed: bool) -> None:
+    """Raise `InputError` for what would refuse the version after the training; nothing does if it is one already.
+
+    finished: an earlier run's record.
+    """
+    registry = Registry.for_model(tree.project, pipeline)
+    if finished and registry.version_of(pipeline, commit_of(tree, finished.name)):
+        return
+    tagging.check_artifact(registry.repository, registry.artifact(pipeline))
     registry.repository.identity()
+    making.own(registry, "register")
     fetched.check(registry.repository, pipeline)
-    storage = Settings.around(project.folder).default_remote
+    storage = Settings.around(tree.project.folder).default_remote
     if storage and not pushed and not (finished and not registry.store.missing_in_remote(finished.model)):
         raise InputError(
             f"a version's model must be on DVC's remote {storage}, so that others can use it: push the run too (--push)"
         )
+
+
+def commit_of(tree: Worktree, name: str) -> str:
+    """Return the commit of a run by its branch; the worktree's for the ref's own record, called `main at 8607dbd`."""
+    with suppress(InputError):
+        return tree.checkout.commit_of(name)
+    return tree.commit
 
 
 def register_run(
