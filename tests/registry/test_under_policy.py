@@ -1,11 +1,12 @@
 """What else a trust policy governs: weights to start from, commits of runs, thresholds, dates, and the notice."""
 
 import json
+import shutil
 import time
 from types import SimpleNamespace
 
 import pytest
-from keys import tag
+from keys import govern, tag
 
 from tapeline.config.params import Params
 from tapeline.config.project import Project
@@ -13,6 +14,7 @@ from tapeline.registry.assess import _Trial
 from tapeline.registry.initial_weights import initial_weights
 from tapeline.registry.model import Model
 from tapeline.registry.registry import Registry
+from tapeline.registry.tags.names import Reference
 from tapeline.runtime.errors import InputError
 
 
@@ -142,3 +144,18 @@ def test_that_tags_are_not_verified_is_said_once_in_a_repository(fresh):
     assert fresh("registry", "register", "one").stderr.startswith(notice)
     for command in (("promote", "one", "prod"), ("sync",), ("rollback", "one", "prod", "--to", "v1.0.0")):
         assert notice not in fresh("registry", *command).stderr
+
+
+def test_what_only_asks_for_a_model_verifies_no_signature(fresh, people, tmp_path, monkeypatch):
+    """`history` did not run where there is no `ssh-keygen`."""
+    govern(fresh, "".join(one.line() for one in people))
+    tag(people[0].at(fresh), "one@v1.0.0", "HEAD", "x\n\n{}\n", "--sign")
+    opened = Registry.for_model(Project.find(fresh.folder), "one")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").symlink_to(shutil.which("git"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    opened.check_registered("one")
+    with pytest.raises(InputError, match="ssh-keygen, which signatures need, is not on the PATH"):
+        opened.version(Reference("one"))
+    with pytest.raises(InputError, match="two has no version"):
+        opened.check_registered("two")

@@ -168,7 +168,7 @@ def _sync(registry: "Registry", options: argparse.Namespace) -> int:
     registry = replace(registry, quiet=True)  # an error names what does not count
     wanted = [names.check_name(options.name)] if options.name else sorted(registry.states())
     if options.name:
-        registry.version(names.Reference(options.name))
+        registry.check_registered(options.name)
     fetched.tell(registry.repository, options.name or "")
     refused: list[str] = []
     for name in wanted:
@@ -249,7 +249,7 @@ def _show(registry: "Registry", options: argparse.Namespace) -> int:
 
     states = registry.states()
     if options.name:
-        registry.version(names.Reference(names.check_name(options.name)))
+        registry.check_registered(names.check_name(options.name))
     fetched.tell(registry.repository, options.name or "")
     chosen = [state for name, state in sorted(states.items()) if options.name in (None, name)]
     for state in chosen:
@@ -263,7 +263,7 @@ def _history(registry: "Registry", options: argparse.Namespace) -> int:
     from tapeline.registry import fetched, tables
     from tapeline.registry.tags import names
 
-    registry.version(names.Reference(names.check_name(options.name)))
+    registry.check_registered(names.check_name(options.name))
     fetched.tell(registry.repository, options.name)
     _tell_unserved(registry, options.name)
     rows = tables.history(registry.state(options.name))

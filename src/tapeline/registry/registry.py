@@ -244,17 +244,19 @@ class Registry:
             raise InputError(f"no stage {name!r}: params.yaml has {', '.join(self.settings.stages)}")
         return name
 
+    def check_registered(self, name: str) -> None:
+        """Raise `InputError` for a model without a version; no version's signature is asked about."""
+        if not self.state(name).versions:
+            fetched.check(self.repository, name)
+            raise InputError(f"{name} has no version: `tapeline registry register {name}` creates one")
+
     def version(self, reference: Reference) -> Version:
         """Return the referenced version: by number, live in a stage, or the highest. Raises `InputError` if none.
 
         By a policy the highest of those that count, if any does: anybody can push a tag with a higher number.
         """
+        self.check_registered(reference.name)
         found = self.state(reference.name)
-        if not found.versions:
-            fetched.check(self.repository, reference.name)
-            raise InputError(
-                f"{reference.name} has no version: `tapeline registry register {reference.name}` creates one"
-            )
         if reference.stage:
             fetched.tell(self.repository, reference.name)
             self.check_undisputed(found, reference.stage)

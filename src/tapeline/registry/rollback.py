@@ -10,7 +10,6 @@ from pathlib import Path
 from tapeline.parsing import json_text
 from tapeline.registry import alignment, fetched, judged, making
 from tapeline.registry.registry import Registry, say
-from tapeline.registry.tags.names import Reference
 from tapeline.registry.tags.state import Assignment, State, Version
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -25,7 +24,7 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     """
     registry.stage(stage)
     registry.repository.identity()
-    registry.version(Reference(name))
+    registry.check_registered(name)
     making.own(registry, "promote", stage)
     fetched.check(registry.repository, name)
     note = registry.work / "rollbacks" / f"{name}-{stage}.json"
