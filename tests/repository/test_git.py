@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -183,3 +184,18 @@ def test_worktrees_are_listed_whatever_they_are_called(git, tmp_path):
     empty = Git(tmp_path / "empty")
     subprocess.run(["git", "init", "--quiet", str(empty.folder)], check=True)
     assert empty.worktrees() == [(empty.folder, "")]
+
+
+def test_worktrees_are_listed_by_a_git_that_lacks_the_option(git, tmp_path, monkeypatch):
+    """Git has `-z` there since 2.36; Ubuntu 22.04 has 2.34."""
+    git("worktree", "add", "--quiet", "--detach", str(tmp_path / "two"), "HEAD~1")
+    listed = git.worktrees()
+    older = tmp_path / "bin" / "git"
+    older.parent.mkdir()
+    older.write_text(f"""#!/bin/sh
+case " $* " in *" worktree list "*" -z "*) echo "error: unknown switch 'z'" >&2; exit 129;; esac
+exec {shutil.which("git")} "$@"
+""")
+    older.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{older.parent}:{os.environ['PATH']}")
+    assert git.worktrees() == listed and len(listed) == 2

@@ -122,8 +122,14 @@ class Git:
 
         Raises as a call does.
         """
-        listed = self("worktree", "list", "--porcelain", "-z")  # a folder's name may have a line feed
-        fields = (dict(line.partition(" ")[::2] for line in one.split("\0")) for one in listed.split("\0\0") if one)
+        listed = self.ask("worktree", "list", "--porcelain", "-z")  # a folder's name may have a line feed
+        if listed is None:  # before Git 2.36
+            listed = self("worktree", "list", "--porcelain").replace("\n", "\0")
+        fields = (
+            dict(line.partition(" ")[::2] for line in one.split("\0"))
+            for one in listed.split("\0\0")
+            if one.startswith("worktree ")
+        )
         return [(Path(one["worktree"]), commit if (commit := one.get("HEAD", "")).strip("0") else "") for one in fields]
 
     def commit_of(self, ref: str) -> str:
