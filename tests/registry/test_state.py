@@ -99,6 +99,12 @@ def test_all_versions_of_a_commit_are_unassigned_by_a_tag_without_a_record():
     assert state.read(told, ONE).live("prod").version == "v1.0.0"
 
 
+def test_one_unassignment_is_one_event_of_what_was_assigned():
+    """`history` said that each version of the commit was taken out, also one that never was there."""
+    found = state.read(tags(("one@v1.0.0", "c"), ("one@v1.0.1", "c"), ("one#prod#1", "c"), ("one#prod!#2", "c")), ONE)
+    assert [(one.version, one.back) for one in found.assignments] == [("v1.0.1", False), ("v1.0.1", True)]
+
+
 def test_models_are_apart_and_versions_sorted_by_number():
     many = tags("one@v1.10.0", "one@v1.9.0", "two@v1.0.0", "inner=one@v2.0.0", "release-3", "one@v1", "one@v01.0.0")
     assert list(state.read(many, ONE).versions) == ["v1.9.0", "v1.10.0"]

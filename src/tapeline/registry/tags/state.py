@@ -233,8 +233,9 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
             state.said.setdefault(version, []).append((made, bool(found["back"])))
         elif names := numbers.get((found["artifact"], tag.commit)):
             back, said = bool(found["back"]), record.get("version")
-            # Without a record, all of the commit's versions are taken out: another's tag may have come later.
-            which = [said] if said in names else dict.fromkeys(names) if back else names[-1:]
+            # Without a record, all that were put there are taken out: another's tag may have come later.
+            put = list(_put_at(state, found["stage"], tag.commit) or dict.fromkeys(names)) if back else names[-1:]
+            which = [said] if said in names else put
             state.assignments += [Assignment(found["stage"], one, tag, back, record) for one in which]
         else:
             why = f"its commit {tag.commit[:10]} is no version of {state.artifact.name} here"
@@ -253,6 +254,12 @@ def _read_all(tags: Sequence[Tag]) -> dict[str, State]:
             del state.versions[version]
         state.versions = {name: state.versions[name] for name in sorted(state.versions, key=order)}
     return states
+
+
+def _put_at(state: State, stage: str, commit: str) -> dict[str, None]:
+    """Return the versions that were put into a stage by tags on a commit."""
+    events = (e for e in state.assignments if (e.stage, e.tag.commit, e.back) == (stage, commit, False))
+    return dict.fromkeys(event.version for event in events)
 
 
 def _because(tag: Tag) -> str:
