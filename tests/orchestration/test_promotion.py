@@ -18,6 +18,8 @@ from registries import Registry, endless
 from tapeline.config.project import Project
 from tapeline.orchestration.flows.monitor import Cancelled, as_interrupted
 from tapeline.orchestration.reports import events
+from tapeline.registry import registry as opened
+from tapeline.registry import rules
 from tapeline.registry.gate import probing
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.runtime.errors import InputError, VerdictNo
@@ -194,6 +196,15 @@ def test_what_changes_while_a_person_is_asked(registry, module, monkeypatch, tmp
         assert registry.state() == state
     assert said[0].endswith("may not promote for prod: ben@example.org may") and "ana@example.org" in said[0]
     assert said[1] == "the rules for one in prod have changed since the verdict: run again to judge by these"
+
+
+@dvc_data
+def test_params_that_are_edited_while_a_person_is_asked_change_nothing(registry, module):
+    """Without a policy the approval was lost."""
+    asked = opened.Registry.for_model(Project.find(registry.folder), "one")
+    (registry.folder / "params.yaml").write_text("half: [\n")
+    again = module.reopened(asked, "one", "prod", rules.digest(asked.deciding, "one", "prod"))
+    assert again.settings == asked.settings
 
 
 def cancel(api, run):

@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -47,9 +48,11 @@ from tapeline.orchestration.schedules.liveness import begin
 from tapeline.registry import promote as promoting
 from tapeline.registry import rules
 from tapeline.registry.assess import assess
+from tapeline.registry.authority import Authority
 from tapeline.registry.gate.verdict import Verdict
 from tapeline.registry.register import register
 from tapeline.registry.registry import Registry
+from tapeline.registry.repository import Repository
 from tapeline.registry.tags import names
 from tapeline.registry.tags.names import Bump, Reference
 from tapeline.registry.tags.state import Assignment, Version
@@ -111,7 +114,7 @@ def promotion(
             approved_by = None
             if registry.settings.stages[stage].approval:
                 approved_by = approved(verdict, wait_seconds)
-                registry = reopened(project, pipeline, stage, decided)
+                registry = reopened(registry, pipeline, stage, decided)
         made = promoted(registry, chosen, stage, verdict, approved_by)
         if made.record.get("flow_run") == flow_run.get_id():  # else another process was first to promote this version
             metrics = chosen.record.get("metrics", {})
@@ -222,12 +225,14 @@ def approved(verdict: Verdict, seconds: int) -> str:
     return name
 
 
-def reopened(project: Project, name: str, stage: str, decided: str) -> Registry:
-    """Return the registry as it is now: who may promote may have changed while a person was asked.
+def reopened(asked: Registry, name: str, stage: str, decided: str) -> Registry:
+    """Return the registry by the policy as it is now: who may promote may have changed while a person was asked.
 
-    decided: the digest of the rules that the verdict is by. Raises `RunError` if they have changed.
+    Without one, `params.yaml` stays as it was read: others may edit it meanwhile. decided: the digest of the rules that
+    the verdict is by. Raises `RunError` if they have changed.
     """
-    registry = Registry.for_model(project, name)
+    repository = Repository(asked.project.folder)
+    registry = replace(asked, repository=repository, authority=Authority.of(repository, name))
     if rules.digest(registry.deciding, name, registry.stage(stage)) != decided:
         raise RunError(f"the rules for {name} in {stage} have changed since the verdict: run again to judge by these")
     return registry
