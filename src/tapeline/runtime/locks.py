@@ -49,7 +49,7 @@ def remove_unheld(path: Path) -> None:
             os.close(descriptor)
 
 
-def _locked(path: Path, make: int) -> int:
+def _locked(path: Path, make: int = 0) -> int:
     """Return a descriptor that has the lock: to write, which a lock needs on a network's disk, or else only to read."""
     try:
         return files.locked(path, os.O_RDWR | make)
