@@ -88,6 +88,16 @@ def test_it_has_every_file_whatever_the_checkout_leaves_out(project):
         assert tree.checkout("-C", str(tree.project.folder), "status", "--porcelain", "--untracked-files=no") == ""
 
 
+def test_settings_of_dvc_that_cannot_be_read_are_named(project):
+    folder = project()
+    (folder / ".dvc" / "config.local").write_text("[core\n")
+    with (
+        pytest.raises(InputError, match="^DVC: config file error: Invalid line"),
+        worktree(Project.find(folder), "HEAD", name="a", say=print),
+    ):
+        pass
+
+
 def test_in_a_submodule_it_is_refused(committed, tmp_path):
     """DVC would look for the repository in the folder of Git's that the submodule shares with all its worktrees."""
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)

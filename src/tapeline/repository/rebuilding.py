@@ -39,7 +39,8 @@ def clone(project: Project, into: Path) -> Path:
     if own is None or not own.resolve().is_relative_to(top):
         raise InputError(f"{project.folder} has no DVC repository inside its Git repository: `tapeline init` makes one")
     git("clone", "--quiet", "--no-hardlinks", str(top), str(into))
-    share_cache(own / ".dvc", into / own.resolve().relative_to(top) / ".dvc")
+    with in_one_line():
+        share_cache(own / ".dvc", into / own.resolve().relative_to(top) / ".dvc")
     return into / project.folder.resolve().relative_to(top)
 
 

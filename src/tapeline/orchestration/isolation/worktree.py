@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tapeline.config.project import PARAMS, RUN_BRANCHES, Project
 from tapeline.orchestration.isolation.byte_code import share_byte_code
+from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.git import Git
 from tapeline.repository.places import dvc_top
 from tapeline.repository.shared_cache import share_cache
@@ -71,7 +72,11 @@ def worktree(project: Project, commit: str, *, name: str, say: Say) -> Iterator[
         name = _free_name(git, folder, name)
         held = os.fdopen(files.own(beside(folder / name, LOCK), os.O_WRONLY | os.O_CREAT), "wb")
         fcntl.flock(held, fcntl.LOCK_EX)
-        inside = _made(git, folder / name, commit, project, say)
+        try:
+            inside = _made(git, folder / name, commit, project, say)
+        except BaseException:
+            held.close()
+            raise
     failure = ""
     try:
         yield Worktree(name, commit, Project.find(inside))
@@ -131,7 +136,8 @@ def _made(git: Git, path: Path, commit: str, project: Project, say: Say) -> Path
         for needed in (inside / PARAMS, own_dvc):
             if not needed.exists():
                 raise InputError(f"commit {commit[:7]} has no {needed.relative_to(path)}: give a ref that has it")
-        share_cache(dvc, own_dvc, main=_main(git, top) / dvc.relative_to(top), say=say)
+        with in_one_line(InputError):
+            share_cache(dvc, own_dvc, main=_main(git, top) / dvc.relative_to(top), say=say)
         share_byte_code(top, path)
         return inside
     except BaseException:
