@@ -192,9 +192,9 @@ def test_two_people_promote_at_once(released, tmp_path):
     wrong, _, _ = audited(second)
     lines = second.folder / ".git" / "tapeline" / "tags"
     assert wrong[0] == (
-        "one#staging#4 was made after one#prod#3, which is a different tag now: if two people made it at once, remove "
-        f"the lines of both from {lines}, `git tag --delete 'one#staging#4'`, also on the remote, and run again what "
-        "made that one"
+        "one#staging#4 was made after one#prod#3, which is a different tag now: if two people made one#prod#3 at once, "
+        f"remove the lines of one#prod#3 and one#staging#4 from {lines}, `git tag --delete 'one#staging#4'`, also on "
+        "the remote, and run again what made one#staging#4"
     )
     kept = [line for line in lines.read_text().splitlines() if line.split()[1] not in ("one#prod#3", "one#staging#4")]
     lines.write_text("".join(f"{line}\n" for line in kept))

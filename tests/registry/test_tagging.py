@@ -98,7 +98,7 @@ def test_a_folder_whose_name_no_tag_can_have(tmp_path, folder):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     registry = Registry.for_model(Project.find(place), "one")
     inside = folder.removesuffix("/")
-    said = f"^the folder '{re.escape(inside)}' would be in the tag '.*one@v1.0.0', which cannot be: rename it$"
+    said = f"^no tag can be called '.*one@v1.0.0': rename the folder '{re.escape(inside)}'$"
     if inside in ("-", "a.lock"):
         tagging.check_artifact(registry.repository, registry.artifact("one"))
     else:

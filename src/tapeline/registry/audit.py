@@ -152,9 +152,10 @@ class _Model:
             return
         found = self._by_object.get(before["object"])
         if found is None:
-            is_there, common = before["tag"] in self._names, self._registry.repository.common
-            why = f"is a different tag now: {seen.way_out(common, tag.name)}" if is_there else "is gone"
-            self._report.wrong.append(f"{tag.name} was made after {before['tag'][:80]}, which {why}")
+            last, common = before["tag"][:80], self._registry.repository.common
+            is_there = before["tag"] in self._names
+            why = f"is a different tag now: {seen.way_out(common, tag.name, last)}" if is_there else "is gone"
+            self._report.wrong.append(f"{tag.name} was made after {last}, which {why}")
         elif found.time >= tag.time:
             self._report.wrong.append(f"{tag.name} names {found.name} as the tag before it, but claims to be older")
         else:

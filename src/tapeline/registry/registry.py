@@ -222,10 +222,9 @@ class Registry:
         try:
             record = self.authority.version(self.state(version.name), version)
         except Untrusted as why:
-            way = f"can sign for it: `tapeline registry vouch {version.tag.name}`"
-            raise InputError(
-                f"{version.tag.name} does not count: {why}; who may register, and knows its origin, {way}"
-            ) from None
+            who = "anyone who may register and knows where it comes from can sign for it"
+            way = f"{who}: `tapeline registry vouch {version.tag.name}`"
+            raise InputError(f"{version.tag.name} does not count: {why}; {way}") from None
         if not (record.get("sha256") or {}).get(contents.MODEL):
             name = version.tag.name
             raise InputError(

@@ -267,7 +267,7 @@ def test_checkpoints_of_a_training_that_began_since_they_were_listed_stay(reposi
                     lock.close()
             told.append(line)
     assert (state / "step-000000000007" / "state").exists()
-    assert told[-2:] == ["checkpoints gone/aa, 40 days old: used meanwhile, so it stays", "freed 0 B"]
+    assert told[-2:] == ["checkpoints gone/aa, 40 days old: kept, since it was used meanwhile", "freed 0 B"]
 
 
 def worktree(repository, name, *, failed=False):

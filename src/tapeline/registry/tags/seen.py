@@ -67,12 +67,12 @@ def artifacts(common: Path) -> set[str]:
     return {artifact for name, _ in _noted(common) if (artifact := artifact_of(name))}
 
 
-def way_out(common: Path, name: str) -> str:
-    """Return what to do about a tag that was made after one of which the remote has another's of the same name."""
+def way_out(common: Path, name: str, before: str) -> str:
+    """Return what to do about a tag that was made after `before`, of which the remote has another's."""
     return (
-        "if two people made it at once, remove the lines of both from "
+        f"if two people made {before} at once, remove the lines of {before} and {name} from "
         f"{notes.path(common, NAME)}, `git tag --delete {shlex.quote(name)}`, also on the remote, and run again what "
-        "made that one"
+        f"made {name}"
     )
 
 

@@ -46,7 +46,7 @@ def check_artifact(repository: Repository, artifact: Artifact) -> None:
     tag = f"{artifact.tag}@v1.0.0"
     found = EVENT.fullmatch(tag)
     if not found or repository.git.ask("check-ref-format", f"refs/tags/{tag}") is None:
-        raise InputError(f"the folder {artifact.folder!r} would be in the tag {tag!r}, which cannot be: rename it")
+        raise InputError(f"no tag can be called {tag!r}: rename the folder {artifact.folder!r}")
 
 
 def check_stage(repository: Repository, stage: str) -> None:

@@ -55,7 +55,7 @@ def prune(
             yield "nothing to remove"
         elif apply:
             used = [item for item in going if item.remove() is False]
-            yield from (f"{item.kind} {item.name}: used meanwhile, so it stays" for item in used)
+            yield from (f"{item.kind} {item.name}: kept, since it was used meanwhile" for item in used)
             yield f"freed {readable(room - sum(item.size for item in used))}"
         else:
             yield f"would free {readable(room)}: nothing was removed; --apply removes it"
