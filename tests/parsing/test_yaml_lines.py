@@ -17,6 +17,11 @@ from tapeline.parsing.yaml_lines import last_line
         ("a:\n  b:\n    c:\n  d: 2", 3),
         ("a:\n  b: 1\n  c:", 2),
         ("a:\n", 0),
+        ("a:\n\n# of b\nb: 1\n", 0),
+        ("a:\n  b:\n\n  # of c\nc: 1\n", 1),
+        ("a:\n  - 1\n  -\n\n# of b\nb: 1\n", 2),
+        ("a:\n  - 1\n  -", 2),
+        ("a: |\n\nb: 1\n", 1),
     ],
 )
 def test_the_last_line(text, last):
