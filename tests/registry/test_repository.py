@@ -6,6 +6,7 @@ import subprocess
 import pytest
 from damaged import lose
 
+from tapeline.registry import repository as module
 from tapeline.registry.ours import Ours
 from tapeline.registry.repository import Repository
 from tapeline.runtime.errors import InputError, RunError
@@ -56,8 +57,8 @@ def test_a_folder_whose_name_begins_with_a_dot(tmp_path, name):
     assert Repository(tmp_path).inside == ""
 
 
-def test_the_md5_of_each_file_of_a_folder(repository):
-    """DVC's, by one call of Git: also of names with a line feed, of an empty file, and of a link."""
+def test_the_md5_of_each_file_of_a_folder(repository, monkeypatch):
+    """DVC's, by few calls of Git: also of names with a line feed, of an empty file, and of a link."""
     folder = repository.git.folder / "code [1]"
     folder.mkdir()
     files = {"a": b"1\n", "b\nc": b"", "d": b"\n2 blob 7\n", "same": b"1\n"}
@@ -71,6 +72,11 @@ def test_the_md5_of_each_file_of_a_folder(repository):
     expected = {f"inside/code [1]/{name}": hashlib.md5(content).hexdigest() for name, content in files.items()}
     assert found == {**expected, "inside/code [1]/link": hashlib.md5(b"a").hexdigest()}
     assert all(repository.digest("HEAD", name) == md5 for name, md5 in found.items() if "\n" not in name)
+    calls, read = [], repository.git.contents
+    monkeypatch.setattr(repository.git, "contents", lambda names: calls.append(len(names)) or read(names))
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    assert repository.digests("HEAD", "inside/code [1]") == found
+    assert len(calls) > 1 and sum(calls) == len(found)
     lose(repository.top, "HEAD:inside/code [1]/d")
     with pytest.raises(RunError, match="git cat-file: [0-9a-f]{40} missing"):
         repository.digests("HEAD", "inside/code [1]")

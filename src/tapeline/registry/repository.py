@@ -1,7 +1,7 @@
 """The registry's view of Git: commits, their files, and annotated tags."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,8 @@ DAMAGED = "damaged object"
 """The kind of a tag whose object Git cannot read."""
 FEW = 50
 """How many tags are read by their names, and not all at once."""
+AT_ONCE = 64_000_000
+"""Bytes of files that are held in memory at once, where there are several."""
 
 
 @dataclass(frozen=True)
@@ -104,20 +106,33 @@ class Repository:
     def digests(self, commit: str, folder: str) -> dict[str, str]:
         """Return the MD5 that DVC has for each file of a commit's folder, by path from the root.
 
-        One call of Git reads them all. Raises `RunError` if it cannot read one.
+        One call of Git reads files of `AT_ONCE` bytes, or one. Raises `RunError` if it cannot read one.
         """
-        tree = self.git("--literal-pathspecs", "ls-tree", "-r", "-z", "--full-tree", commit, "--", folder)
-        entries = (entry.partition("\t") for entry in tree.split("\0") if entry)
-        objects = {path: about.split()[2] for about, _, path in entries if about.split()[1] == "blob"}
-        content, found, at = self.git.contents(objects.values()), {}, 0
+        tree = self.git("--literal-pathspecs", "ls-tree", "-r", "-l", "-z", "--full-tree", commit, "--", folder)
+        batches: list[dict[str, str]] = [{}]
+        held = 0
+        for about, _, path in (entry.partition("\t") for entry in tree.split("\0") if entry):
+            _, kind, name, size = about.split()
+            if kind != "blob":
+                continue
+            length = int(size) if size.isdecimal() else 0  # BAD of one that is lost
+            held += length
+            if held > AT_ONCE and batches[-1]:
+                batches.append({})
+                held = length
+            batches[-1][path] = name
+        return {path: md5 for batch in batches for path, md5 in self._digests(batch)}
+
+    def _digests(self, objects: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield each path with the MD5 of its object."""
+        content, at = self.git.contents(objects.values()), 0
         for path in objects:
             start = content.index(b"\n", at) + 1
             about = content[at:start].split()  # id, type and size
             if len(about) < 3:
                 raise RunError(f"git cat-file: {b' '.join(about).decode()}")
             at = start + int(about[2]) + 1
-            found[path] = _md5(content[start : at - 1])
-        return found
+            yield path, _md5(content[start : at - 1])
 
     def run(self, commit: str, path: str) -> dict[str, str]:
         """Return the flow run that wrote a file of the project's folder, from its commit's trailers; else empty."""
