@@ -52,6 +52,13 @@ def test_a_clone_without_the_whole_history(registry, tmp_path):
     assert "this clone is shallow" in shallow("registry", "audit", status=2).stderr
 
 
+def test_dvc_that_cannot_be_opened(registry):
+    """It says nothing about the versions: none is called wrong."""
+    (registry.folder / ".dvc" / "config").write_text("[core\n")
+    done = registry("registry", "audit", status=2)
+    assert done.stdout == "" and "config" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
 def cached(registry, text):
     cache = (path for path in (registry.folder / ".dvc" / "cache").rglob("*") if path.is_file())
     return next(path for path in cache if path.read_bytes() == text.encode())

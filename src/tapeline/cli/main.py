@@ -25,7 +25,7 @@ STARTING = ("run", "sweep", "serve", "predict")
 
 def run() -> NoReturn:
     """Run one command, and end this process with its exit status."""
-    fix_interpreter(computing=sys.argv[1:2] != [] and sys.argv[1] in COMPUTING)
+    fix_interpreter(computing=_command(sys.argv[1:]) in COMPUTING)
     forks.finish(lambda: sys.exit(main()))
 
 
@@ -34,13 +34,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_missing()
     user.known()
     ignored = caps.apply()
-    if {*(sys.argv[1:] if argv is None else argv)[:1]} & {*COMPUTING, *STARTING}:
+    if _command(sys.argv[1:] if argv is None else argv) in (*COMPUTING, *STARTING):
         caps.note(ignored, why="NumPy, OpenBLAS and Arrow compute the same on every CPU")
     return exit_status.of("tapeline", lambda: _call(argv))
 
 
 def _call(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    command = _command(arguments)
     try:
         here = Path.cwd()
     except FileNotFoundError:
@@ -48,9 +49,9 @@ def _call(argv: Sequence[str] | None) -> int:
     if argv is None:
         print_any_name()
         EscapedTerminal.where_there_is_one()
-        use_tree_code(here, having="upgrade" if arguments[:1] == ["upgrade"] else "")
-    if arguments[:1] and arguments[0] in flows.COMMANDS:
-        return flows.call(arguments[0], arguments[1:])
+        use_tree_code(here, having="upgrade" if command == "upgrade" else "")
+    if command in flows.COMMANDS:
+        return flows.call(command, arguments[1:])
     options = _parser().parse_args(arguments)
     try:
         status: int = options.command(options)
@@ -59,6 +60,11 @@ def _call(argv: Sequence[str] | None) -> int:
         streams.drop(sys.stdout)
         return 1
     return status
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """Return the command that arguments begin with; empty if there are none."""
+    return next(iter(arguments), "")
 
 
 def import_for(stage: str) -> None:

@@ -48,8 +48,8 @@ class Report:
 def audit(registry: Registry, *, fetch: bool = False) -> Report:
     """Check every tag, version, promotion, run's branch and served folder of a project. Changes nothing.
 
-    fetch: bring bytes that are only in DVC's remote, to check them too. Raises `InputError` in a shallow clone, and
-    where tags are missing.
+    fetch: bring bytes that are only in DVC's remote, to check them too. Raises `InputError` in a shallow clone,
+    where tags are missing, and where DVC cannot be opened.
     """
     if fetched.is_shallow(registry.repository.git):
         raise InputError(
@@ -58,9 +58,11 @@ def audit(registry: Registry, *, fetch: bool = False) -> Report:
     fetched.check(registry.repository)
     report = Report()
     tags = registry.repository.tags()
-    for found in state.read_all(tags).values():
-        if found.artifact.folder == registry.repository.inside:
-            _Model(registry, found, tags, report, fetch).check()
+    models = [one for one in state.read_all(tags).values() if one.artifact.folder == registry.repository.inside]
+    if any(one.versions for one in models):
+        registry.store.open()
+    for found in models:
+        _Model(registry, found, tags, report, fetch).check()
     report.unchecked.extend(
         f"{tag.name} names {artifact}, which is not a valid model name: ignored"
         for tag in tags

@@ -32,6 +32,10 @@ class Store:
         self._folder = folder
         self._opened: Dvc | None = None
 
+    def open(self) -> None:
+        """Open DVC now. Raises `InputError` where it cannot be opened, such as for an invalid `.dvc/config`."""
+        _ = self._dvc
+
     def listing(self, md5: str) -> dict[str, str]:
         """Return the MD5 of each file in a recorded folder, by relative path; for a single file, under the empty path.
 
