@@ -95,7 +95,7 @@ def test_the_flow_on_a_full_disk_says_so_and_finishes_later(disk, expected):
     filler = fill(disk, leaving=60_000)
     status, text = tried(disk, *FLOW)
     assert status != 0 and "Traceback" not in text, text
-    assert "no space left on the disk" in text, text
+    assert "no space left on" in text.lower(), text  # as Tapeline or as DVC says it: outputs are small
     filler.unlink()
     finishes(disk, FLOW, expected)
 

@@ -49,8 +49,8 @@ def trainer(folder):
     if "checkpoint at step 200" not in (folder / "serve.log").read_text():
         return None
     for process in below(folder):
-        command = process.cmdline()
-        if command[1:4] == ["-m", "tapeline", "train"] and process.status() != psutil.STATUS_ZOMBIE:
+        command = " ".join(process.cmdline())
+        if "tapeline train digits" in command and process.status() != psutil.STATUS_ZOMBIE:
             return process
     return None
 

@@ -106,7 +106,7 @@ def killed_with_a_checkpoint(tmp_path, name, cores, settings):
         folder = project(tmp_path / f"cut {attempt}", name, **settings)
         process = start(folder, name, cores)
         end = time.monotonic() + 240
-        while not any((folder / ".tapeline" / "checkpoints").rglob("step-*")) and process.poll() is None:
+        while not any((folder / ".tapeline" / "checkpoints").glob("*/*/step-*")) and process.poll() is None:
             assert time.monotonic() < end
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)

@@ -163,8 +163,8 @@ def test_a_dry_run_changes_nothing(project):
         ),
         (
             "recipe/contract.py",
-            "        name = self._name(optimizer)\n        self.updated",
-            "        gradients = [-one for one in gradients]\n        name = self._name(optimizer)\n        "
+            "        names = self._names(optimizer)\n        self.updated",
+            "        gradients = [-one for one in gradients]\n        names = self._names(optimizer)\n        "
             "self.updated",
             "train@iris: runs/iris/train/",
         ),
