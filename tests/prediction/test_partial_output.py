@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from disks import files_of_at_most
 
-from tapeline.prediction.partial_output import PartialOutput
+from tapeline.prediction.partial_output import PartialOutput, check
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 
 CALL = {"model": "a", "outputs": ["y"]}
@@ -45,6 +45,24 @@ def test_what_is_finished_replaces_the_output_and_leaves_nothing(out):
         assert out.read_text() == "old"
         partial.finish()
     assert out.read_text() == "new" and names(out.parent) == ["y.csv"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "record"),
+    [
+        ("data/digits/test", "data/digits/dataset.json"),
+        ("models/digits", "models/digits/model.json"),
+        ("runs/digits/validate", "runs/digits/validate/verdict.json"),
+        ("serving/digits/1/assets", "serving/digits/1/saved_model.pb"),
+    ],
+)
+def test_an_output_that_the_next_build_or_promotion_would_delete_is_refused(tmp_path, folder, record):
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / record).touch()
+    with pytest.raises(InputError, match="which is replaced as a whole: give another folder"):
+        check(tmp_path / folder / "y.csv")
+    (tmp_path / "data" / "answers").mkdir(parents=True, exist_ok=True)
+    check(tmp_path / "data" / "answers" / "y.csv")
 
 
 def test_answers_that_do_not_reach_the_disk_replace_nothing(out):

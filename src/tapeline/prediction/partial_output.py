@@ -25,8 +25,12 @@ STATE, ANSWERS, LOCK = "state.json", "answers", "lock"
 def check(out: Path) -> None:
     """Raise `InputError` for an output in whose place is anything but a regular file: that would be replaced.
 
-    A link is refused, too: behind it may be anything, such as DVC's cache.
+    A link is refused, too: behind it may be anything, such as DVC's cache. And so is a file in a folder that
+    Tapeline replaces as a whole.
     """
+    folder = Path(os.path.realpath(out.parent))
+    if replaced := [path for path in (folder, *folder.parents) if _is_output(path)]:
+        raise InputError(f"--out is {str(out)!r}, in {replaced[0]}, which is replaced as a whole: give another folder")
     try:
         found = out.lstat().st_mode
     except FileNotFoundError:
@@ -37,6 +41,17 @@ def check(out: Path) -> None:
         raise InputError(f"--out is {str(out)!r}, a folder: give the name of a file")
     if not stat.S_ISREG(found):
         raise InputError(f"--out is {str(out)!r}, which is a FIFO, a socket or a device: give the name of a file")
+
+
+def _is_output(folder: Path) -> bool:
+    """Return whether a folder is the output of a stage, or a served version."""
+    above = folder.parent
+    return (
+        (above.name == "data" and (folder / "dataset.json").is_file())
+        or (above.name == "models" and (folder / "model.json").is_file())
+        or (above.parent.name == "runs" and folder.name in ("train", "validate") and folder.is_dir())
+        or (above.parent.name == "serving" and folder.name.isdecimal())
+    )
 
 
 class PartialOutput:
