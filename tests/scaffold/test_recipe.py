@@ -200,6 +200,20 @@ def test_a_constant_column_says_nothing_and_a_small_unit_does(project, kind, dat
     assert np.abs(answers(mass=1e-9) - answers()).max() > 1e-3
 
 
+@pytest.mark.parametrize("kind", ["table", "own-step", "number"])
+def test_large_whole_numbers_are_told_apart(project, kind):
+    """Float32 would have the same number for each of these times."""
+    rows = "".join(f"train,{1_700_000_000 + 20 * n},{n}.5,{'ab'[n % 2]}\n" for n in range(8))
+    (project / "data/raw/times.csv").write_text(f"split,time,y,label\n{rows}test,1700000050,2.5,a\n")
+    features = "{time: time, y: y}" if kind == "number" else "{time: time, label: label}, label: label"
+    source = f"source: table, needs: data/raw/times.csv, split: split, features: {features}, integers: [time]"
+    add_dataset(project, source)
+    recipe, _, _ = learned(project, kind, "own")
+    answers = recipe.predict({"time": tf.constant([1_700_000_000, 1_700_000_040, 1_700_000_063], tf.int64)})
+    values = answers["y" if kind == "number" else "probabilities"].numpy().reshape(3, -1)
+    assert len(np.unique(values, axis=0)) == 3
+
+
 @pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("kind", "dataset", "outputs"),
