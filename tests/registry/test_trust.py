@@ -79,6 +79,17 @@ def test_a_tag_that_contradicts_its_commit(registry):
     assert served(registry) == before
 
 
+def test_a_rewritten_history_is_not_called_a_forgery(registry):
+    """Whoever removed a large file from the history is told what helps."""
+    message = ("--msg-filter", "sed s/^/x-/", "--tag-name-filter", "cat", "--", "--all")
+    registry.git("-c", "advice.detachedHead=false", "filter-branch", "--force", *message)
+    said = registry("registry", "sync", status=2).stderr
+    assert "the history was rewritten, or somebody moved the tag" in said and "forged" not in said
+    for name in registry.git("tag", "--list", "one@*", "one#*").split():
+        registry.git("tag", "-d", name)
+    registry("registry", "register", "one")
+
+
 @pytest.mark.slow
 def test_other_bytes_of_the_same_md5(fresh):
     """An object of DVC's cache and remote is replaced by another of its MD5; the tag knows the SHA-256."""

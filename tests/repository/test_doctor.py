@@ -1,6 +1,7 @@
 """`tapeline doctor`: each thing that is missing is named with the way to get it; nothing is changed."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -140,6 +141,25 @@ def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
     assert wanting(inner) == {what: "`tapeline init` makes one"}
     assert init(inner, say=lambda line: None) == [inner / ".gitignore"]
     assert wanting(inner) == {}
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_committed_dvc_folder_that_is_not_checked_out(project, sparse):
+    """A new one would replace the team's remotes with the next commit."""
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "all")
+    if sparse:
+        git(project, "sparse-checkout", "set", "--cone", "recipes", "data")
+    else:
+        shutil.rmtree(project / ".dvc")
+    remedy = f"`git -C {project} sparse-checkout add .dvc`" if sparse else "`git checkout -- :/.dvc`"
+    what = "Git has the folder .dvc, but this checkout lacks it"
+    assert wanting(project)[what] == remedy
+    for folder in (project, project / "new" / "one"):
+        with pytest.raises(InputError, match=f"{what}: {re.escape(remedy)}"):
+            init(folder, say=lambda line: None)
+    subprocess.run(remedy.strip("`"), shell=True, check=True, cwd=project)  # a command as it is said
+    assert wanting(project) == {}
 
 
 def test_a_project_that_git_does_not_have(project):

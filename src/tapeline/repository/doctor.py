@@ -19,7 +19,7 @@ from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, in_conflict
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import lacking, left_out, outputs, tracked
-from tapeline.repository.places import dvc_around, dvc_top
+from tapeline.repository.places import dvc_around, dvc_left_out, dvc_top
 from tapeline.repository.repair import is_whole
 from tapeline.runtime import files
 from tapeline.runtime.environment import library_versions
@@ -182,7 +182,11 @@ def _dvc(project: Project) -> Iterator[Finding]:
     if top is None:
         around = dvc_around(project.folder)
         other = f" in this Git repository: DVC uses {around}, which no clone has" if around else ""
-        yield Finding(MISSING, f"no DVC repository{other}", "`tapeline init` makes one")
+        remedy = dvc_left_out(project.folder)
+        if remedy:
+            yield Finding(MISSING, "Git has the folder .dvc, but this checkout lacks it", remedy)
+        else:
+            yield Finding(MISSING, f"no DVC repository{other}", "`tapeline init` makes one")
         return
     yield Finding(OK, f"dvc {importlib.metadata.version('dvc')}, in {top}")
     if shutil.which("dvc") is None:

@@ -14,7 +14,7 @@ from tapeline.repository import dvc_call, objects
 from tapeline.repository.dvc_errors import ERROR, error_line, in_one_line
 from tapeline.repository.dvc_lock import LOCK, Lock
 from tapeline.repository.git import Git
-from tapeline.repository.places import dvc_top
+from tapeline.repository.places import dvc_left_out, dvc_top
 from tapeline.repository.shared_cache import share_cache
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
@@ -36,6 +36,8 @@ def clone(project: Project, into: Path) -> Path:
     """
     git = Git(project.folder)
     top, own = git.top(), dvc_top(project.folder)
+    if remedy := dvc_left_out(project.folder):
+        raise InputError(f"Git has the folder .dvc, but this checkout lacks it: {remedy}")
     if own is None or not own.resolve().is_relative_to(top):
         raise InputError(f"{project.folder} has no DVC repository inside its Git repository: `tapeline init` makes one")
     git("clone", "--quiet", "--no-hardlinks", str(top), str(into))

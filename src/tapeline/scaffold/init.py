@@ -24,7 +24,7 @@ from tapeline.repository import dvc_call, unseen
 from tapeline.repository.dvc_lock import LOCK
 from tapeline.repository.git import Git
 from tapeline.repository.ignored import BY_DVC, BY_GIT, check_seen, lacking, with_lines
-from tapeline.repository.places import dvc_top
+from tapeline.repository.places import dvc_left_out, dvc_top
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.scaffold import catalogue, images, raw_data, stages, table
@@ -72,6 +72,8 @@ def _initialized(
         if repository is not None:
             check_seen([*texts, *irises, *_other_files(folder, params, dvc_top(folder) or repository)])
             unseen.check_files([folder / DVC_YAML, folder / LOCK])  # as DVC sees them, unlike Git
+    if repository is not None and (remedy := dvc_left_out(folder)):
+        raise InputError(f"Git has the folder .dvc, but this checkout lacks it: {remedy}")
     _check_free([*texts, *([copied[1]] if copied else [])])
     files.make_folder(folder)
     _prepare_repository(folder, repository, say)
