@@ -31,11 +31,10 @@ def of_model(version: Version, recorded: Recorded) -> Contents:
     """Return the bytes of a version's model. Raises `InputError` if its tag and its commit contradict each other."""
     said = version.record.get("model") or {}
     if version.record.get("commit") not in (None, version.commit) and said.get("md5") == recorded.model:
-        name = version.name
         raise InputError(
-            f"{version.tag.name} is on {version.commit[:10]}, but its record names {str(version.record['commit'])[:10]}: "
-            f"the history was rewritten, or somebody moved the tag. If it was rewritten, delete the model's tags (`git "
-            f"tag -d`, `git push --delete`) and register it again: `tapeline registry register {name}`"
+            f"{version.tag.name} is on {version.commit[:10]}, but its record names {version.record['commit']:.10}: the "
+            "history was rewritten, or somebody moved the tag; if it was rewritten, delete the model's tags (`git tag "
+            f"-d`, `git push --delete`) and register it again: `tapeline registry register {version.name}`"
         )
     for what, tag, commit in (
         ("commit", version.record.get("commit"), version.commit),
