@@ -32,6 +32,7 @@ def live(registry, stage="prod"):
         ({"message": record(metrics={"loss": "low"})}, 'its record\'s metrics.loss is "low": must be a valid number'),
         ({"message": record(metrics=[1])}, "its record's metrics is [1]: must be a mapping"),
         ({"message": record(data="x")}, 'its record\'s data is "x": must be a mapping'),
+        ({"message": record(data={"source": "x"})}, 'its record\'s data.source is "x": must be a mapping'),
         ({"message": record(checks=[{"kind": "bound"}])}, "its record's checks.0.holds is missing"),
     ],
 )

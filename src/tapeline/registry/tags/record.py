@@ -35,6 +35,14 @@ class _Rules(BaseModel):
     committed: bool = True
 
 
+class _Data(BaseModel):
+    """The dataset of a version."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    source: dict[str, Any] | None = None
+
+
 class _Before(BaseModel):
     """The tag of the same model that was the latest when this one was made."""
 
@@ -53,7 +61,7 @@ class _Record(BaseModel):
     model: dict[str, Any] | None = None
     sha256: dict[str, dict[str, _Sum]] | None = None
     metrics: dict[str, float | None] = {}
-    data: dict[str, Any] | None = None
+    data: _Data | None = None
     environment: dict[str, Any] | None = None
     parameters: dict[str, Any] | None = None
     action: str = ""
