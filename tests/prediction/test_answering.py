@@ -52,6 +52,7 @@ LIES = {
     "Python objects": {"shape": [1], "at": 0, "dtype": "O"},
     "a structure": {"shape": [1], "at": 0, "dtype": "i4,i4"},
     "no dtype": {"shape": [1], "at": 0, "dtype": "nonsense"},
+    "no Python for a dtype": {"shape": [1], "at": 0, "dtype": "(1,f4"},
     "no shape": {"at": 0, "dtype": "<f8"},
     "a number for a shape": {"shape": 1, "at": 0, "dtype": "<f8"},
     "a truth for a place": {"shape": [1], "at": True, "dtype": "<f8"},
@@ -71,8 +72,20 @@ def test_a_description_that_lies(entry):
         read(memory, [entry], copied=True)
 
 
+DEEP = (50_000).to_bytes(8, "little") + b"[" * 50_000
+"""More levels than Python's parser takes."""
+
+
 def test_messages_that_are_none():
-    for content in (b"", b"\1", b"\4\0\0\0\0\0\0\0{", b"\2\0\0\0\0\0\0\0[]", b"\3\0\0\0\0\0\0\0\xff{}", b"\xff" * 8):
+    for content in (
+        b"",
+        b"\1",
+        b"\4\0\0\0\0\0\0\0{",
+        b"\2\0\0\0\0\0\0\0[]",
+        b"\3\0\0\0\0\0\0\0\xff{}",
+        b"\xff" * 8,
+        DEEP,
+    ):
         reads, writes = os.pipe()
         os.write(writes, content)
         os.close(writes)

@@ -163,6 +163,22 @@ PROGRAMS = {
     "says no message": ("os.write(w, b'\\xff' * 99); time.sleep(60)", "^the model's process sent an invalid reply$"),
     "says nothing and ends": ("sys.exit('out of luck')", "^the model does not load or answer: out of luck$"),
     "is ended": ("os.kill(os.getpid(), 6)", "^the model's process was killed by SIGABRT$"),
+    "is ended by a signal without a name": (
+        "os.kill(os.getpid(), 35)",
+        "^the model's process was killed by signal 35$",
+    ),
+    "names no outputs": (
+        "say({'sandbox': ''}); time.sleep(60)",
+        "^the model's process sent an invalid reply: 'outputs'$",
+    ),
+    "names no sandbox": (
+        "say({'outputs': {}}); time.sleep(60)",
+        "^the model's process sent an invalid reply: 'sandbox'$",
+    ),
+    "has a number for its outputs": (
+        "say({'outputs': 5, 'sandbox': ''}); time.sleep(60)",
+        "sent an invalid reply: 'int' ",
+    ),
 }
 
 
@@ -171,8 +187,14 @@ def test_a_process_that_was_taken_over(tmp_path, monkeypatch, program, said):
     monkeypatch.setattr(sandboxed, "PATIENCE", 0.5)
     monkeypatch.setattr(sandboxed, "PROGRAM", tmp_path / "a/b/program.py")
     (tmp_path / "a/b").mkdir(parents=True)
-    head = "import os, sys, time\n_, w, _, found = map(int, sys.argv[2].split(','))\n"
-    sandboxed.PROGRAM.write_text(head + program)
+    sandboxed.PROGRAM.write_text(
+        "import json, os, sys, time\n"
+        "_, w, _, found = map(int, sys.argv[2].split(','))\n"
+        "def say(what):\n"
+        "    text = json.dumps(what).encode()\n"
+        "    os.write(w, len(text).to_bytes(8, 'little') + text)\n"
+        f"{program}\n"
+    )
     with pytest.raises(RunError, match=said):
         with Sandboxed(tmp_path):
             pass

@@ -63,7 +63,7 @@ class Channel:
             raise Closed
         try:
             message = json.loads(self._read(length))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Closed from None
         if not isinstance(message, dict):
             raise Closed
@@ -142,7 +142,7 @@ def read(memory: Any, entries: Any, *, copied: bool) -> Arrays:
     """
     try:
         return {str(name): _array(memory, entry, copied=copied) for name, entry in entries.items()}
-    except (AttributeError, KeyError, TypeError, OverflowError, MemoryError) as error:
+    except (AttributeError, KeyError, TypeError, OverflowError, MemoryError, SyntaxError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
 

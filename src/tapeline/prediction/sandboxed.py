@@ -64,8 +64,11 @@ class Sandboxed:
                 raise InputError(f"the model {reply['refused']}")
             if "error" in reply:
                 raise RunError(f"the model does not load: {graph_reason(str(reply['error']))}")
-            self.outputs = {str(name): str(dtype) for name, dtype in dict(reply["outputs"]).items()}
-            self.missing_protection = _missing_protection(str(reply["sandbox"]))
+            try:
+                self.outputs = {str(name): str(dtype) for name, dtype in dict(reply["outputs"]).items()}
+                self.missing_protection = _missing_protection(str(reply["sandbox"]))
+            except (KeyError, TypeError, ValueError) as error:
+                raise RunError(f"the model's process sent an invalid reply: {error}") from None
             self._stack = stack.pop_all()
         return self
 
@@ -156,7 +159,9 @@ class Sandboxed:
                 "free some memory"
             )
         if status < 0:
-            return RunError(f"the model's process was killed by {signal.Signals(-status).name}")
+            known = -status in set(signal.Signals)
+            by = signal.Signals(-status).name if known else f"signal {-status}"
+            return RunError(f"the model's process was killed by {by}")
         return RunError(f"the model does not load or answer: {lines[-1] if lines else f'status {status}'}")
 
 
