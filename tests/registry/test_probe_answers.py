@@ -8,7 +8,8 @@ from tapeline.registry.gate import probing
 
 SAID = "answers something that is not an array, or not a record: "
 RECORD = "import json, os, sys\nasked = json.load(sys.stdin)\n"
-FINE = RECORD + "print(json.dumps({'failures': [], 'sandbox': 'x'}))\n"
+PRINTED = "import json\nprint(json.dumps({'failures': [], 'sandbox': 'x', %s}))\n"
+FINE = PRINTED % ""
 
 
 def run(monkeypatch, folder, program):
@@ -33,10 +34,15 @@ def test_an_honest_one(monkeypatch, tmp_path):
         ("", "Expecting value"),
         ("print('[' * 5000)", "nested more than 100 levels deep"),
         ("print('[]')", "not an object"),
-        ("print('{}')", "failures"),
-        ("print('{\"failures\": 5}')", "not iterable"),
-        (RECORD + "open(asked['answers'], 'w').write('x')\nprint('{\"failures\": []}')", "not a zip file"),
-        (RECORD + "os.mkfifo(asked['answers'])\nprint('{\"failures\": []}')", "is a FIFO, a socket or a device"),
+        ("print('{}')", "failures is missing"),
+        ("print('{\"failures\": 5}')", "failures is 5: must be a list"),
+        (PRINTED % "'latency_ms': 3", "latency_ms is 3: must be a mapping"),
+        (PRINTED % "'batch_sizes': 3", "batch_sizes is 3: must be a list"),
+        (PRINTED % "'memory_mb': float('nan')", "NaN is not a JSON number"),
+        (PRINTED % "'memory_mb': 10**400", "is too large for a number"),
+        (PRINTED % "'more': 5", "more: no such setting"),
+        (RECORD + "open(asked['answers'], 'w').write('x')\n" + FINE, "not a zip file"),
+        (RECORD + "os.mkfifo(asked['answers'])\n" + FINE, "is a FIFO, a socket or a device"),
     ],
 )
 def test_nonsense_is_a_failure_of_the_model(monkeypatch, tmp_path, program, said):

@@ -12,7 +12,9 @@ from typing import Any
 
 import psutil
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tapeline.config.mistakes import mistakes_in
 from tapeline.config.registry import CheckSettings
 from tapeline.export import prediction_log
 from tapeline.parsing import arrays, json_text
@@ -35,6 +37,27 @@ class Answer:
     failures: tuple[str, ...]
     figures: dict[str, Any]
     predictions: dict[str, NDArray[Any]]
+
+
+class _Latency(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    p50: float
+    p99: float
+
+
+class _Printed(BaseModel):
+    """What the process prints last: all of it goes into a verdict, and so into a tag."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    failures: list[str]
+    sandbox: str
+    load_seconds: float | None = None
+    latency_ms: _Latency | None = None
+    examples: dict[str, int] | None = None
+    batch_sizes: list[int] | None = None
+    memory_mb: float | None = None
 
 
 def run(
@@ -71,16 +94,15 @@ def run(
             disk_errors.check_writable(made)
             return Answer((failure,), {}, {})
         try:
-            figures = json_text.mapping(output.strip().rpartition("\n")[2], finite=False)
-            failures = tuple(map(str, figures.pop("failures")))
+            said = json_text.mapping(output.strip().rpartition("\n")[2])
+            figures = _Printed.model_validate(said).model_dump(exclude_none=True)
             linked = answers.is_symlink()  # to a file that the process itself could not have read
             predictions = arrays.unpacked(answers) if answers.exists() and not linked else {}
-        except (json_text.NotJson, arrays.NotArrays, InputError, LookupError, TypeError) as error:
+        except (json_text.NotJson, arrays.NotArrays, InputError, ValidationError) as error:
             disk_errors.check_writable(made)
-            return Answer(
-                (f"answers something that is not an array, or not a record: {plain(str(error))[:200]}",), {}, {}
-            )
-    return Answer(failures, figures, predictions)
+            why = mistakes_in(error, said)[0].told("") if isinstance(error, ValidationError) else str(error)
+            return Answer((f"answers something that is not an array, or not a record: {plain(why)[:200]}",), {}, {})
+    return Answer(tuple(figures.pop("failures")), figures, predictions)
 
 
 def _limited(asked: str, folder: Path, given: Sequence[Path], settings: CheckSettings) -> tuple[str, str]:
