@@ -15,7 +15,6 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Repository
 from tapeline.registry.tags import state, tagging
 from tapeline.registry.tags.names import Artifact
-from tapeline.registry.tags.state import State
 from tapeline.runtime.errors import InputError
 
 NOW = 1_000_000_000.5
@@ -82,7 +81,7 @@ def test_a_tag_dated_beyond_the_years_is_no_newest_one(tagged, clock):
     repository = tagged(YEAR_11000 - int(NOW))
     repository.git("tag", "one@v1.0.8", "x")
     message = "one v1.0.9\n\n# no comment\n{}\n"
-    tagging.register(repository, State(Artifact("one", "")), "v1.0.9", repository.head, message)
+    tagging.make(repository, "one@v1.0.9", repository.head, message)
     (made,) = (tag for tag in repository.tags() if tag.name == "one@v1.0.9")
     assert (made.commit, made.message, clock) == (repository.head, message, [])
 

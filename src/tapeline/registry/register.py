@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -90,10 +89,9 @@ def _tagged(registry: Registry, wanted: str, commit: str, record: dict[str, Any]
         found = registry.state(name)
         _check_version(registry, found, wanted, commit)
         text = message(f"{name} {wanted}", {**record, "before": making.latest(registry, name)})
-        others = {one: v for one, v in found.versions.items() if v.commit != commit or registry.is_usable(v)}
-        used = replace(found, versions=others)
-        tagging.register(registry.repository, used, wanted, commit, text, counts=making.counts(registry))
-        made = registry.made(name, f"{found.artifact.tag}@{wanted}").versions[wanted]
+        tag = f"{found.artifact.tag}@{wanted}"
+        tagging.make(registry.repository, tag, commit, text, counts=making.counts(registry))
+        made = registry.made(name, tag).versions[wanted]
         registry.tell_unverified()
         return made
 

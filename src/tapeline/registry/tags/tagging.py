@@ -13,7 +13,7 @@ from tapeline.parsing import yaml_text
 from tapeline.registry.repository import Repository
 from tapeline.registry.tags import record
 from tapeline.registry.tags.names import EVENT, Artifact
-from tapeline.registry.tags.state import State, Version
+from tapeline.registry.tags.state import Version
 from tapeline.registry.trust import signing
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
@@ -25,20 +25,6 @@ AHEAD = 5.0
 GTO_SETTINGS = ".gto"
 Counts = Callable[[str], bool]
 """Whether a tag counts by the trust policy, by its name."""
-
-
-def register(
-    repository: Repository, found: State, version: str, commit: str, message: str, *, counts: Counts | None = None
-) -> None:
-    """Make the tag `NAME@vX.Y.Z`. Raises `InputError` if GTO's rules forbid it: a commit has one version of a model.
-
-    counts: as for `make`.
-    """
-    if version in found.versions:
-        raise InputError(f"{found.artifact.tag}@{version} exists already: a version never changes")
-    if same := [one.tag.name for one in found.versions.values() if one.commit == commit]:
-        raise InputError(f"{commit[:10]} is already {same[0]}: a commit can be only one version of a model")
-    make(repository, f"{found.artifact.tag}@{version}", commit, message, counts=counts)
 
 
 def check_artifact(repository: Repository, artifact: Artifact) -> None:
