@@ -89,7 +89,7 @@ def assign(registry: Registry, version: Version, stage: str, record: dict[str, A
     record = {**record, "version_tag": version.tag.object, "before": making.latest(registry, version.name)}
     text = message(f"{record['action']} {version.tag.name} to {stage}", record)
     with _served(registry, version, stage):
-        tagging.assign(registry.repository, version, text, tag, signed=registry.authority is not None)
+        tagging.write(registry.repository, tag, version.commit, text, signed=registry.authority is not None)
         live = registry.made(version.name, tag, live_in=stage).standing(stage)
     assert live is not None, "`made` has looked"
     registry.tell_unverified()

@@ -13,7 +13,6 @@ from tapeline.parsing import yaml_text
 from tapeline.registry.repository import Repository
 from tapeline.registry.tags import record
 from tapeline.registry.tags.names import EVENT, Artifact
-from tapeline.registry.tags.state import Version
 from tapeline.registry.trust import signing
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
@@ -42,11 +41,6 @@ def check_stage(repository: Repository, stage: str) -> None:
         raise InputError(f"{GTO_SETTINGS} allows the stages {', '.join(map(str, allowed))}: add {stage} there")
 
 
-def assign(repository: Repository, version: Version, message: str, tag: str, *, signed: bool = False) -> None:
-    """Make the next tag `NAME#stage#number`, `tag` by GTO's count, once `wait_for_next_second` has returned."""
-    _make(repository, tag, version.commit, message, signed)
-
-
 def make(repository: Repository, tag: str, commit: str, message: str, *, counts: Counts | None = None) -> None:
     """Make an annotated tag, later than every other, signed if Git has a key.
 
@@ -54,7 +48,17 @@ def make(repository: Repository, tag: str, commit: str, message: str, *, counts:
     exists, whatever it is, or one that leaves no room for it.
     """
     wait_for_next_second(repository, counts)
-    _make(repository, tag, commit, message, signed=counts is not None)
+    write(repository, tag, commit, message, signed=counts is not None)
+
+
+def write(repository: Repository, tag: str, commit: str, message: str, *, signed: bool) -> None:
+    """Make an annotated tag once `wait_for_next_second` has returned. Raises `InputError` as `make` does."""
+    _clear(repository, tag)
+    check_free(repository, tag)
+    try:
+        signing.tag(repository.git, tag, commit, message, required=signed)
+    except OSError as error:
+        raise RunError(f"the tag {tag} was not made: {' '.join(str(error).split())}") from None
 
 
 def in_the_way(repository: Repository, tag: str) -> str:
@@ -72,15 +76,6 @@ def check_free(repository: Repository, tag: str) -> None:
     if other := in_the_way(repository, tag):
         why = "already exists, and a tag is never changed" if other == tag else f"leaves no room for {tag}"
         raise InputError(f"the tag {other} {why}: `git tag --delete {shlex.quote(other)}`")
-
-
-def _make(repository: Repository, tag: str, commit: str, message: str, signed: bool) -> None:
-    _clear(repository, tag)
-    check_free(repository, tag)
-    try:
-        signing.tag(repository.git, tag, commit, message, required=signed)
-    except OSError as error:
-        raise RunError(f"the tag {tag} was not made: {' '.join(str(error).split())}") from None
 
 
 def _stages(path: Path) -> list[object] | None:
