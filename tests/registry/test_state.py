@@ -118,7 +118,7 @@ def test_stages_of_a_version_and_whether_it_was_ever_there():
         tags(*REGISTERED, ("one#dev#1", "v1.0.0"), ("one#prod#2", "v1.0.0"), ("one#dev#3", "v1.0.1")), ONE
     )
     assert (found.stages("v1.0.0"), found.stages("v1.0.1"), found.stages("v1.0.2")) == (["prod"], ["dev"], [])
-    assert found.been_in("v1.0.0", "dev") and not found.been_in("v1.0.1", "prod")
+    assert found.put("v1.0.0", "dev") and not found.put("v1.0.1", "prod")
 
 
 def test_the_number_of_a_version_that_is_left_out_is_taken():

@@ -1,6 +1,6 @@
 """Whether an assignment's record allows it to be followed: the verdict is yes, and it is about this version."""
 
-from tapeline.registry.tags.state import Assignment, State, Version
+from tapeline.registry.tags.state import Assignment
 from tapeline.runtime.errors import InputError
 
 
@@ -22,12 +22,3 @@ def check_assignment(event: Assignment) -> None:
     """Raise `InputError` for an assignment that may not be followed."""
     if why := fault(event):
         raise InputError(f"the tag {event.tag.name} of {event.tag.author} has no effect: {why}")
-
-
-def check_promoted(found: State, version: Version, stage: str) -> None:
-    """Raise `InputError` unless a version was put into a stage by an assignment that may be followed."""
-    events = found.put(version.number, stage)
-    if not events:
-        raise InputError(f"{version.tag.name} was never in {stage}: promote it")
-    if all(map(fault, events)):
-        check_assignment(events[-1])

@@ -86,7 +86,7 @@ def promote(
 def _check_order(registry: Registry, found: State, version: Version, stage: str) -> None:
     names = list(registry.settings.stages)
     before = names[names.index(stage) - 1] if stage != names[0] else None
-    if registry.settings.stages[stage].previous and before and not found.been_in(version.number, before):
+    if registry.settings.stages[stage].previous and before and not found.put(version.number, before):
         raise InputError(f"{version.tag.name} was never in {before}, which {stage} requires: promote it there first")
     if not (registry.settings.stages[stage].previous and before and registry.authority):
         return

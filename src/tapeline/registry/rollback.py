@@ -66,7 +66,11 @@ def _say_passed(found: State, stage: str, number: str) -> None:
 
 def _check_promoted(registry: Registry, found: State, version: Version, stage: str) -> None:
     """Raise `InputError` unless a version was put into a stage by an assignment that may be followed."""
-    judged.check_promoted(found, version, stage)
+    events = found.put(version.number, stage)
+    if not events:
+        raise InputError(f"{version.tag.name} was never in {stage}: promote it")
+    if all(map(judged.fault, events)):
+        judged.check_assignment(events[-1])
     why = registry.authority.promoted(found, version, stage) if registry.authority else ""
     if why:
         raise InputError(f"{version.tag.name} was not promoted to {stage} by a tag that counts: {why}")

@@ -155,10 +155,6 @@ class State:
         names = dict.fromkeys(event.stage for event in self.assignments)
         return [name for name in names if (live := self.live(name)) and live.version == version]
 
-    def been_in(self, version: str, stage: str) -> bool:
-        """Return whether a version was ever put into a stage."""
-        return bool(self.put(version, stage))
-
     def revoked_since(self, version: str, stage: str) -> list[str]:
         """Return the revoked versions that were put into a stage after a version last was."""
         events = [event for event in self.assignments if event.stage == stage and not event.back]
