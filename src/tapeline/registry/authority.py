@@ -207,7 +207,7 @@ class Authority:
         except Untrusted as why:
             raise Untrusted(f"{why}; this clone did not see it earlier: promote it again") from None
 
-    def counted(self, name: str, object_id: str) -> bool:
+    def counted(self, object_id: str) -> bool:
         """Return whether somebody of the signers signed a tag that is on no ref any more; true if it cannot be read."""
         if self._git.raw("tag", object_id) is None:
             return True

@@ -121,7 +121,7 @@ class Registry:
 
     def lost_of(self, tags: list[Tag], wanted: Callable[[str], bool]) -> dict[str, str]:
         """As `lost`, compared with `tags`, for the models that `wanted` accepts."""
-        counts = self.authority.counted if self.authority else lambda *_: True
+        counts = self.authority.counted if self.authority else lambda _: True
         return seen.lost(self.repository.common, tags, wanted, counts)
 
     def note(self, name: str, *more: str) -> None:

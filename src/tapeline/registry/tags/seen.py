@@ -1,7 +1,7 @@
 """The tags that counted in this clone once, noted in Git's own folder, where no fetch writes.
 
 seen.note(common, tags)
-seen.lost(common, tags, lambda artifact: artifact == "digits")     # name → what to say of it
+seen.lost(common, tags, lambda artifact: artifact == "digits", authority.counted)     # name → what to say of it
 
 Each tag names the one before it, so one that is gone from the middle is found; the latest tags could be cut off unseen.
 """
@@ -39,20 +39,17 @@ def withdraw(common: Path, tag: Tag) -> None:
 
 
 def lost(
-    common: Path,
-    tags: Iterable[Tag],
-    wanted: Callable[[str], bool],
-    counts: Callable[[str, str], bool] = lambda *_: True,
+    common: Path, tags: Iterable[Tag], wanted: Callable[[str], bool], counts: Callable[[str], bool]
 ) -> dict[str, str]:
     """Return the noted tags that are not among `tags`, and what to say of each.
 
-    wanted: of which models, by the prefix of their tags. counts: whether a name and an object count still.
+    wanted: of which models, by the prefix of their tags. counts: whether an object counts still.
     """
     there = {tag.name: tag.object for tag in tags}
     found = {}
     for name, made in _noted(common):
         artifact = artifact_of(name)
-        if artifact and wanted(artifact) and there.get(name) != made and counts(name, made):
+        if artifact and wanted(artifact) and there.get(name) != made and counts(made):
             found[name] = _told(common, name, made, is_there=name in there)
     return found
 
