@@ -38,13 +38,13 @@ def assess(registry: Registry, version: Version, stage: str) -> Verdict:
     is_live = champion is not None and champion.number == version.number
     if is_live:
         champion = None
-    Model.of(registry, version)  # checks that every byte is there, even without a gate or a check
+    model = Model.of(registry, version)  # checks that every byte is there, even without a gate or a check
     data: dict[str, Any] = {}
     checks: list[dict[str, Any]] = []
     figures: dict[str, Any] = {}
     if wanted.gate or wanted.check:
         with scratch.folder("assess") as made:
-            trial = _Trial(registry, version, champion if wanted.gate else None, made, asked.gate, asked.check)
+            trial = _Trial(registry, version, model, champion if wanted.gate else None, made, asked.gate, asked.check)
             checks += trial.failures()
             if wanted.check:
                 checks += trial.infra()
@@ -68,14 +68,14 @@ class _Trial:
         self,
         registry: Registry,
         version: Version,
+        model: Model,
         champion: Version | None,
         folder: Path,
         gate_settings: GateSettings,
         check: CheckSettings,
     ) -> None:
-        self._registry, self._version, self._champion, self._folder = registry, version, champion, folder
-        self._gate, self._check = gate_settings, check
-        self._model = Model.of(registry, version)
+        self._registry, self._version, self._model = registry, version, model
+        self._champion, self._folder, self._gate, self._check = champion, folder, gate_settings, check
         recorded = registry.recorded(version)
         self._examples = Examples.open(registry.store, recorded.data(self._model.dataset), self._model.split)
         self._inputs = self._examples.inputs(self._model.signatures[DEFAULT], self._model.own_inputs)
