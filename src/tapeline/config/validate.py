@@ -19,6 +19,10 @@ class Bound(BaseModel):
             raise ValueError(f"no value is at least {self.min:g} and at most {self.max:g}: `min` must not exceed `max`")
         return self
 
+    def holds(self, value: float) -> bool:
+        """Return whether a value is within the bound. A NaN is within none."""
+        return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
+
 
 class ValidateSettings(BaseModel):
     """How a trained model is judged on the test split."""

@@ -20,8 +20,7 @@ def judge(metrics: Mapping[str, float], thresholds: Mapping[str, Bound], faults:
                 f"validate.thresholds names {name!r}, which was not measured: choose from {', '.join(sorted(metrics))}"
             )
         value = metrics[name]
-        holds = (bound.min is None or value >= bound.min) and (bound.max is None or value <= bound.max)
-        checks.append({"metric": name, "value": value, "min": bound.min, "max": bound.max, "holds": holds})
+        checks.append({"metric": name, "value": value, "min": bound.min, "max": bound.max, "holds": bound.holds(value)})
     reasons = [*faults, *(_sentence(check) for check in checks if not check["holds"])]
     return {"verdict": "no" if reasons else "yes", "reason": "; ".join(reasons), "checks": checks}
 

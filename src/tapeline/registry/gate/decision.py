@@ -124,10 +124,8 @@ def _slices(
 
 
 def _bound(kind: str, metric: str, value: float, bound: Bound, judged: bool = True) -> dict[str, Any]:
-    # Written so that a NaN misses every bound.
-    inside = (bound.min is None or value >= bound.min) and (bound.max is None or value <= bound.max)
-    limits = {"min": bound.min, "max": bound.max}
-    return {"kind": kind, "metric": metric, "value": value, **limits, "judged": judged, "holds": inside or not judged}
+    limits, holds = {"min": bound.min, "max": bound.max}, bound.holds(value) or not judged
+    return {"kind": kind, "metric": metric, "value": value, **limits, "judged": judged, "holds": holds}
 
 
 def _known(metrics: Mapping[str, float], name: str) -> float:
