@@ -19,6 +19,8 @@ def test_per_class():
     assert figures["cat"] == pytest.approx({"precision": 1.0, "recall": 2 / 3, "f1": 0.8, "support": 3})
     assert figures["dog"] == pytest.approx({"precision": 0.5, "recall": 1.0, "f1": 2 / 3, "support": 2})
     assert figures["eel"] == pytest.approx({"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 1})
+    means = {"macro_precision": 0.5, "macro_recall": 5 / 9, "macro_f1": 22 / 45}
+    assert classification.macro(figures) == pytest.approx(means)
 
 
 def test_calibration_of_a_perfectly_calibrated_and_of_an_overconfident_model():

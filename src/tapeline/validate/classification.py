@@ -1,7 +1,7 @@
 """Metrics of a classifier that are not means over examples: precision, recall, confusion and calibration."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,12 @@ def per_class(labels: NDArray[Any], predicted: NDArray[Any], classes: Sequence[s
         label: {name: float(column[number]) for name, column in zip(names, columns, strict=True)}
         for number, label in enumerate(classes)
     }
+
+
+def macro(per_class: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the means of what `per_class` returns over the classes, each with the same weight."""
+    names = ("precision", "recall", "f1")
+    return {f"macro_{name}": float(np.mean([row[name] for row in per_class.values()])) for name in names}
 
 
 def confusion(labels: NDArray[Any], predicted: NDArray[Any], classes: int) -> NDArray[np.int64]:

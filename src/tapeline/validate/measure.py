@@ -99,13 +99,7 @@ def _classifier(
     chosen = predicted["class"]
     figures = classification.per_class(labels, chosen, classes)
     error, diagram = classification.calibration(labels, predicted["probabilities"], bins)
-    metrics = {
-        "calibration_error": error,
-        **{
-            f"macro_{name}": float(np.mean([row[name] for row in figures.values()]))
-            for name in ("precision", "recall", "f1")
-        },
-    }
+    metrics = {"calibration_error": error, **classification.macro(figures)}
     plots = {
         "confusion.csv": classification.confusion_csv(labels, chosen, classes),
         "calibration.csv": classification.calibration_csv(diagram),

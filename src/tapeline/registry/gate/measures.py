@@ -53,9 +53,7 @@ class Target:
         if not self.classifier:
             return regression.figures(self.actual, found)
         figures = classification.per_class(self.actual, found, self.classes)
-        metrics = {"accuracy": float(np.mean(found == self.actual))}
-        for name in ("precision", "recall", "f1"):
-            metrics[f"macro_{name}"] = float(np.mean([row[name] for row in figures.values()]))
+        metrics = {"accuracy": float(np.mean(found == self.actual)), **classification.macro(figures)}
         if "probabilities" in answers:
             error, _ = classification.calibration(self.actual, answers["probabilities"], self.bins)
             metrics["calibration_error"] = error
