@@ -5,12 +5,15 @@ from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import DeploymentSchedule
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from tapeline.orchestration.schedules.deployments import ANCHOR, Deployment
-from tapeline.orchestration.schedules.reconciliation import described, differences, remove_what_is_gone
+from tapeline.orchestration.schedules.reconciliation import described, differences, reconciled, remove_what_is_gone
+from tapeline.runtime.errors import RunError
 
 STEP = {"prefect.deployments.steps.set_working_directory": {"directory": "/here"}}
 
@@ -100,3 +103,22 @@ def test_another_anchor_is_another_schedule():
     assert list(differences(before, after)) == [
         "changed train/a: new schedule every 60 s UTC, from 2024-01-01T00:00:00+00:00, no schedule every 60 s UTC"
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failure", [RunError("prefect deploy: half-way"), KeyboardInterrupt()])
+def test_what_is_paused_stays_so_where_creating_ends_half_way(server, api, tmp_path, failure):
+    flow = api("POST", "/flows/", {"name": "train"})["id"]
+    about = {"name": "half", "flow_id": flow, "entrypoint": "a.py:train", "path": str(tmp_path), "paused": True}
+    made = api("POST", "/deployments/", about)["id"]
+
+    def create():
+        api("POST", f"/deployments/{made}/resume_deployment")
+        raise failure
+
+    wanted = {"train/half": Deployment(name="half", entrypoint="a.py:train")}
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        with pytest.raises(type(failure)) as raised:
+            reconciled(client, wanted, tmp_path, create)
+    assert raised.value is failure
+    assert api("GET", f"/deployments/{made}")["paused"]

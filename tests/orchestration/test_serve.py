@@ -306,6 +306,27 @@ def test_what_somebody_has_paused_on_the_server_stays_so(checkout, deploy, serve
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("by", ["deploy", "serve"])
+def test_what_is_paused_stays_so_where_a_signal_ends_its_update(checkout, serve, server, api, until, by):
+    folder = checkout()
+    names = [f"{number}, ended, {by}" for number in range(10)]
+    write(folder, *(entry(name, every=3600) for name in names))
+    flow = api("POST", "/flows/", {"name": "training"})["id"]
+    about = {"name": names[0], "flow_id": flow, "entrypoint": "flows/training.py:training", "path": str(folder)}
+    made = api("POST", "/deployments/", about | {"paused": True})["id"]
+    process = (
+        serve(folder)
+        if by == "serve"
+        else subprocess.Popen([sys.executable, "-m", "flows.deploy"], cwd=folder, env=environment(server))
+    )
+    until(lambda: not api("GET", f"/deployments/{made}")["paused"], limit=200)
+    process.terminate()
+    process.wait(timeout=120)
+    assert api("GET", f"/deployments/{made}")["paused"]
+    assert len(api("POST", "/deployments/filter", {})) < len(names), "it was at work"
+
+
+@pytest.mark.long
 def test_a_work_pool_that_projects_share_is_told(checkout, deploy, tmp_path):
     """A worker takes all that is in its pool: runs of a project that its machine lacked crashed."""
     first, second = checkout(), tmp_path / "second"

@@ -6,6 +6,7 @@ As `prefect deploy --all`, and then what the file no longer has is removed on th
 """
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from tapeline.runtime import leash, streams
 from tapeline.runtime.arguments import Parser
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.runtime.interpreter import with_this_code
+from tapeline.runtime.interruption import interrupt
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -32,6 +34,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy")
     """Deploy, and return the exit status."""
     description = "Update a Prefect server that has workers to match prefect.yaml, and print what changed."
     Parser(prog=program, description=description).parse_args(argv)
+    signal.signal(signal.SIGTERM, interrupt)
     return command.status("deploy", lambda: _deploy(Project.find()))
 
 

@@ -75,15 +75,18 @@ def reconciled(
 ) -> list[str]:
     """Create by `create` what is wanted, remove what the file no longer has, and return a line for each change.
 
-    What somebody has paused on the server stays so where the file says nothing of it, with a line, too.
+    What somebody has paused on the server stays so where the file says nothing of it, with a line, too; also if
+    `create` raises.
 
     wanted: deployments by their full name. Raises `InputError` if one of these is of another project.
     """
     _refuse_others(client, wanted, checkout)
     before = described(client, checkout)
     stopped = Stopped(client, wanted, checkout)
-    create()
-    stays = [*stopped.again()]
+    try:
+        create()
+    finally:  # it may have got half-way
+        stays = [*stopped.again()]
     changed = [*differences(before, described(client, checkout))]
     return [*changed, *remove_what_is_gone(client, [*wanted.values()], checkout), *stays]
 

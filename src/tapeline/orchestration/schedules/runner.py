@@ -5,6 +5,7 @@ python -m tapeline.orchestration.schedules.runner
 
 import asyncio
 import inspect
+import signal
 import sys
 import tempfile
 from datetime import datetime, timedelta
@@ -61,6 +62,7 @@ class _Runner(Runner):
 def main() -> int:
     """Reconcile the server with the file, and run what is due until a signal. Schedules stay active then."""
     runner = _Runner(name="tapeline", pause_on_shutdown=False)
+    signal.signal(signal.SIGTERM, runner.handle_sigterm)  # by itself it does so once it has started
     try:
         checkout = Project.find().folder
         wanted = read(checkout / FILE)
