@@ -100,4 +100,16 @@ def test_a_commit_is_looked_at_once(repository):
     assert list(tell_changes(None, project)) == []
     commit(repository, {"b.csv": "1"}, {**datasets, "b": {"needs": "b.csv"}})
     assert list(tell_changes(None, project)) == []
-    assert {path.name for path in (project.shared / "data-seen").iterdir()} == {".commit", "a", "b"}
+    assert {path.name for path in (project.shared / "data-seen" / "@main").iterdir()} == {".commit", "a", "b"}
+
+
+def test_each_ref_is_compared_with_itself(repository):
+    """A cron job with `--ref` beside `tapeline serve` had both report, at each look, what differs between the two."""
+    (repository / ".gitignore").write_text(".tapeline\n")
+    subprocess.run(["git", "checkout", "-q", "-b", "main"], cwd=repository, check=True)
+    commit(repository, {"a.csv": "1"}, {"main": {"needs": "a.csv"}})
+    subprocess.run(["git", "checkout", "-q", "-b", "data/next"], cwd=repository, check=True)
+    commit(repository, {"a.csv": "2"}, {"main": {"needs": "a.csv"}})
+    project = Project.find(repository)
+    for ref in ("main", "data/next") * 2:
+        assert list(tell_changes(None, project, ref=ref)) == []

@@ -646,7 +646,7 @@ def test_changed_data_are_trained_without_a_schedule(checkout, serve, runs, unti
         entry("another's data", isolated=True) | {"triggers": [other]},
     )
     serve(folder)
-    until((folder / ".tapeline/data-seen/points").exists, limit=200)
+    until((folder / ".tapeline/data-seen/@main/points").exists, limit=200)
     until(lambda: "created training/new-data" in (folder / "serve.log").read_text(), limit=200)  # with its trigger
     (folder / "note.txt").write_text("no data")
     commit(folder, "no data")

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from tapeline.config.params import NAME
 from tapeline.config.project import PARAMS, Project
@@ -34,7 +35,7 @@ LOOKED = ".commit"
 
 
 def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = "") -> Iterator[str]:
-    """Send an event for each dataset that has changed since the last check, and yield a line for each.
+    """Send an event for each dataset that has changed since the last check of this ref, and yield a line for each.
 
     The first check only records the state. An event that the server did not accept is sent at the next check. Raises
     `InputError` for a ref that does not exist or has no readable `params.yaml`, `RunError` for what Git cannot read,
@@ -45,11 +46,12 @@ def tell_changes(client: "SyncPrefectClient", project: Project, *, ref: str = ""
     git = Git(project.folder)
     ref = ref or git.main_branch()
     commit = git.commit_of(ref)
-    looked = project.shared / FOLDER / LOOKED
+    folder = project.shared / FOLDER / f"@{quote(ref, safe='')}"
+    looked = folder / LOOKED
     if looked.exists() and files.read_bytes(looked).decode("utf-8", "replace") == commit:
         return
     for name, now in versions(git, commit).items():
-        seen = project.shared / FOLDER / name
+        seen = folder / name
         before = files.read_bytes(seen).decode("utf-8", "replace") if seen.exists() else None
         if before == now:
             continue
