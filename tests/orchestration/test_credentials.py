@@ -3,6 +3,7 @@
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from urllib.request import proxy_bypass_environment
 
 import pytest
 
@@ -124,6 +125,20 @@ def test_what_the_user_has_set_for_another_server_stays(project, monkeypatch):
         assert os.environ["PREFECT_API_AUTH_STRING"] == "me:mine"
     with discovery.serving(project, OWN, ours=True), discovery.used(project, OWN):
         assert os.environ["PREFECT_API_AUTH_STRING"] == credentials.auth(project.shared)
+
+
+@pytest.mark.parametrize("names", [("NO_PROXY",), ("no_proxy",), ("NO_PROXY", "no_proxy")])
+@pytest.mark.parametrize("hosts", ["*", "there"])
+def test_hosts_without_a_proxy_stay_so(monkeypatch, names, hosts):
+    for name in ("PREFECT_API_URL", "NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    for name in names:
+        monkeypatch.setenv(name, hosts)
+    for _ in range(2):
+        discovery.use(OWN)
+    assert [proxy_bypass_environment(host) for host in ("127.0.0.1", "there", "else")] == [True, True, hosts == "*"]
+    assert os.environ["NO_PROXY"] == os.environ["no_proxy"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")

@@ -99,9 +99,10 @@ def use(url: str, auth: str = "") -> None:
     os.environ[API] = url
     if auth:
         os.environ[credentials.CLIENT] = auth
-    for name in ("NO_PROXY", "no_proxy"):
-        known = os.environ.get(name, "").split(",")
-        os.environ[name] = ",".join(filter(None, known if LOOPBACK in known else [*known, LOOPBACK]))
+    for name, other in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):  # urllib reads the second, where it is set
+        known = os.environ.get(name, os.environ.get(other, "")).split(",")
+        there = LOOPBACK in known or known == ["*"]  # which means all hosts only if it stands alone
+        os.environ[name] = ",".join(filter(None, known if there else [*known, LOOPBACK]))
 
 
 def use_configured(project: Project) -> None:
