@@ -6,9 +6,10 @@ import pytest
 from registries import Registry
 
 from tapeline.config.project import Project
+from tapeline.orchestration.isolation import registering
 from tapeline.orchestration.isolation.registering import check, register_run
 from tapeline.orchestration.isolation.worktree import Worktree
-from tapeline.registry import overtaken
+from tapeline.registry import fetched, overtaken
 from tapeline.registry import registry as registries
 from tapeline.runtime.errors import InputError, RunError
 
@@ -63,3 +64,21 @@ def test_a_folder_that_no_tag_can_name_is_said_before_the_training(tmp_path):
     shutil.copy(registry.folder / "params.yaml", inside)
     with pytest.raises(InputError, match="'my models"):
         check(Worktree("a", "HEAD", Project.find(inside)), "one", None, pushed=False)
+
+
+@pytest.mark.slow
+def test_a_remote_that_does_not_answer(tmp_path, monkeypatch):
+    """The run hung for ever, after its training."""
+    registry = Registry.make(tmp_path / "project")
+    ssh = tmp_path / "ssh"
+    ssh.write_text("#!/bin/sh\nexec sleep 600\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH", str(ssh))
+    monkeypatch.setenv("GIT_SSH_VARIANT", "ssh")
+    monkeypatch.delenv("GIT_SSH_COMMAND", raising=False)
+    monkeypatch.setattr(registering, "TRANSFER", 1)
+    monkeypatch.setattr(fetched, "PATIENCE", 1)
+    registry.git("remote", "add", "origin", "ssh://host/repository")
+    with pytest.raises(RunError, match="^git push: did not finish within 1 s$"):
+        registered(registry)
+    assert registry.tags() == ["one@v1.0.0"]

@@ -8,13 +8,17 @@ from tapeline.registry import fetched
 from tapeline.registry.registry import Registry
 from tapeline.registry.repository import Repository
 from tapeline.registry.tags import seen
-from tapeline.repository.git import Git
+from tapeline.repository.git import TRANSFER, Git
 from tapeline.runtime.errors import RunError
 
 
 def is_taken(repository: Repository, remote: str, tag: str) -> bool:
-    """Return whether a remote has a tag of this name, be it another's or the same."""
-    return bool(Git(repository.main).ask("ls-remote", "--tags", "--refs", remote, f"refs/tags/{tag}"))
+    """Return whether a remote has a tag of this name, be it another's or the same; not if it does not say."""
+    ask = ("ls-remote", "--quiet", "--tags", "--refs", remote, f"refs/tags/{tag}")
+    try:
+        return bool(Git(repository.main)(*ask, timeout=fetched.PATIENCE))
+    except RunError:
+        return False
 
 
 def withdraw(registry: Registry, name: str, tag: str, *, remote: str) -> None:
@@ -32,4 +36,5 @@ def withdraw(registry: Registry, name: str, tag: str, *, remote: str) -> None:
         repository.git("tag", "--delete", tag)
     git = Git(repository.main)
     if missing := fetched.missing(repository, remote, name):
-        git("fetch", "--quiet", "--no-tags", remote, *(f"refs/tags/{one}:refs/tags/{one}" for one in missing))
+        tags = (f"refs/tags/{one}:refs/tags/{one}" for one in missing)
+        git("fetch", "--quiet", "--no-tags", remote, *tags, timeout=TRANSFER)

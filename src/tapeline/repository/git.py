@@ -30,6 +30,9 @@ NO_REPOSITORY = "not a git repository"
 FULL = 1_000_000
 """Bytes that are left on a disk that is as good as full."""
 
+TRANSFER = 3600.0
+"""Seconds in which a push or a fetch must end."""
+
 FALLBACK = {"name": "Tapeline", "email": "tapeline@localhost"}
 """The committer if Git has no identity, as is common on a worker's machine."""
 

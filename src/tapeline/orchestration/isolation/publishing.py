@@ -11,11 +11,8 @@ from tapeline.orchestration.stages.execution import when_free
 from tapeline.repository import dvc_call
 from tapeline.repository.dvc.settings import Settings
 from tapeline.repository.dvc_errors import error_line
-from tapeline.repository.git import Git
+from tapeline.repository.git import TRANSFER, Git
 from tapeline.runtime.errors import RunError
-
-PATIENCE = 3600.0
-"""Timeout of a push, in seconds."""
 
 
 def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
@@ -37,16 +34,16 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
             )
         push_it = ("--quiet", "push", "--with-deps", f"export@{pipeline}")
         try:
-            done = dvc_call.called(folder, *push_it, env=environment(), timeout=PATIENCE)
+            done = dvc_call.called(folder, *push_it, env=environment(), timeout=TRANSFER)
         except subprocess.TimeoutExpired:
-            raise RunError(f"dvc push to {storage}: did not finish within {PATIENCE:g} s{_again(tree)}") from None
+            raise RunError(f"dvc push to {storage}: did not finish within {TRANSFER:g} s{_again(tree)}") from None
         if done.returncode:
             raise RunError(f"dvc push to {storage}: {error_line(done.stderr or done.stdout)}{_again(tree)}")
         say(f"pushed the files to DVC's remote {storage}")
     remote = git.remote()
     if remote:
         try:
-            tree.checkout("push", "--quiet", remote, f"refs/heads/{tree.branch}", timeout=PATIENCE)
+            tree.checkout("push", "--quiet", remote, f"refs/heads/{tree.branch}", timeout=TRANSFER)
         except RunError as error:
             raise RunError(f"{error}{_again(tree)}") from None
         say(f"pushed {tree.branch} to Git's remote {remote}")

@@ -11,6 +11,7 @@ from tapeline.registry import fetched, making, overtaken
 from tapeline.registry.registry import Registry
 from tapeline.registry.tags import seen, tagging
 from tapeline.repository.dvc.settings import Settings
+from tapeline.repository.git import TRANSFER
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import exit_status, leash
 from tapeline.runtime.errors import InputError, RunError
@@ -69,7 +70,7 @@ def register_run(
         if not push_to:
             break
         try:
-            tree.checkout("push", "--quiet", push_to, f"refs/tags/{tag}")
+            tree.checkout("push", "--quiet", push_to, f"refs/tags/{tag}", timeout=TRANSFER)
         except RunError as error:
             if not overtaken.is_taken(registry.repository, push_to, tag):
                 raise
