@@ -46,6 +46,11 @@ def pipelines(train):
         (pipelines("{replicas:  2, seed: 1}"), pipelines("{shards: 2, seed: 1}")),
         (pipelines("{replicas: 2, seed: 1, accumulate: 4}"), pipelines("{shards: 8, seed: 1, at_once: 2}")),
         (pipelines("{accumulate: 1}"), pipelines("{shards: 1}")),
+        (pipelines("{replicas: '2'}"), pipelines("{shards: 2}")),
+        *(
+            (pipelines("{replicas: 2}") + broken, pipelines("{shards: 2}") + broken)
+            for broken in ("  b: {dataset: x}\n", "  b: {train: }\n", "  b:\n", "  b: [train]\n")
+        ),
         (
             pipelines("\n      epochs: 3\n      accumulate: 4   # memory\n      # why\n      seed: 1"),
             pipelines("\n      epochs: 3\n      shards: 4\n      at_once: 1   # memory\n      # why\n      seed: 1"),

@@ -144,6 +144,30 @@ def test_ignore_files_alone_need_no_rebuilding(tmp_path):
     assert call(dry_run=False)[0].startswith("nothing to upgrade")
 
 
+@pytest.mark.slow
+def test_an_older_library_goes_without_what_a_params_yaml_names(tmp_path):
+    """Other programs have such files, too, and their own have names that end so."""
+    git(tmp_path, "init", "--quiet")
+    init(tmp_path, say=lambda line: None)
+    own = ["__main__.py", "old.py", "mine.py", "recipes/b.py"]
+    texts = {f"src/tapeline/{name}": "" for name in own} | {
+        "sub/params.yaml": "datasets: {a: 1}\npipelines: {b: {recipe: ../src/tapeline/mine.py}, c: }\n",
+        "charts/myparams.yaml": "{{ .Values.all }}\n",
+        "charts/params.yaml": "{{ .Values.all }}\n",
+        "empty/params.yaml": "",
+        "list/params.yaml": "- datasets\n",
+        "other/params.yaml": "datasets: [a]\npipelines: b\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "--message", "all")
+    said = []
+    upgrade(Project.find(tmp_path), [], accept=[], dry_run=True, say=said.append)
+    assert said[0] == "src/tapeline: 2 files of the older library are removed; recipes and builders stay"
+
+
 def test_a_dry_run_changes_nothing(project):
     before = content(project)
     lines = upgraded(project, "--dry-run")

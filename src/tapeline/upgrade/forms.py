@@ -42,8 +42,8 @@ def _with_shards(text: str) -> str:
     for start, end, today in sorted(edits, reverse=True):
         new = new[:start] + today + new[end:]
     for pipeline in before["pipelines"].values():
-        train = pipeline["train"]
-        if old := {name: train.pop(name) for name in OLD_PARTS if name in train}:
+        train = pipeline.get("train") if isinstance(pipeline, dict) else None
+        if isinstance(train, dict) and (old := {name: int(train.pop(name)) for name in OLD_PARTS if name in train}):
             train |= {**as_shards(**old), **_limit(old)}
     after = yaml_text.parsed_or_none(new)
     if after != before:
@@ -131,8 +131,9 @@ def dvc(text: str) -> str:
             f"{DVC_YAML} has its own vars, but the file is the same in every project: move them to another file"
         )
     new = own.removesuffix("\n")
-    for name in stages.keys() - set(STAGES) and [name for name in stages if name not in STAGES]:
-        new += "\n" + _cut(text, "stages", name)
+    for name in stages:
+        if name not in STAGES:
+            new += "\n" + _cut(text, "stages", name)
     for section in before:
         if section not in ("stages", "vars"):
             new += "\n" + _cut(text, section).rstrip("\n") + "\n"

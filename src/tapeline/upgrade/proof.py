@@ -114,8 +114,9 @@ class Prover:
         return SAME, ""
 
     def entries(self) -> dict[str, Any]:
-        """Return the stages of the place's `dvc.lock`."""
-        return dvc_lock.entries(files.read_bytes(self.folder / dvc_lock.LOCK))
+        """Return the stages of the place's `dvc.lock`; none if nothing was ever built."""
+        file = self.folder / dvc_lock.LOCK
+        return dvc_lock.entries(files.read_bytes(file) if file.exists() else "")
 
     def _message(self, stage: str) -> str:
         """Return what the stage left as its outcome; empty if it did not get so far."""

@@ -158,9 +158,10 @@ def _older_library(project: Project) -> list[str]:
     if not (library / "__main__.py").is_file() or (library / "upgrade").is_dir() or top / "src" == SOURCE:
         return []
     named = set()
-    for path in _files(git, f":/**{PARAMS}", f":/{PARAMS}"):
-        content = yaml_text.parsed(files.read_bytes(top / path))
-        for entry in [e for kind in ("datasets", "pipelines") for e in content.get(kind, {}).values()]:
+    for path in _files(git, f":(top,glob)**/{PARAMS}"):
+        content = yaml_text.parsed_or_none(files.read_bytes(top / path))  # it may be another program's
+        entries = [e for kind in ("datasets", "pipelines") for e in _mapping(_mapping(content).get(kind)).values()]
+        for entry in map(_mapping, entries):
             named |= {(top / path).parent.joinpath(str(entry.get(key))).resolve() for key in ("needs", "recipe")}
     tracked = [top / path for path in _files(git, ":/src/tapeline")]
     return [
@@ -170,9 +171,13 @@ def _older_library(project: Project) -> list[str]:
     ]
 
 
-def _files(git: Git, *patterns: str) -> list[str]:
+def _files(git: Git, pattern: str) -> list[str]:
     """Return the tracked files that match, as paths from the repository's root."""
-    return [path for path in git("ls-files", "-z", "--full-name", *patterns).split("\0") if path]
+    return [path for path in git("ls-files", "-z", "--full-name", pattern).split("\0") if path]
+
+
+def _mapping(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _chosen(change: Change, names: Iterable[str], accept: Iterable[str]) -> tuple[list[str], set[str]]:
