@@ -21,7 +21,7 @@ from typing import IO, Any
 from tapeline.prediction import answering
 from tapeline.prediction.answering import Channel, Closed, Memory
 from tapeline.prediction.outputs import Answers
-from tapeline.runtime import interpreter, leash, sandbox, scratch
+from tapeline.runtime import exit_status, interpreter, leash, sandbox, scratch
 from tapeline.runtime.errors import InputError, RunError, graph_reason
 
 PROGRAM = Path(answering.__file__)
@@ -159,9 +159,7 @@ class Sandboxed:
                 "free some memory"
             )
         if status < 0:
-            known = -status in set(signal.Signals)
-            by = signal.Signals(-status).name if known else f"signal {-status}"
-            return RunError(f"the model's process was killed by {by}")
+            return RunError(f"the model's process was killed by {exit_status.signal_name(-status)}")
         return RunError(f"the model does not load or answer: {lines[-1] if lines else f'status {status}'}")
 
 

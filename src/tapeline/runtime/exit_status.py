@@ -36,6 +36,11 @@ def teller(program: str) -> Callable[[str], None]:
     return lambda message: streams.say(f"{program}: {message}", sys.stderr)
 
 
+def signal_name(number: int) -> str:
+    """Return a signal's name, such as SIGKILL; a real-time signal has none."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
 def error(status: int, lines: Sequence[str]) -> InputError | RunError:
     """Return the error with which a `tapeline` command ended: the last line that it printed, by its exit status."""
     last = next((line.strip() for line in reversed(lines) if line.strip()), f"exit status {status}")

@@ -6,7 +6,7 @@ import signal
 from multiprocessing.connection import Connection
 from typing import Any
 
-from tapeline.runtime import processes, startup
+from tapeline.runtime import exit_status, processes, startup
 from tapeline.runtime.errors import InputError, RunError
 from tapeline.tuning.choice import Measured
 
@@ -41,7 +41,7 @@ def apart(*asked: Any, threads: int, portable: bool = True, **effort: Any) -> Me
 
 
 def _told(status: int | None) -> str:
-    return f"status {status}" if status is None or status >= 0 else signal.Signals(-status).name
+    return f"status {status}" if status is None or status >= 0 else exit_status.signal_name(-status)
 
 
 def _measure(

@@ -11,7 +11,7 @@ from typing import Any
 
 from tapeline.parsing import json_text
 from tapeline.repository.reproduction import Reproduction
-from tapeline.runtime import files
+from tapeline.runtime import exit_status, files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +102,5 @@ def _signal_number(status: int) -> int:
 
 
 def _killed(what: str, signum: int) -> Outcome:
-    name = signal.Signals(signum).name if signum in set(signal.Signals) else f"signal {signum}"
     hint = " (out of memory?)" if signum == signal.SIGKILL else ""
-    return Outcome(word="killed", message=f"{what} was killed by {name}{hint}: run again", status=128 + signum)
+    return Outcome(word="killed", message=f"{what} was killed by {exit_status.signal_name(signum)}{hint}: run again", status=128 + signum)
