@@ -103,4 +103,5 @@ def _signal_number(status: int) -> int:
 
 def _killed(what: str, signum: int) -> Outcome:
     hint = " (out of memory?)" if signum == signal.SIGKILL else ""
-    return Outcome(word="killed", message=f"{what} was killed by {exit_status.signal_name(signum)}{hint}: run again", status=128 + signum)
+    by = exit_status.signal_name(signum)
+    return Outcome(word="killed", message=f"{what} was killed by {by}{hint}: run again", status=128 + signum)
