@@ -513,6 +513,14 @@ def test_what_is_left_of_a_repository_is_one_line(tmp_path):
     assert not (tmp_path / "p/.git").exists()
 
 
+def test_an_ignore_file_that_is_not_utf8_is_said_before_anything_is_written(tmp_path):
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".dvcignore").write_bytes(b"# caf\xe9\n")
+    with pytest.raises(InputError, match=r"\.dvcignore is not UTF-8: invalid continuation byte; save it as UTF-8$"):
+        init(tmp_path / "p", say=lambda line: None)
+    assert {path.name for path in tmp_path.iterdir()} == {".git", ".dvcignore"}
+
+
 def test_a_repository_with_other_things_keeps_them(tmp_path):
     for command in (["git", "init", "-q"], ["dvc", "init", "-q"]):
         command = command if command[0] == "git" else [__import__("sys").executable, "-P", "-m", *command]

@@ -42,9 +42,9 @@ def init(
     data: a CSV or Parquet file, a folder of images, or `tfds:NAME` of the TFDS catalogue, for the first dataset; by
     default, Fisher's irises. Data from outside the folder is copied to `data/raw/` and versioned by DVC.
     flows: a `prefect.yaml` with a nightly run too.
-    Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, the data cannot be used, or Git
-    ignores a file of the project, and `RunError` where Git refuses the repository, or DVC fails: if that is at
-    `dvc add`, all else is written.
+    Raises `InputError` where `dvc.yaml` or `params.yaml` there is of another kind, `.dvcignore` is not UTF-8, the data
+    cannot be used, or Git ignores a file of the project, and `RunError` where Git refuses the repository, or DVC fails:
+    if that is at `dvc add`, all else is written.
     """
     with tempfile.TemporaryDirectory(prefix="tapeline-") as work:
         return _initialized(folder.resolve(), data, flows, Path(work), say)
@@ -55,6 +55,7 @@ def _initialized(
 ) -> list[Path]:
     """Do what `init` says. work: an empty folder for what is needed until then."""
     repository = _git_root(folder)
+    _dvcignore(dvc_top(folder) or repository or folder)
     texts: dict[Path, str] = {}
     copied: tuple[Path, Path] | None = None
     if _is_project(folder):
@@ -227,12 +228,20 @@ def _prepare_repository(folder: Path, repository: Path | None, say: Callable[[st
     if not dvc_call.called(root, "config", "plots.html_template").stdout.strip():
         _run(root, "config", "plots.html_template", "plots/page.html")
         say(f"set plots.html_template in {root / '.dvc' / 'config'}, so that pages of plots use .dvc/plots/page.html")
-    ignore = root / ".dvcignore"
-    known = files.read_bytes(ignore).decode() if ignore.exists() else ""
+    ignore, known = root / ".dvcignore", _dvcignore(root)
     if missing := lacking(known, BY_DVC):
         files.write_text(ignore, with_lines(known, missing))
         if known:
             say(f"added to {ignore}: {' '.join(missing)}")
+
+
+def _dvcignore(root: Path) -> str:
+    """Return the text of `.dvcignore`; empty if there is none. Raises `InputError` if it is not UTF-8."""
+    file = root / ".dvcignore"
+    try:
+        return files.read_bytes(file).decode() if file.exists() else ""
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8: {error.reason}; save it as UTF-8") from None
 
 
 def _add_to_dvc(folder: Path, place: Path, say: Callable[[str], None]) -> list[Path]:
