@@ -77,7 +77,7 @@ def in_the_folder(folder: Path):
 
 def noted(registry) -> Path:
     """Return where a rollback notes what it does until it has done it."""
-    return registry.folder / ".tapeline" / "registry" / "rollbacks" / "one-prod.json"
+    return registry.folder / ".tapeline" / "registry" / "rollbacks" / "one#prod.json"
 
 
 def start(registry, arguments):

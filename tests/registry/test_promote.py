@@ -310,9 +310,13 @@ def test_a_rollback_that_failed_is_not_taken_for_one_that_was_killed(registry):
     assert live(registry) == "v1.0.1"
 
 
+def test_each_model_and_stage_has_its_own_note_of_a_rollback(tmp_path):
+    assert rollback.note_of(tmp_path, "one-v2", "prod") != rollback.note_of(tmp_path, "one", "v2-prod")
+
+
 def test_a_promotion_that_has_the_tag_of_a_killed_rollback_is_none(registry):
     """The rollback was killed between its note and its tag #3, which a promotion then made."""
-    note = registry.folder / ".tapeline" / "registry" / "rollbacks" / "one-prod.json"
+    note = rollback.note_of(registry.folder / ".tapeline" / "registry", "one", "prod")
     note.parent.mkdir(parents=True)
     note.write_text(json.dumps({"from": "v1.0.1", "to": "v1.0.0", "tag": "one#prod#3"}))
     registry("registry", "promote", "one@v1.0.0", "prod")

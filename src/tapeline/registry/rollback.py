@@ -27,7 +27,7 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     registry.check_registered(name)
     making.own(registry, "promote", stage)
     fetched.check(registry.repository, name)
-    note = registry.work / "rollbacks" / f"{name}-{stage}.json"
+    note = note_of(registry.work, name, stage)
     with registry.alone():
         found = registry.state(name)
         live = found.standing(stage)
@@ -54,6 +54,11 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
             alignment.align(registry, name)
         note.unlink(missing_ok=True)
         return before, live
+
+
+def note_of(work: Path, name: str, stage: str) -> Path:
+    """Return the file in which a rollback of a model in a stage notes what it does, until it has done it."""
+    return work / "rollbacks" / f"{name}#{stage}.json"  # either may have hyphens
 
 
 def _say_passed(found: State, stage: str, number: str) -> None:
