@@ -28,7 +28,7 @@ def read(settings: TfdsSource, *, work: Path, report: Report) -> Source:
     within seconds, without a network. A slow download does not time out.
     """
     own = work / "tfds"
-    builder = _prepared(settings.name, _brought()) or _known(settings.name, own)
+    builder = _prepared(settings.name, _brought()) or known(settings.name, own)
     startup.tensorflow()  # takes seconds, so a wrong name is reported before
     if not _is_prepared(builder):
         tfds_reader.check_features(builder, settings.columns)
@@ -66,8 +66,11 @@ def _is_prepared(builder: Any) -> bool:
     return (Path(builder.data_dir) / "dataset_info.json").is_file()
 
 
-def _known(name: str, folder: Path) -> Any:
-    """Return the catalogue's builder, set up to prepare in `folder`."""
+def known(name: str, folder: Path) -> Any:
+    """Return the catalogue's builder, set up to prepare in `folder`.
+
+    Raises `InputError` for an unknown name, config or version.
+    """
     try:
         return _builder(name, folder)
     except tfds.core.DatasetNotFoundError:

@@ -18,7 +18,9 @@ def propose(name: str, work: Path, folder: Path) -> Proposal:
     work: a folder for TFDS's use. folder: the project's. Nothing is downloaded. Raises `InputError` for an unknown
     name, and for a dataset that is not pictures of one size with a label.
     """
-    builder = _builder(name, work)
+    from tapeline.ingest import tfds_catalogue
+
+    builder = tfds_catalogue.known(name, work)
     image, label = _features(name, builder)
     config = f"/{builder.builder_config.name}" if builder.builder_config else ""
     full, (short, said) = f"{builder.name}{config}:{builder.version}", free_name(folder, builder.name)
@@ -32,21 +34,6 @@ def propose(name: str, work: Path, folder: Path) -> Proposal:
         template("images.py", input=image, target=label, title=class_name(short, "Images")),
         (f"classifies the images of {full}, which the first `dvc repro` downloads", *said),
     )
-
-
-def _builder(name: str, work: Path) -> Any:
-    import tensorflow_datasets as tfds
-
-    from tapeline.runtime import startup
-
-    try:
-        with startup.quietly():  # some builders import TensorFlow
-            return tfds.builder(name, data_dir=str(work))
-    except tfds.core.DatasetNotFoundError:
-        raise InputError(f"TFDS {tfds.__version__} has no dataset {name!r}: see `tfds.list_builders()`") from None
-    except Exception as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"TFDS dataset {name!r} cannot be used: {reason}") from None
 
 
 def _features(name: str, builder: Any) -> tuple[str, str]:
