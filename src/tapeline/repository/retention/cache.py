@@ -96,11 +96,13 @@ class Cache:
     def _records(self, starts: Iterable[str]) -> dict[str, None]:
         """Return the blobs of every `dvc.lock` and `.dvc` file, in any folder, of any commit that is reachable.
 
-        Each commit is compared with each of its parents, so that no side of a merge is left out.
+        Each commit is compared with each of its parents, so that no side of a merge is left out, whatever the user has
+        set.
         """
-        walked = ("-c", "log.showRoot=true", "log", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames")
+        settings = ("-c", "log.showRoot=true", "-c", "log.diffMerges=separate")
+        walked = ("log", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--format=", "--stdin")
         commits = "".join(f"{start}\n" for start in starts)  # of many tags, too many for a command line
-        listed = self.git(*walked, "--format=", "--stdin", "--", *PLACES, given=commits)
+        listed = self.git(*settings, *walked, "--", *PLACES, given=commits)
         sides = (side for line in listed.split("\n") if line.startswith(":") for side in line.split()[2:4])
         return dict.fromkeys(side for side in sides if side.strip("0"))
 

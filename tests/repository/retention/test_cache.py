@@ -1,0 +1,38 @@
+"""What of DVC's cache is in use: what any commit records, whatever Git is set to show of it."""
+
+import time
+
+import pytest
+from repositories import git
+
+from tapeline.repository.git import Git
+from tapeline.repository.retention.cache import Cache
+from tapeline.repository.retention.item import Limits
+
+
+def commit(folder, md5):
+    (folder / "dvc.lock").write_text(f"md5: {md5}\n")
+    git(folder, "add", "dvc.lock")
+    git(folder, "commit", "--quiet", "--message", md5)
+
+
+@pytest.mark.parametrize("shown", ["separate", "combined", "off"])
+def test_what_only_a_merge_records_is_in_use(tmp_path, shown):
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    for name, value in (("user.name", "t"), ("user.email", "t@example.org"), ("log.diffMerges", shown)):
+        git(tmp_path, "config", name, value)
+    commit(tmp_path, "1" * 32)
+    git(tmp_path, "checkout", "--quiet", "-b", "side")
+    commit(tmp_path, "2" * 32)
+    git(tmp_path, "checkout", "--quiet", "-b", "merged", "main")
+    commit(tmp_path, "3" * 32)
+    git(tmp_path, "merge", "--quiet", "--no-commit", "--strategy=ours", "side")
+    commit(tmp_path, "4" * 32)
+    git(tmp_path, "checkout", "--quiet", "main")
+    cache = Cache(Git(tmp_path), tmp_path / ".dvc" / "cache" / "files" / "md5")
+    for digit in "12345":
+        path = cache.folder / (2 * digit) / (30 * digit)
+        path.parent.mkdir(parents=True)
+        path.touch()
+    found = cache.items(without=(), worktrees=(), limits=Limits(), now=time.time())
+    assert [(item.name, bool(item.kept)) for item in found] == [("4 files", True), ("1 file", False)]
