@@ -45,6 +45,26 @@ def test_a_hash_that_is_a_path(tmp_path, altered):
     assert SECRET not in str(said.value)
 
 
+@pytest.mark.parametrize(
+    ("recorded", "rebuilt", "said"),
+    [
+        ("a", "", "a is only in the record"),
+        ("a/x", "", "a/x is only in the record"),
+        ("a/x", "a/", "a/x is only in the record"),
+        ("a", "a/x", "a is only in the record"),
+        ("a/x", "a", "a is only in the rebuild"),
+        ("a/x", "a/x a/y", "a/y is only in the rebuild"),
+    ],
+)
+def test_what_only_one_side_has(tmp_path, recorded, rebuilt, said):
+    for side, names in (("one", recorded), ("two", rebuilt)):
+        for name in names.split():
+            path = tmp_path / side / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir() if name.endswith("/") else path.touch()
+    assert first_difference(Out("a", "1" * 32), lambda out: tmp_path / "one" / out.path, tmp_path / "two") == said
+
+
 def test_a_dvc_repository_that_git_does_not_have(tmp_path):
     """DVC takes one around a submodule, or around any repository inside another."""
     outer = Repository(tmp_path / "outer")

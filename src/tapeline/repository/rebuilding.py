@@ -93,7 +93,10 @@ def first_difference(out: Out, wanted_file: Callable[[Out], Path | None], folder
         recorded = {path.relative_to(wanted).as_posix(): path for path in wanted.rglob("*") if path.is_file()}
     else:
         recorded = {"": wanted}
-    here = {path.relative_to(rebuilt).as_posix() for path in rebuilt.rglob("*") if path.is_file()} or {""}
+    if rebuilt.is_file():
+        here = {""}
+    else:
+        here = {path.relative_to(rebuilt).as_posix() for path in rebuilt.rglob("*") if path.is_file()}
     for name in sorted(recorded.keys() | here):
         label = f"{out.path}/{name}" if name else out.path
         if name not in recorded or name not in here:
