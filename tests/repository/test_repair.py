@@ -68,13 +68,23 @@ def test_entries_of_the_dead_go_and_those_of_the_living_stay(repository, rwlock)
     assert kept == {"write": {"living": holders["living"]}, "read": {"a": [holders["living"]]}}
 
 
+def test_a_lock_that_is_a_hard_link_is_seen(repository, rwlock):
+    local = repository.folder / ".dvc" / "config.local"
+    local.write_text("[core]\nhardlink_lock = true\n")
+    rwlock.write_text("{")
+    guard = rwlock.with_name("rwlock.lock")
+    guard.unlink(missing_ok=True)  # of the other kind, for which DVC itself waits in vain
+    lock = make_lock(str(guard), tmp_dir=str(guard.parent), hardlink_lock=True)
+    with lock, pytest.raises(RunError, match="held by another DVC"):
+        repaired(repository)
+    assert repaired(repository) == [f"{rwlock}: was truncated; emptied it"]
+    local.unlink()
+
+
 def test_what_dvc_left_on_a_full_disk_goes_and_what_is_ours_stays(repository):
     beside = repository.folder / "models"
-    probe, ours, full = (
-        beside / f".{token_urlsafe(16)}.tmp",
-        beside / ".notes.tmp",
-        beside / f".{token_urlsafe(16)}.tmp",
-    )
+    ours = beside / ".notes.tmp"
+    probe, full = (beside / f".{token_urlsafe(16)}.tmp" for _ in range(2))
     for path, content in ((probe, ""), (ours, ""), (full, "mine")):
         path.write_text(content)
     lock = make_lock(str(repository.folder / ".dvc/tmp/lock"), tmp_dir=str(repository.folder / ".dvc/tmp"))

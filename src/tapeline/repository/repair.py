@@ -16,6 +16,7 @@ import psutil
 from tapeline.config.project import DVC_YAML, Project
 from tapeline.parsing import json_text, yaml_text
 from tapeline.repository import lock_merge
+from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.dvc_lock import LOCK, Lock, in_conflict
 from tapeline.repository.git import Git
 from tapeline.repository.places import dvc_top
@@ -95,13 +96,16 @@ def _mend_rwlock(path: Path) -> Iterator[str]:
 
 @contextmanager
 def _guarded(path: Path) -> Iterator[None]:
-    """Hold DVC's own lock at `path`."""
+    """Hold DVC's own lock at `path`. Raises `RunError` if a live process holds it, or for an unreadable setting."""
     from tapeline.repository.dvc.exceptions import LockError
     from tapeline.repository.dvc.locking import file_lock
+    from tapeline.repository.dvc.settings import Settings
 
+    with in_one_line():
+        settings = Settings(path.parents[1])
     with ExitStack() as stack:
         try:
-            stack.enter_context(file_lock(path))
+            stack.enter_context(file_lock(path, hardlink=settings.hardlink_lock))
         except LockError as error:
             raise RunError(f"{path} is held by another DVC: {' '.join(str(error).split())}") from None
         yield

@@ -58,6 +58,11 @@ class Settings:
         folder = self._config["cache"].get("dir")
         return str(folder) if folder else None
 
+    @property
+    def hardlink_lock(self) -> bool:
+        """Whether DVC's locks are hard links, not the kernel's."""
+        return str(self._config["core"].get("hardlink_lock")).lower() == "true"
+
     def level(self, name: str) -> dict[str, Any]:
         """Return one level's settings: `repo` (committed) or `local`, by section; paths are absolute."""
         found: dict[str, Any] = self._config.load_one(name)
