@@ -68,11 +68,26 @@ def holder(project: Project) -> str:
     if top is None or not (top / RWLOCK).exists():
         return ""
     try:
-        held = json_text.mapping(files.read_bytes(top / RWLOCK))
-        holders = [*held.get("write", {}).values(), *(h for each in held.get("read", {}).values() for h in each)]
-        return next((f"{one['pid']} {one['cmd']}" for one in holders if _runs(one)), "")
-    except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
+        held, _ = _held(top / RWLOCK)
+    except ValueError:
         raise InputError(f"{top / RWLOCK} was truncated: `tapeline repair` repairs it") from None
+    holders = [*held["write"].values(), *(one for several in held["read"].values() for one in several)]
+    return next((f"{one['pid']} {one['cmd']}" for one in holders), "")
+
+
+def _held(path: Path) -> tuple[dict[str, Any], bool]:
+    """Return what running processes hold by DVC's `rwlock`, in its form, and whether it has other entries.
+
+    Raises `ValueError` for a truncated file.
+    """
+    found = json_text.mapping(files.read_bytes(path))
+    try:
+        write, read = found.get("write", {}), found.get("read", {})
+        writing = {name: one for name, one in write.items() if _runs(one)}
+        reading = {name: running for name, several in read.items() if (running := list(filter(_runs, several)))}
+    except (AttributeError, KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"not DVC's form: {error}") from None
+    return {"write": writing, "read": reading}, (writing, reading) != (write, read)
 
 
 def _mend_rwlock(path: Path) -> Iterator[str]:
@@ -81,16 +96,13 @@ def _mend_rwlock(path: Path) -> Iterator[str]:
         return
     with _guarded(path.with_name(f"{path.name}.lock")):
         try:
-            held = json_text.mapping(files.read_bytes(path))
-            write = {name: holder for name, holder in held.get("write", {}).items() if _runs(holder)}
-            read = {name: [h for h in holders if _runs(h)] for name, holders in held.get("read", {}).items()}
-        except (ValueError, AttributeError, KeyError, TypeError, OverflowError):
+            held, has_others = _held(path)
+        except ValueError:
             files.write_text(path, "{}")
             yield f"{path}: was truncated; emptied it"
             return
-        kept = {"write": write, "read": {name: holders for name, holders in read.items() if holders}}
-        if kept != {"write": held.get("write", {}), "read": held.get("read", {})}:
-            files.write_text(path, json.dumps(kept))
+        if has_others:
+            files.write_text(path, json.dumps(held))
             yield f"{path}: cleared the entries of processes that no longer exist"
 
 
