@@ -12,7 +12,7 @@ from tapeline.config.project import Project
 from tapeline.orchestration.isolation.byte_code import share_byte_code
 from tapeline.orchestration.isolation.worktree import clean, worktree
 from tapeline.repository.dvc.settings import Settings
-from tapeline.repository.worktrees import FAILED, LOCK, Leftover, beside, leftovers
+from tapeline.repository.worktrees import FAILED, LOCK, beside, leftovers
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 
 
@@ -67,7 +67,7 @@ def test_a_worktree_that_is_called_as_a_lock_is_blocks_no_run(project, suffix):
     subprocess.run(["git", "worktree", "add", "-q", "--detach", str(left)], cwd=folder, check=True)
     beside(left, LOCK).touch()
     beside(left, FAILED).write_text("it failed\n")
-    assert leftovers(trees) == [Leftover(left, held=False, failed=True)]
+    assert [(one.folder, one.held, one.failed) for one in leftovers(trees)] == [(left, False, True)]
     with worktree(Project.find(folder), "HEAD", name="new-dvc", say=said.append) as tree:
         assert tree.name == "new-dvc-2"
         assert left.is_dir()

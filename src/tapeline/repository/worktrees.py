@@ -25,17 +25,13 @@ class Leftover:
     folder: Path
     held: bool
     failed: bool
+    time: float
+    """When the run failed or began, in seconds since 1970."""
 
     @property
     def name(self) -> str:
         """The flow run's name, made valid for a branch."""
         return self.folder.name
-
-    @property
-    def time(self) -> float:
-        """When the run failed or began, in seconds since 1970."""
-        mark = beside(self.folder, FAILED if self.failed else LOCK)
-        return (mark if mark.exists() else self.folder).lstat().st_mtime
 
 
 def beside(worktree: Path, suffix: str) -> Path:
@@ -44,15 +40,21 @@ def beside(worktree: Path, suffix: str) -> Path:
 
 
 def leftovers(folder: Path) -> list[Leftover]:
-    """Return the worktrees in a folder, oldest first."""
+    """Return the worktrees in a folder, oldest first, without those that are removed meanwhile."""
     if not folder.is_dir():
         return []
-    names = {_name(path) for path in folder.iterdir() if path.name[0] != "."}
-    found = [
-        Leftover(folder / name, is_held(folder / f"{name}{LOCK}"), (folder / f"{name}{FAILED}").exists())
-        for name in names
-    ]
+    found = []
+    for name in {_name(path) for path in folder.iterdir() if path.name[0] != "."}:
+        with suppress(FileNotFoundError):
+            found.append(_leftover(folder / name))
     return sorted(found, key=lambda left: (left.time, left.name))
+
+
+def _leftover(worktree: Path) -> Leftover:
+    lock, mark = beside(worktree, LOCK), beside(worktree, FAILED)
+    failed = mark.exists()
+    dated = mark if failed else lock if lock.exists() else worktree
+    return Leftover(worktree, is_held(lock), failed, dated.lstat().st_mtime)
 
 
 def _name(path: Path) -> str:

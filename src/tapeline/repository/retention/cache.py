@@ -7,7 +7,7 @@ working tree of each worktree, and recent run-cache entries: no result that can 
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from tapeline.config.project import RUN_BRANCHES
 from tapeline.repository import objects
 from tapeline.repository.dvc_errors import in_one_line
 from tapeline.repository.git import Git
-from tapeline.repository.retention.item import DAY, Item, Limits
+from tapeline.repository.retention.item import DAY, Item, Limits, statuses
 from tapeline.runtime.errors import InputError, RunError
 
 PLACES = (":(top,glob)**/dvc.lock", ":(top,glob)**/*.dvc")
@@ -77,7 +77,13 @@ class Cache:
         for path in objects:
             groups[kept if path.parent.name + path.name in used else idle].append(path)
         return [
-            Item(kind="cache", name=_counted(paths), size=_sizes(paths), kept=reason, remove=partial(_drop, paths))
+            Item(
+                kind="cache",
+                name=_counted(paths),
+                size=sum(status.st_size for status in statuses(paths)),
+                kept=reason,
+                remove=partial(_drop, paths),
+            )
             for reason, paths in groups.items()
             if paths
         ]
@@ -108,8 +114,12 @@ class Cache:
 
     def _lately(self, since: float) -> set[str]:
         """Return the hashes in recent run-cache entries: resetting a parameter restores them."""
-        runs = (path for path in (self.folder.parents[1] / "runs").glob("*/*/*") if path.is_file())
-        return set(_hashes(path.read_bytes() for path in runs if path.stat().st_mtime >= since))
+        found: set[str] = set()
+        for path in (self.folder.parents[1] / "runs").glob("*/*/*"):
+            with suppress(FileNotFoundError):  # a temporary file of DVC
+                if path.is_file() and path.stat().st_mtime >= since:
+                    found |= set(_hashes([path.read_bytes()]))
+        return found
 
     def _expanded(self, used: set[str]) -> set[str]:
         """Return those hashes, plus the files of the folders among them."""
@@ -133,10 +143,6 @@ def worktrees_of(git: Git, without: Collection[Path | None] = ()) -> tuple[list[
 def _hashes(contents: Iterable[bytes]) -> Iterator[str]:
     for content in contents:
         yield from (match.decode() for match in HASH.findall(content))
-
-
-def _sizes(paths: Iterable[Path]) -> int:
-    return sum(path.stat().st_size for path in paths)
 
 
 def _counted(paths: Collection[Path]) -> str:

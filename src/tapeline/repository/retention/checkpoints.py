@@ -4,7 +4,18 @@ from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 
-from tapeline.repository.retention.item import DAY, Item, Limits, age, discard_unused, folders_in, size_of, younger
+from tapeline.repository.retention.item import (
+    DAY,
+    Item,
+    Limits,
+    age,
+    discard_unused,
+    folders_in,
+    size_of,
+    statuses,
+    used_in,
+    younger,
+)
 from tapeline.runtime.files import PARTIAL
 from tapeline.runtime.locks import is_held
 
@@ -19,11 +30,10 @@ def checkpoint_folders(folder: Path, *, pipelines: Collection[str], limits: Limi
     `InputError` for a lock that is no file.
     """
     for pipeline in sorted(folders_in(folder)):
-        states = sorted(folders_in(pipeline), key=_changed, reverse=True)
-        newest = next((state for state in states if _has_checkpoint(state)), None)
-        for state in states:
-            full, changed = _has_checkpoint(state), _changed(state)
-            old = now - changed
+        states = sorted(used_in(pipeline, _changed).items(), key=lambda state: state[1], reverse=True)
+        newest = next((state for state, _ in states if _has_checkpoint(state)), None)
+        for state, changed in states:
+            full, old = _has_checkpoint(state), now - changed
             days = limits.days if full else min(limits.days, 1)
             if is_held(state / LOCK):
                 kept = "a training is in progress"
@@ -42,4 +52,4 @@ def _has_checkpoint(state: Path) -> bool:
 
 def _changed(state: Path) -> float:
     """Return when something was last written in the folder."""
-    return max(path.lstat().st_mtime for path in (state, *state.iterdir()))
+    return max([state.lstat().st_mtime, *(status.st_mtime for status in statuses(state.iterdir()))])

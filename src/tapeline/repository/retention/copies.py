@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from tapeline.repository.retention.item import DAY, Item, Limits, age, discard_unused, folders_in, size_of, younger
+from tapeline.repository.retention.item import DAY, Item, Limits, age, discard_unused, size_of, used_in, younger
 from tapeline.runtime.files import PARTIAL
 from tapeline.runtime.locks import is_held
 
@@ -15,10 +15,9 @@ def model_copies(folder: Path, *, limits: Limits, now: float) -> Iterator[Item]:
     A partial copy of a killed process is kept for at most a day; `now` is in seconds since 1970. Links are left alone.
     Raises `InputError` for a lock that is no file.
     """
-    for copy in sorted(folders_in(folder)):
+    for copy, used in sorted(used_in(folder, _used).items()):
         name = copy.name.removeprefix(".").removesuffix(PARTIAL).removesuffix(".old")
         lock = folder / f"{name}.lock"
-        used = _used(copy)
         old = now - used
         days = min(limits.days, 1) if copy.name.endswith(PARTIAL) else limits.days
         kept = younger(days) if old < days * DAY else ""

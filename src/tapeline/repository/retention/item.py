@@ -1,6 +1,9 @@
 """One item that occupies storage: what it is, how large it is, and why it is kept."""
 
-from collections.abc import Callable, Iterator
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +40,24 @@ class Item:
 
 def folders_in(folder: Path) -> Iterator[Path]:
     """Yield the folders in a folder, which may be missing; a link is none, for what it leads to is not ours."""
-    yield from (path for path in folder.glob("*") if path.is_dir() and not path.is_symlink())
+    _, names, _ = next(os.walk(folder), ("", (), ()))
+    yield from (folder / name for name in names if not (folder / name).is_symlink())
+
+
+def used_in(folder: Path, last: Callable[[Path], float]) -> dict[Path, float]:
+    """Return the folders in a folder with when each was `last` used, but for those that go meanwhile."""
+    found = {}
+    for path in folders_in(folder):
+        with suppress(FileNotFoundError):
+            found[path] = last(path)
+    return found
+
+
+def statuses(paths: Iterable[Path]) -> Iterator[os.stat_result]:
+    """Yield the status of each file, but for those that have gone since they were listed; links are not followed."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            yield path.lstat()
 
 
 def discard_unused(folder: Path, *, lock: Path, last: Callable[[Path], float], listed: float) -> bool:
@@ -71,7 +91,9 @@ def _aside(folder: Path) -> Path:
 
 def size_of(folder: Path) -> int:
     """Return the total size of a folder's files in bytes; links are not followed."""
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_symlink() or path.is_file())
+    walked = ((above, [*folders, *names]) for above, folders, names in os.walk(folder))
+    found = statuses(Path(above, name) for above, names in walked for name in names)
+    return sum(status.st_size for status in found if not stat.S_ISDIR(status.st_mode))
 
 
 def age(seconds: float) -> str:
