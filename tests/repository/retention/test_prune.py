@@ -366,7 +366,7 @@ def test_a_copy_of_a_model_goes_when_it_was_long_not_used(tmp_path):
         assert found()["unused, used 31 days ago"] == "a copy is in progress"
     for item in model_copies(tmp_path, limits=Limits(), now=LATER):
         item.kept or item.remove()
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["used"]
+    assert [path.name for path in tmp_path.iterdir()] == ["used"]
 
 
 def test_copies_for_predictions_and_for_training_from_a_version(repository):

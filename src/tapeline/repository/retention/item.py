@@ -64,7 +64,8 @@ def discard_unused(folder: Path, *, lock: Path, last: Callable[[Path], float], l
     """Remove a folder, unless somebody holds its lock or has used it since it was listed; return whether it is gone.
 
     last: returns when it was last used; `listed` is what that was. It is renamed first: the lock may be in it, and
-    whoever then makes a new one must not find half of the folder. Raises `OSError` if it cannot be removed.
+    whoever then makes a new one must not find half of the folder. A lock beside it goes as well. Raises `OSError` if it
+    cannot be removed.
     """
     try:
         unused = last(folder) == listed  # before a lock is made in it, which counts as a use
@@ -73,6 +74,8 @@ def discard_unused(folder: Path, *, lock: Path, last: Callable[[Path], float], l
             unused = unused and free and (is_new or last(folder) == listed)
             if unused:
                 files.discard(_aside(folder), ignore_errors=False)
+            if free and lock.parent != folder:
+                lock.unlink()
     except FileNotFoundError:
         if folder.exists():
             raise
