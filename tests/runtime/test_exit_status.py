@@ -42,6 +42,11 @@ def ended(root, action, out=subprocess.PIPE):
         ("signal.signal(15, interrupt); signal.raise_signal(15)", 128 + signal.SIGTERM, "it: stopped by SIGTERM"),
         ("signal.raise_signal(2)", 128 + signal.SIGINT, "it: stopped by SIGINT; again"),
         ("raise OSError(errno.EROFS, 'x', 'file')", 2, "it: not writable or readable (file): Read-only file system"),
+        (
+            "raise OSError(errno.ENOSYS, 'x', 'file')",
+            1,
+            "it: the disk lacks what Tapeline needs, perhaps locks (file): Function not implemented; use another one",
+        ),
         ("sys.stdout.flush()", 1, "it: no space left on the disk: free some and run again"),
     ],
 )

@@ -131,6 +131,20 @@ def test_a_tree_is_flushed_from_its_files_up(tmp_path: Path, monkeypatch: pytest
     assert flushed == ["a/b/file", "a/b", "a", "."]
 
 
+def test_a_folder_that_its_file_system_cannot_flush_is_left() -> None:
+    files.sync(Path("/proc"))
+    with pytest.raises(OSError, match="Invalid argument"):
+        files.sync(Path("/proc/self/status"))
+
+
+def test_a_lock_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    descriptor = files.locked(tmp_path / "lock", os.O_WRONLY | os.O_CREAT)
+    with pytest.raises(BlockingIOError) as error:
+        files.locked(tmp_path / "lock", os.O_WRONLY)
+    os.close(descriptor)
+    assert error.value.filename == str(tmp_path / "lock")
+
+
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     out = tmp_path / "a" / "out"
     with files.replacing(out) as folder:

@@ -12,7 +12,7 @@ from tapeline.runtime.files import NO_NAME
 
 
 def disk_error(error: OSError) -> TapelineError:
-    """Return the error to report for a full, failing or unwritable disk; re-raise any other `error`."""
+    """Return the error to report for a full, failing, unwritable or too simple disk; re-raise any other `error`."""
     where = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(f"no space left on the disk{where}: free some and run again")
@@ -26,6 +26,9 @@ def disk_error(error: OSError) -> TapelineError:
         return InputError(f"a folder, where a file should be{where}: move it away")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return InputError(f"not writable or readable{where}: {os.strerror(error.errno)}")
+    if error.errno in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+        reason = os.strerror(error.errno)
+        return RunError(f"the disk lacks what Tapeline needs, perhaps locks{where}: {reason}; use another one")
     raise error
 
 

@@ -87,8 +87,10 @@ def locked(path: Path, flags: int, mode: int = 0o666, *, wait: bool = False) -> 
             with suppress(FileNotFoundError):
                 if os.path.samestat(path.lstat(), os.fstat(descriptor)):
                     return descriptor
-        except BaseException:
+        except BaseException as error:
             os.close(descriptor)
+            if isinstance(error, OSError):
+                error.filename = str(path)
             raise
         os.close(descriptor)
 
@@ -163,10 +165,13 @@ def canonical_json(value: Any) -> str:
 
 
 def sync(path: Path) -> None:
-    """Flush one file or folder to disk."""
+    """Flush one file or folder to disk. Some file systems, SMB for instance, cannot flush a folder: it is left then."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.EBADF) or not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise
     finally:
         os.close(descriptor)
 
