@@ -64,6 +64,29 @@ def test_a_table_that_changes_while_it_is_read_is_refused(project: Path, kind: s
         list(source.examples)
 
 
+def test_a_label_that_was_written_meanwhile_is_refused(project: Path) -> None:
+    path = project / "t.parquet"
+    parquet.write_table(pa.table({"x": [1, 2], "y": ["a", "b"]}), path)
+    settings = TableSource(source="table", needs=path.name, features={"x": "x", "y": "y"}, label="y")
+    source = table.read(settings, path)
+    parquet.write_table(pa.table({"x": [1, 2], "y": ["a", "c"]}), path)
+    with pytest.raises(InputError, match="the label 'c' was not there when the classes were found: ingest again"):
+        list(source.examples)
+
+
+@pytest.mark.parametrize("cut", [{"test": 0.2}, {"test": 0.2, "stratify": "y"}])
+@pytest.mark.parametrize("above", [0, 1])
+def test_a_byte_order_mark_below_the_header_is_text_also_where_a_block_begins(
+    project: Path, ingested: Ingested, cut: dict[str, Any], above: int
+) -> None:
+    begun = "y,x\n" + "".join(f"{'ab'[row % 2]},{row}\n" for row in range(90_000))
+    last = 2**20 - len(begun) - len("a,\n")
+    content = begun + f"a,{'1' * 9}.{'0' * (last - 10 + above)}\n" + "\ufeffa,0.5\n"
+    (project / "t.csv").write_bytes(content.encode())
+    settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y", **cut}
+    assert Dataset.open(ingested(settings)).features["y"].classes == ("a", "b", "\ufeffa")
+
+
 def test_a_page_whose_checksum_is_wrong_is_refused(project: Path, refused: Refused) -> None:
     path = project / "t.parquet"
     options = {"write_page_checksum": True, "compression": "none", "use_dictionary": False}

@@ -96,7 +96,8 @@ class Kept:
 def parts(path: Path, begin: int = 0) -> Iterator[Part]:
     """Yield a file's parts from byte `begin` on, where one must begin.
 
-    Raises `Unusual` for a quote below the header and for a block without a line break.
+    Raises `Unusual` for a quote below the header, for a block without a line break, and for a part that begins with a
+    byte order mark, which Arrow takes out wherever it begins.
     """
     rest = b""
     with files.opened(path) as file:
@@ -158,6 +159,8 @@ def parse(part: Part, names: Sequence[str], types: Mapping[str, Any]) -> pa.Reco
 
 
 def _checked(part: Part) -> Part:
+    if part.begin and part.content.startswith(BOM_UTF8):
+        raise Unusual
     header = 0 if part.begin else part.content.find(b"\n") + 1
     if part.content.find(b'"', header) >= 0 or not csv_quotes.is_sound(part.content[:header]):
         raise Unusual

@@ -25,13 +25,22 @@ class Classes:
     """Whether the column holds ids instead of names."""
 
     def encode(self, words: pa.Array) -> NDArray[np.int64]:
-        """Return the class ids of a text column of labels, which may be dictionary-encoded."""
+        """Return the class ids of a text column of labels, which may be dictionary-encoded.
+
+        Raises `InputError` for a name that is no class: the table has changed since they were found.
+        """
         if pa.types.is_dictionary(words.type):
             distinct = pc.unique(words)  # a dictionary may have what no row has
             ids = np.zeros(len(words.dictionary), np.int64)
             ids[distinct.indices.to_numpy()] = self.encode(distinct.dictionary_decode())
             return np.asarray(pa.array(ids).take(words.indices))
         codes = pc.cast(words, pa.int64()) if self.ids else pc.index_in(words, pa.array(self.names, pa.string()))
+        if codes.null_count:
+            new = words.filter(codes.is_null())[0].as_py()
+            raise InputError(
+                f"the label {new!r} was not there when the classes were found: ingest again when nothing writes to the "
+                "table"
+            )
         return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 
 
