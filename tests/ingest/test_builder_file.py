@@ -505,13 +505,45 @@ def test_images_of_16_bits_are_kept_in_a_feature_of_16_bits(project: Path, inges
             "[1, np.int64(2048 + value)]",
             "train example 1: feature 'x' has 2049, which would become 2048 as float16",
         ),
+        (
+            "Scalar(np.float32)",
+            "str(123456789 + value)",
+            "train example 0: feature 'x' has 123456789, which would become 123456792 as float32: declare an integer "
+            "type",
+        ),
+        (
+            "Tensor(shape=(2,), dtype=np.float32)",
+            "[b'0.5', b'16777217']",
+            "train example 0: feature 'x' has 16777217, which would become 16777216 as float32: declare an integer",
+        ),
+        *(
+            (
+                "Scalar(np.float32)",
+                given,
+                "test example 1: feature 'x' has 1700000001.0, which would become 1700000000 as float32, and no value "
+                "has a fraction: declare an integer type, or give smaller units",
+            )
+            for given in ("float(1_700_000_000 + value)", "f'{1_700_000_000 + value}.0'")
+        ),
     ],
 )
 def test_an_integer_that_tfds_would_wrap_is_refused(
     project: Path, refused: Refused, feature: str, value: str, message: str
 ) -> None:
-    write(project, FEATURES=f'{{"x": tfds.features.{feature}}}', EXAMPLE=f'key, {{"x": {value}}}')
+    splits = 'return {"test": self._generate_examples(range(5)), "train": self._generate_examples(range(5))}'
+    splits = splits if message.startswith("test") else ONE["SPLITS"]
+    write(project, FEATURES=f'{{"x": tfds.features.{feature}}}', SPLITS=splits, EXAMPLE=f'key, {{"x": {value}}}')
     refused(SETTINGS, message)
+
+
+@pytest.mark.parametrize("measured", ["0.5", "1e30", "np.float32(0.5)", "'0.5'"])
+def test_one_fraction_tells_that_floats_of_a_feature_are_measured(
+    project: Path, ingested: Ingested, measured: str
+) -> None:
+    splits = 'return {"test": self._generate_examples([1]), "train": self._generate_examples(range(5))}'
+    example = f'key, {{"x": {measured} if value == 4 else 1.7e9 + value}}'
+    write(project, FEATURES=FLOAT, SPLITS=splits, EXAMPLE=example)
+    assert Dataset.open(ingested(SETTINGS)).column("test", "x").tolist() == [1.7e9]
 
 
 def test_the_older_form_of_split_generators_is_checked_too(project: Path, ingested: Ingested, refused: Refused) -> None:

@@ -8,6 +8,8 @@ import functools
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +18,34 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 from tapeline.ingest import checks, pixels, remarks, tfds_reader
+from tapeline.ingest.cells import is_measured, whole_number
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 
 LACKING = object()
 """No number, label or image: each check leaves it to TFDS. NumPy would make a NaN of None."""
+INTEGER = "declare an integer type, or give smaller units"
 
 
-def check_each(builder: Any, columns: tuple[str, ...] | None) -> None:
+@dataclass
+class Doubt:
+    """Whether a feature's floats are measurements, and what to say of the first whole one that its dtype rounds."""
+
+    measured: bool = False
+    rounded: str = ""
+
+
+@contextmanager
+def each_checked(builder: Any, columns: tuple[str, ...] | None) -> Iterator[None]:
     """Have the builder raise `InputError` for an example that is unusable, or of which TFDS would store something else.
 
     That is a label that is no class, a float that is not finite, an integer that its feature does not hold, and for an
     image of 8 bits, also one of a sequence or a video, a file of another size, of more than 8 bits a channel or of
-    several frames. Call it before the builder is prepared.
+    several frames. Prepare the builder in the block. At its end, raises `InputError` for a whole float that is rounded
+    in a feature that holds no measurements.
     """
     features = tfds_reader.chosen(builder, columns)
+    doubts = {name: Doubt() for name, feature in features.items() if _stored(feature).kind == "f"}
     generate = builder._split_generators
 
     @functools.wraps(generate)  # TFDS looks at its parameters
@@ -39,16 +54,22 @@ def check_each(builder: Any, columns: tuple[str, ...] | None) -> None:
         if not isinstance(found, Mapping):  # TFDS's older form
             found = {str(one.name): builder._generate_examples(**one.gen_kwargs) for one in found}
         return {
-            split: _checked(split, examples, features) if isinstance(examples, Iterable) else examples
+            split: _checked(split, examples, features, doubts) if isinstance(examples, Iterable) else examples
             for split, examples in found.items()
         }
 
     builder._split_generators = generate_checked
+    yield
+    for doubt in doubts.values():
+        if doubt.rounded and not doubt.measured:
+            raise InputError(doubt.rounded)
 
 
-def _checked(split: str, examples: Iterable[Any], features: Mapping[str, Any]) -> Iterator[Any]:
+def _checked(
+    split: str, examples: Iterable[Any], features: Mapping[str, Any], doubts: Mapping[str, Doubt]
+) -> Iterator[Any]:
     integers = {name: dtype for name, feature in features.items() if (dtype := _integer(feature)) is not None}
-    floats = {name: dtype for name, feature in features.items() if (dtype := _stored(feature)).kind == "f"}
+    floats = {name: _stored(features[name]) for name in doubts}
     labels = {name: feature for name, feature in features.items() if _is_label(feature)}
     images = {name: feature for name, feature in features.items() if _is_image(_innermost(feature))}
     for key, example in examples:
@@ -56,7 +77,7 @@ def _checked(split: str, examples: Iterable[Any], features: Mapping[str, Any]) -
         for name, dtype in integers.items():
             _check_integers(_inner(example, name), dtype, f"{of}: feature {name!r}")
         for name, dtype in floats.items():
-            _check_floats(_inner(example, name), dtype, name, of)
+            _check_floats(_inner(example, name), dtype, name, of, doubts[name])
         for name, feature in labels.items():
             _check_label(_inner(example, name), feature, name, of)
         for name, feature in images.items():
@@ -110,28 +131,37 @@ def _check_integers(value: Any, dtype: Any, where: str) -> None:
             raise InputError(f"{where} has {one}, which {dtype} cannot hold: declare a type that can, or fix the value")
 
 
-def _check_floats(value: Any, dtype: Any, name: str, of: str) -> None:
-    """Raise `InputError` for a number that is not usable as this dtype, or a whole one that it rounds.
+def _check_floats(value: Any, dtype: Any, name: str, of: str, doubt: Doubt) -> None:
+    """Raise `InputError` for a number that is not usable as this dtype, or an integer that it rounds.
 
-    What is no number is left to TFDS.
+    What is no number is left to TFDS. `doubt` is told of floats.
     """
     try:
         plain = np.asarray(value)
-        if plain.dtype.kind in "SU":
-            return
         with np.errstate(over="ignore"):
-            floats = plain.astype(dtype)
+            stored = plain.astype(dtype)
     except (TypeError, ValueError):
         return
-    if (wrong := checks.unusable(floats)).any():
+    if (wrong := checks.unusable(stored)).any():
         raise checks.bad_value(name, plain[wrong][0], of, checks.float_rule(dtype))
-    if plain.dtype.kind in "iu" and plain.size and max(-int(plain.min()), int(plain.max())) > 1 / np.finfo(dtype).eps:
-        for whole, stored in zip(plain.flat, floats.flat, strict=True):
-            if int(whole) != int(stored):
-                raise InputError(
-                    f"{of}: feature {name!r} has {whole}, which would become {int(stored)} as {dtype}: declare an "
-                    "integer type, or give smaller units"
-                )
+    given = plain.astype(np.float64) if plain.dtype.kind in "SU" else plain
+    if given.dtype.kind == "f":
+        doubt.measured = doubt.measured or is_measured(given.reshape(-1))
+    floats = plain.dtype.kind == "f"
+    if plain.dtype == dtype or (floats and (doubt.measured or doubt.rounded)):
+        return
+    large = (plain != stored) if floats else np.abs(stored) > 1 / np.finfo(dtype).eps
+    for number, there in zip(plain[large].tolist(), stored[large].tolist(), strict=True):
+        text = number.decode() if isinstance(number, bytes) else number
+        whole = whole_number(text)
+        if whole is not None and whole != int(there):
+            raise InputError(f"{_rounded(name, text, there, dtype, of)}: {INTEGER}")
+        if not doubt.measured and not doubt.rounded and whole is None and float(text) != there:
+            doubt.rounded = f"{_rounded(name, text, there, dtype, of)}, and no value has a fraction: {INTEGER}"
+
+
+def _rounded(name: str, given: object, stored: float, dtype: Any, of: str) -> str:
+    return f"{of}: feature {name!r} has {given}, which would become {int(stored)} as {dtype}"
 
 
 def _is_label(feature: Any) -> bool:

@@ -44,8 +44,8 @@ def opened(settings: BuilderSource, path: Path, *, work: Path, report: Report) -
             builder = _builder_class(path, code)(data_dir=str(folder))
             tfds_reader.check_features(builder, settings.columns)  # before preparing, which may take hours
             _refuse_rounded(tfds_reader.chosen(builder, settings.columns))
-            builder_examples.check_each(builder, settings.columns)
-            prepare(builder, downloads=downloads, bring=_bring(downloads), report=report)
+            with builder_examples.each_checked(builder, settings.columns):
+                prepare(builder, downloads=downloads, bring=_bring(downloads), report=report)
         # No hash of the file: changing a comment in it must not change the dataset.
         origin = {"kind": "builder", "name": builder.name, "version": str(builder.version)}
         yield tfds_reader.read(builder, origin=origin, splits=_splits(builder), columns=settings.columns)

@@ -133,7 +133,7 @@ class Cells:
             return
         bad = np.zeros(len(result), bool)
         for row, value in zip(large, self._decoded().take(pa.array(large)).to_pylist(), strict=True):
-            whole = _whole(value)
+            whole = whole_number(value)
             bad[row] = whole is not None and whole != int(result[row])
         if bad.any():
             stored = int(result[np.argmax(bad)])
@@ -143,9 +143,8 @@ class Cells:
         kind = self.values.type.value_type if pa.types.is_dictionary(self.values.type) else self.values.type
         if not (_is_text(kind) or pa.types.is_floating(kind)):
             return Doubts()
-        for some in (numbers[:64], numbers):  # the first tell, as a rule
-            if not np.array_equal(np.rint(some), some) or np.abs(some).max(initial=0) >= BEYOND:
-                return Doubts(measured=True)
+        if is_measured(numbers):
+            return Doubts(measured=True)
         rows = np.flatnonzero((np.abs(numbers) >= EXACT) & (numbers != result))
         if not len(rows):
             return Doubts()
@@ -199,6 +198,14 @@ def check_numbers(kind: Any, of: str) -> None:
         raise InputError(f"{of} is {kind}: {USABLE}")
 
 
+def is_measured(numbers: NDArray[Any]) -> bool:
+    """Return whether one of these floats, shape (count,), has a fraction or is beyond 64 bits."""
+    return any(
+        not np.array_equal(np.rint(some), some) or bool(np.abs(some).max(initial=0) >= BEYOND)
+        for some in (numbers[:64], numbers)  # the first tell, as a rule
+    )
+
+
 def is_number(value: object) -> bool:
     """Return whether Arrow reads a value as a number."""
     try:
@@ -210,11 +217,11 @@ def is_number(value: object) -> bool:
 
 def is_integer(value: object) -> bool:
     """Return whether a value is a 64-bit integer."""
-    whole = _whole(value, points=True)
+    whole = whole_number(value, points=True)
     return whole is not None and -(2**63) <= whole < 2**63
 
 
-def _whole(value: Any, *, points: bool = False) -> int | None:
+def whole_number(value: Any, *, points: bool = False) -> int | None:
     """Return digits as text, or a number, as an unbounded Python integer; None if the value is not an integer.
 
     points: whether a float such as 5.0 counts as an integer.
