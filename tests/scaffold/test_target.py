@@ -40,6 +40,42 @@ def test_whole_numbers_that_are_no_class_ids_are_a_number_and_that_is_said():
 
 
 @pytest.mark.parametrize(
+    ("values", "first"), [(["1,5", "-2,5"], "1,5"), (["a", "10%", "20 %"], "10%"), (["1,234.5", "2,000"], "1,234.5")]
+)
+def test_few_numbers_of_another_notation_are_classes_and_that_is_said(values, first):
+    is_class, [said] = kind_of(values * 20)
+    assert is_class
+    assert said == (
+        f"{first!r} is text, and so a class: to predict a number, write it with a decimal point, and without thousands "
+        "separators and percent signs"
+    )
+
+
+@pytest.mark.parametrize("values", [["1.2.3", "1.2.4"], ["a,b", "c"], [",", "%"]])
+def test_names_with_points_or_commas_are_classes(values):
+    assert kind_of(values * 20) == (True, ())
+
+
+@pytest.mark.parametrize("form", ["{},50", "{},000", "{}%", "-1.{},5"])
+def test_many_numbers_of_another_notation_are_refused(form):
+    with pytest.raises(InputError, match="has '.*1.*', which is text: write its numbers with a decimal point, and"):
+        kind_of([form.format(n + 100) for n in range(40)])
+
+
+def test_text_that_differs_in_most_rows_is_refused():
+    with pytest.raises(InputError, match=r"has 21 different texts in 40 rows: a class needs several rows; to predict"):
+        kind_of([f"name {n % 21}" for n in range(40)])
+    assert kind_of([f"name {n % 20}" for n in range(40)]) == (True, ())
+
+
+@pytest.mark.parametrize("values", [[0.0, 1.0, 2.0], ["0.0", "1", "2.0"]])
+def test_floats_that_look_like_class_ids_are_a_number_and_that_is_said(values):
+    is_class, [said] = kind_of(values * 20, named_so=True)
+    assert not is_class
+    assert said == "its numbers 0, 1, 2 look like class ids: to predict a class, write them as integers"
+
+
+@pytest.mark.parametrize(
     ("values", "said"),
     [
         ([str(n * 10) for n in range(300)] + ["NA"], "row 301 below the header: 'NA' is not a number; fix the row"),
