@@ -108,6 +108,12 @@ def test_a_column_that_is_the_same_in_all_rows_is_no_input_and_no_target(tmp_pat
     assert ("column 'year' is ignored: it is constant" in proposal.said) == (last == 2019)
 
 
+def test_a_comma_at_the_end_of_each_line_makes_no_target(tmp_path):
+    proposal = ingested(propose, tmp_path, csv_of(tmp_path, "a,price,", lambda n: f"{n % 9},{n / 3},"))
+    assert proposal.dataset["features"] == {"x": ["a"], "price": ["price"]}
+    assert "column '' is ignored: it has no name and no values, as where lines end with a comma" in proposal.said
+
+
 def test_the_split_is_not_the_target(tmp_path):
     path = csv_of(tmp_path, "a,price,split", lambda n: f"{n % 9},{n / 3},{('train', 'test')[n % 2]}")
     proposal = ingested(propose, tmp_path, path)

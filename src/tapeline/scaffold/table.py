@@ -46,6 +46,8 @@ def propose(path: Path, needs: str, folder: Path) -> Proposal:
     split = split if split is not None and _says_split(columns[split]) else None
     useless = dict.fromkeys(_constants(path, columns), "it is constant")
     useless |= {name: why for name, cells in columns.items() if (why := _numbering(name, cells))}
+    if "" in columns and columns[""].values.null_count == rows:
+        useless[""] = "it has no name and no values, as where lines end with a comma"
     last = next((name for name in reversed(columns) if name != split and name not in useless), None)
     target = marked_target(columns) or last
     if target is None:
