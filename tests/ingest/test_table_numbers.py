@@ -77,6 +77,22 @@ def test_a_fraction_in_any_part_tells_that_a_column_is_measured(
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+@pytest.mark.parametrize("large", [1e-40, -0.5])
+def test_a_column_that_float32_makes_0_is_refused_unless_a_number_remains(
+    project: Path, ingested: Ingested, refused: Refused, name: str, large: float
+) -> None:
+    numbers = [*([0.0] * 299_999), 1e-50, *([0.0] * 300_000)]  # several parts
+    stays = write(project, name, pa.array([*numbers, large]))
+    assert Dataset.open(ingested(stays)).column("train", "x")[-1] == np.float32(large)
+    (project / "data").rename(project / "before")
+    refused(
+        write(project, name, pa.array(numbers)),
+        f"{name}: column 'x', row 300000 below the header: 1e-50 would become 0 as float32; the column has no number "
+        "that float32 can tell from 0: store it in smaller units",
+    )
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
 def test_integers_are_kept_of_floats(project: Path, ingested: Ingested, name: str) -> None:
     settings = write(project, name, pa.array(FLOATS))
     dataset = Dataset.open(ingested({**settings, "integers": ["x"]}))

@@ -108,6 +108,12 @@ def test_a_column_that_is_the_same_in_all_rows_is_no_input_and_no_target(tmp_pat
     assert ("column 'year' is ignored: it is constant" in proposal.said) == (last == 2019)
 
 
+def test_numbers_that_float32_cannot_tell_from_0_are_not_called_constant(tmp_path):
+    path = csv_of(tmp_path, "a,b,y", lambda n: f"{n * 1e-50},{n % 9},{n / 3}")
+    said = "column 'a' is ignored: row 2 below the header: '1e-50' would become 0 as float32"
+    assert said in propose(path, "t.csv", tmp_path).said
+
+
 def test_a_comma_at_the_end_of_each_line_makes_no_target(tmp_path):
     proposal = ingested(propose, tmp_path, csv_of(tmp_path, "a,price,", lambda n: f"{n % 9},{n / 3},"))
     assert proposal.dataset["features"] == {"x": ["a"], "price": ["price"]}

@@ -29,28 +29,38 @@ TEXT = (
 KEEP = "keep the feature as int64 with `integers`, or store it in smaller units"
 ROUNDED = f"a whole number that float32 rounds: {KEEP}"
 ALL_WHOLE = f"a whole number that float32 rounds, in a column without fractions: {KEEP}"
+ALL_ZERO = "the column has no number that float32 can tell from 0: store it in smaller units"
 
 
 @dataclass
 class Doubts:
-    """Whole numbers among a column's floats that float32 rounds: a mistake unless the column is of measurements.
+    """Cells of which only the whole column tells whether float32 loses what matters in them.
 
-    It is if a float has a fraction or is beyond 64 bits.
+    Whole numbers among floats that it rounds are a mistake unless the column is of measurements. It is if a float has a
+    fraction or is beyond 64 bits. A number that becomes 0 is one if so does every other.
     """
 
     measured: bool = False
     rounded: list[BadCell] = field(default_factory=list)
+    nonzero: bool = False
+    vanished: BadCell | None = None
+    """The first number that becomes 0."""
 
     def add(self, later: "Doubts", first: int) -> None:
         """Add what was found in later rows, whose numbers were counted from `first`."""
         self.measured = self.measured or later.measured
         some = later.rounded[: COUNTED - len(self.rounded)]
         self.rounded = [] if self.measured else [*self.rounded, *(replace(one, row=one.row + first) for one in some)]
+        self.nonzero = self.nonzero or later.nonzero
+        if later.vanished is not None and self.vanished is None:
+            self.vanished = replace(later.vanished, row=later.vanished.row + first)
 
     def refuse(self) -> None:
-        """Raise `BadCells` for whole numbers that float32 rounds."""
+        """Raise `BadCells` for what float32 loses."""
         if self.rounded:
             raise BadCells(self.rounded, remedy=ALL_WHOLE)
+        if self.vanished is not None and not self.nonzero:
+            raise BadCells([self.vanished], remedy=ALL_ZERO)
 
 
 @dataclass(frozen=True)
@@ -140,6 +150,13 @@ class Cells:
             raise self._wrong(bad, f"would become {stored} as float32", ROUNDED)
 
     def _doubts(self, numbers: NDArray[Any], result: NDArray[np.float32]) -> Doubts:
+        nonzero = bool(result[:64].any() or result.any())  # the first tell, as a rule
+        if nonzero or not numbers.any():
+            return replace(self._rounded(numbers, result), nonzero=nonzero)
+        first = np.arange(len(numbers)) == np.argmax(numbers != 0)
+        return Doubts(measured=True, vanished=self._wrong(first, "would become 0 as float32").cells[0])
+
+    def _rounded(self, numbers: NDArray[Any], result: NDArray[np.float32]) -> Doubts:
         kind = self.values.type.value_type if pa.types.is_dictionary(self.values.type) else self.values.type
         if not (_is_text(kind) or pa.types.is_floating(kind)):
             return Doubts()
