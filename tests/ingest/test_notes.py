@@ -35,6 +35,16 @@ def test_the_same_row_in_train_and_test(project: Path, said: Said) -> None:
     ]
 
 
+@pytest.mark.parametrize("ids", [["00", "01", "02"], ["0", "01", "2"]])
+def test_class_ids_with_leading_zeros(project: Path, said: Said, ids: list[str]) -> None:
+    (project / "t.csv").write_text("x,y\n" + "".join(f"{n},{ids[n % 3]}\n" for n in range(9)))
+    settings = {**SETTINGS, "features": {"x": "x", "y": "y"}, "label": "y"}
+    first = ids[0] if len(ids[0]) > 1 else "01"
+    assert said(settings) == [f"y has the id {first!r}, whose class is {int(first)}: a name, such as c{first}, is kept"]
+    (project / "t.csv").write_text("x,y\n" + "".join(f"{n},{int(ids[n % 3])}\n" for n in range(9)))
+    assert not said(settings)
+
+
 def test_a_key_that_the_split_column_parts(project: Path, said: Said) -> None:
     rows = ["1,train,a", "2,train,b", "3,val,a", "4,test,b", "5,test,a", "6,test,c"]
     (project / "t.csv").write_text("x,s,who\n" + "\n".join(rows) + "\n")

@@ -23,6 +23,8 @@ class Classes:
     names: tuple[str, ...]
     ids: bool
     """Whether the column holds ids instead of names."""
+    padded: str | None = None
+    """An id that the column has in a longer form, such as 01; its name is 1."""
 
     def encode(self, words: pa.Array) -> NDArray[np.int64]:
         """Return the class ids of a text column of labels, which may be dictionary-encoded.
@@ -68,7 +70,8 @@ def find_classes(labels: Iterable[str], *, of: str) -> Classes:
                 f"{of} has class ids {_some(ids)}: they must be 0, 1, 2, ... without gaps: renumber them, or write "
                 "names"
             )
-        return Classes(tuple(map(str, ids)), ids=True)
+        padded = next((name for name in names if str(int(name)) != name), None)
+        return Classes(tuple(map(str, ids)), ids=True, padded=padded)
     if _are_numbers(names):
         value = next(name for name in names if not WHOLE.fullmatch(name))
         raise InputError(

@@ -51,6 +51,8 @@ def read(settings: TableSource, path: Path) -> Source:
     decoder = replace(unsurveyed, classes=found.classes)
     fractions = _fractions(table, settings, decoder, features)
     notes: list[str] = []
+    if found.classes and (padded := found.classes.padded):
+        notes.append(f"{label} has the id {padded!r}, whose class is {int(padded)}: a name, such as c{padded}, is kept")
     columns = {name: list(columns_of(wanted[name])) for name in names}
     origin = {"kind": "table", "name": path.name, "columns": columns}
     origin |= {"key": settings.key} if settings.key is not None else {}  # a copy of the dataset lacks the keys
