@@ -126,7 +126,12 @@ def test_settings_that_contradict_each_other(ingested: Ingested, settings: dict[
 @pytest.mark.parametrize(
     ("content", "settings", "message"),
     [
-        ("x,y\n1,a\n2,b\n", {"test": 0.2, "stratify": "y"}, "split test is empty"),
+        (
+            "x,y\n1,a\n2,b\n",
+            {"test": 0.2, "stratify": "y"},
+            "split test is empty (`stratify` rounds the share of each stratum to whole rows, here to 0); every split",
+        ),
+        ("x,y\n1,a\n2,a\n", {"test": 0.5, "validation": 0.2, "stratify": "y"}, "split val is empty (`stratify` rounds"),
         ("x,y\n1,a\n2,\n", {"test": 0.5, "stratify": "y"}, "column 'y', row 2 below the header: the value is missing"),
         ("x\n1\n", {"test": 0.5, "stratify": "y"}, "t.csv has no column 'y'"),
         ("x\n1\n", {"test": 0.001}, "split test is empty"),

@@ -153,6 +153,8 @@ def _check_counts(name: str, source: Source, counts: Mapping[str, int], validati
         if not counts.get(split):
             whole = counts.get("train", 0) + counts.get("val", 0)
             cause = f" (`validation: {validation}` of {whole} examples)" if validation and split != "test" else ""
+            if source.validation_cut and split != "train":
+                cause = " (`stratify` rounds the share of each stratum to whole rows, here to 0)"
             raise InputError(f"dataset {name!r}: split {split} is empty{cause}; every split needs at least one example")
 
 
