@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 
 from tapeline.cli import main
 from tapeline.cli.flows import inference, promotion, sweep, training
+from tapeline.runtime import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = "import sys, atexit\natexit.register(lambda: print('TENSORFLOW' if 'tensorflow' in sys.modules else 'LIGHT'))\n"
@@ -275,6 +276,26 @@ def test_the_four_stages_and_what_they_leave(project):
     assert answer.returncode == 1
     assert answer.stderr.splitlines()[0].startswith("tapeline: fit is not exported: loss is ")
     assert project.outcome("export", "fit")["outcome"] == "verdict"
+
+
+@pytest.mark.parametrize(
+    ("stage", "name", "status"),
+    [("ingest", "points", 0), ("train", "fit", 2), ("validate", "fit", 2), ("export", "fit", 2)],
+)
+def test_one_call_at_a_time_writes_the_outputs_of_a_stage(project, stage, name, status):
+    lock = project.folder / ".tapeline" / "locks" / f"{stage}@{name}.lock"
+    with processes.exclusive(lock, waiting=print):
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "tapeline", stage, name],
+            cwd=project.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr.readline() == f"waiting for process {os.getpid()}, which holds {lock}\n"
+    with process:
+        process.communicate(timeout=100)
+    assert process.returncode == status
 
 
 LOGGED = re.compile(

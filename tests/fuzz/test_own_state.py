@@ -44,7 +44,7 @@ def lay(kind, path, victim):
 @pytest.mark.parametrize(
     "name",
     [
-        ".tapeline/ingest/points/lock",
+        ".tapeline/locks/ingest@points.lock",
         ".tapeline/progress/ingest@points.jsonl",
         ".tapeline/outcome/.ingest@points.json.partial",
     ],

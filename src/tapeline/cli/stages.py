@@ -51,7 +51,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def _stage(options: argparse.Namespace) -> int:
-    """Run a stage in this process: it dies with DVC, reports its progress and writes its outcome."""
+    """Run a stage in this process: it dies with DVC, reports its progress and writes its outcome.
+
+    One call at a time writes the outputs of a name; others wait.
+    """
     if "DVC_STAGE" in os.environ:
         processes.die_with_parent()
     project = Project.find()
@@ -60,6 +63,7 @@ def _stage(options: argparse.Namespace) -> int:
         outcome.unlink(missing_ok=True)
         with (
             interruptible(lambda interrupted: _leave(outcome, interrupted)),
+            processes.exclusive(project.lock(options.stage, options.name), waiting=wait),
             Progress(project.progress(options.stage, options.name)) as report,
         ):
             if pattern := next((one for one in "[\\" if one in str(project.folder)), ""):
@@ -116,15 +120,13 @@ def _ingest(call: Call, report: Report) -> None:
     check_source(call.project.folder / settings.needs)
     from tapeline.ingest.stage import ingest
 
-    work = call.project.local / "ingest" / call.name
-    log = contextlib.redirect_stdout(EscapedLog(sys.stdout))  # names of classes and columns are anybody's
-    with processes.exclusive(work / "lock", waiting=wait), log:
+    with contextlib.redirect_stdout(EscapedLog(sys.stdout)):  # names of classes and columns are anybody's
         ingest(
             call.name,
             settings,
             project=call.project.folder,
             out=call.project.data(call.name),
-            work=work,
+            work=call.project.local / "ingest" / call.name,
             report=report,
         )
 

@@ -74,6 +74,10 @@ class Project:
         """Return the JSON-lines file in which a running stage reports its progress."""
         return self.local / "progress" / f"{stage}@{name}.jsonl"
 
+    def lock(self, stage: str, name: str) -> Path:
+        """Return the file that a running stage locks: one call at a time writes its outputs."""
+        return self.local / "locks" / f"{stage}@{name}.lock"
+
     def outcome(self, stage: str, name: str) -> Path:
         """Return the file in which a stage records its outcome; if missing after a run, the stage was killed."""
         return self.local / "outcome" / f"{stage}@{name}.json"

@@ -268,7 +268,8 @@ def write_json(path: Path, value: Any) -> None:
 def replacing(folder: Path) -> Iterator[Path]:
     """Yield an empty temporary folder next to `folder`: on success it replaces `folder`, on failure it is removed.
 
-    Between the two renames neither the old nor the new folder exists; a half-written one never does.
+    Between the two renames neither the old nor the new folder exists; a half-written one never does. Who calls this
+    holds a lock if others may replace the same folder meanwhile: all of them would write into one temporary folder.
     """
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
     old = folder.with_name(f".{folder.name}.old{PARTIAL}")
