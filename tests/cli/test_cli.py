@@ -120,6 +120,57 @@ def test_unknown_names_and_missing_inputs(project, arguments, said):
     refused(project.call(*arguments), said)
 
 
+def unheard(command, folder):
+    """Start a command to whose stderr nobody listens."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", *command],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+            stdout=subprocess.PIPE,
+            stderr=writer,
+            text=True,
+        )
+    finally:
+        os.close(writer)
+
+
+def test_a_failure_that_nobody_hears_has_its_exit_status(project):
+    with unheard(["-m", "tapeline", "train", "fat"], project.folder) as process:
+        assert process.wait(60) == 2
+
+
+LEAVING = """
+import time
+from pathlib import Path
+from tapeline.cli import prediction, stages
+from tapeline.runtime.interruption import interruptible
+leave = {"stage": lambda interrupted: stages._leave(Path("outcome.json"), interrupted), "predict": prediction._leave}
+with interruptible(leave[%r], grace=0):
+    while True:
+        try:
+            print("ready", flush=True)
+            time.sleep(60)
+        except BaseException:
+            pass
+"""
+
+
+@pytest.mark.parametrize("what", ["stage", "predict"])
+def test_a_signal_ends_what_nobody_hears(tmp_path, what):
+    with unheard(["-c", LEAVING % what], tmp_path) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGTERM)
+        process.stdout.close()
+        try:
+            assert process.wait(30) == 128 + signal.SIGTERM
+        finally:
+            process.kill()
+    assert what == "predict" or json.loads((tmp_path / "outcome.json").read_text())["outcome"] == "interrupted"
+
+
 def test_a_wrong_pipeline_stands_in_the_way_of_itself_alone(project):
     project.params["pipelines"]["wrong"] = {**project.params["pipelines"]["fit"], "train": {"epochs": 0}}
     project.save()

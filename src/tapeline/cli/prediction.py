@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS, check_batch_size
-from tapeline.cli.standard_streams import fail
+from tapeline.cli.standard_streams import fail, tell
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.interruption import interruptible
 
@@ -40,7 +40,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def _note(text: str) -> None:
-    print(f"note: {text}", file=sys.stderr)  # the predictions may go to stdout
+    tell(f"note: {text}")  # the predictions may go to stdout
 
 
 def _predict(options: argparse.Namespace) -> int:
@@ -50,10 +50,9 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _leave(interrupted: Interrupted) -> None:
     """End this process and the model's, from any thread."""
-    from tapeline.cli.leaving import kill_children
+    from tapeline.cli.leaving import leave
 
-    kill_children()
-    os._exit(fail(interrupted))
+    leave(interrupted, last=lambda: fail(interrupted))
 
 
 def _answer(options: argparse.Namespace) -> int:
@@ -141,7 +140,7 @@ def _each(prediction: "Prediction", files: Sequence[Path], outs: Sequence[Path],
             if prediction.unusable:
                 raise
             bad.append(error)
-            print(f"tapeline: {error}", file=sys.stderr)
+            tell(f"tapeline: {error}")
     if not bad:
         print(f"{count} predictions for {len(files)} files {by}")
         return 0

@@ -3,11 +3,11 @@
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tapeline.cli.standard_streams import tell
 from tapeline.runtime.errors import plain
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _tell_unserved(registry: "Registry", name: str) -> None:
     from tapeline.registry.alignment import served_otherwise
 
     if said := served_otherwise(registry, name):
-        print(f"tapeline: {plain(said)}: `tapeline registry sync {name}`", file=sys.stderr, flush=True)
+        tell(f"tapeline: {plain(said)}: `tapeline registry sync {name}`")
 
 
 def _show(registry: "Registry", options: argparse.Namespace) -> int:

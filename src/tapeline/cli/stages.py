@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tapeline.cli.call import Call
-from tapeline.cli.standard_streams import EscapedLog, fail, wait
+from tapeline.cli.standard_streams import EscapedLog, fail, tell
 from tapeline.config import engine_lock
 from tapeline.config.params import Params, Pipeline
 from tapeline.config.project import Project
@@ -19,7 +19,7 @@ from tapeline.registry.initial_weights import check_compared, initial_classes, i
 from tapeline.repository import catalogue, described, ignored
 from tapeline.repository.machines import compare, recorded_machine
 from tapeline.repository.unseen import check_source
-from tapeline.runtime import files, interpreter, processes
+from tapeline.runtime import files, interpreter, processes, streams
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.environment import library_versions, machine, recordable
 from tapeline.runtime.errors import InputError, Interrupted, TapelineError
@@ -63,7 +63,7 @@ def _stage(options: argparse.Namespace) -> int:
         outcome.unlink(missing_ok=True)
         with (
             interruptible(lambda interrupted: _leave(outcome, interrupted)),
-            processes.exclusive(project.lock(options.stage, options.name), waiting=wait),
+            processes.exclusive(project.lock(options.stage, options.name), waiting=tell),
             Progress(project.progress(options.stage, options.name)) as report,
         ):
             if pattern := next((one for one in "[\\" if one in str(project.folder)), ""):
@@ -91,27 +91,21 @@ def _ignore(project: Project, stage: str, name: str) -> None:
     try:
         ignored.ignore(project, ignored.outputs(project, stage, name))
     except (TapelineError, OSError) as error:
-        print(f"tapeline: `git add` may pick up the outputs of {stage}: {error}", file=sys.stderr)
+        tell(f"tapeline: `git add` may pick up the outputs of {stage}: {error}")
 
 
 def _failed(outcome: Path, failure: TapelineError | Interrupted) -> int:
     try:
         write_outcome(outcome, outcome=failure.outcome, status=failure.status, message=str(failure))
     except (OSError, InputError) as error:
-        print(f"tapeline: the outcome could not be passed to the flow: {error}", file=sys.stderr)
+        tell(f"tapeline: the outcome could not be passed to the flow: {error}")
     return fail(failure)
 
 
 def _leave(outcome: Path, interrupted: Interrupted) -> None:
-    """Kill this process and its descendants, from any thread."""
-    from tapeline.cli.leaving import kill_children
+    from tapeline.cli.leaving import leave
 
-    try:
-        kill_children()
-        _failed(outcome, interrupted)
-        sys.stderr.flush()
-    finally:
-        os._exit(interrupted.status)
+    leave(interrupted, last=lambda: _failed(outcome, interrupted))
 
 
 def _ingest(call: Call, report: Report) -> None:
@@ -144,7 +138,8 @@ def _train(call: Call, report: Report) -> None:
 
     recorded = recorded_machine(call.project.folder, call.name)
     if recorded and (other := compare(recorded, machine())).differing:
-        print(f"recorded on another machine type ({other}): the last bits of what follows may differ", flush=True)
+        differs = f"recorded on another machine type ({other}): the last bits of what follows may differ"
+        streams.say(differs, sys.stdout)
     profile = steps(call.options.profile) if call.options.profile else None
     options = Options(fresh=call.options.fresh, extend=call.options.extend, profile=profile)
     source = pipeline.train.init_from

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+from tapeline.runtime import streams
 from tapeline.runtime.errors import Interrupted, TapelineError
 
 STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
@@ -14,13 +15,13 @@ STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 def fail(error: TapelineError | Interrupted) -> int:
     """Print an error, and return its exit status."""
-    print(f"tapeline: {error}", file=sys.stderr)
+    tell(f"tapeline: {error}")
     return error.status
 
 
-def wait(text: str) -> None:
-    """Print what a command waits for."""
-    print(text, file=sys.stderr, flush=True)
+def tell(text: str) -> None:
+    """Print a line on stderr, such as what a command waits for. A reader that is gone ends nothing."""
+    streams.say(text, sys.stderr)
 
 
 def open_missing() -> None:

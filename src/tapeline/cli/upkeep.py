@@ -3,10 +3,9 @@
 import argparse
 import itertools
 import signal
-import sys
 import time
 
-from tapeline.cli.standard_streams import wait
+from tapeline.cli.standard_streams import tell
 from tapeline.config import engine_lock
 from tapeline.config.params import Params
 from tapeline.config.project import Project
@@ -88,7 +87,7 @@ def _list(options: argparse.Namespace) -> int:
     for line in lines:
         print(line)
     for mistake in dict.fromkeys(mistakes.values()):
-        print(f"tapeline: left out: {mistake}", file=sys.stderr)
+        tell(f"tapeline: left out: {mistake}")
     return InputError.status if mistakes else 0
 
 
@@ -99,10 +98,10 @@ def _lock(options: argparse.Namespace) -> int:
     if options.check:
         found = engine_lock.differences(folder)
         if found:
-            print(f"{engine_lock.LOCK} is not current: {', '.join(found)}: run `tapeline lock`", file=sys.stderr)
+            tell(f"{engine_lock.LOCK} is not current: {', '.join(found)}: run `tapeline lock`")
         other = catalogue.changed(folder, Params.sound(folder)[0])
         for path in other:
-            print(f"{path.relative_to(folder)} does not match params.yaml: run `tapeline lock`", file=sys.stderr)
+            tell(f"{path.relative_to(folder)} does not match params.yaml: run `tapeline lock`")
         return int(bool(found or other))
     try:
         engine_lock.recorded(folder)
@@ -175,6 +174,6 @@ def _prune(options: argparse.Namespace) -> int:
     project = Project.find()
     pipelines = Params.load(project.folder).pipelines
     limits = Limits(runs=options.runs, days=options.days)
-    for line in prune(project, pipelines=pipelines, limits=limits, apply=options.apply, now=time.time(), waiting=wait):
+    for line in prune(project, pipelines=pipelines, limits=limits, apply=options.apply, now=time.time(), waiting=tell):
         print(line, flush=True)
     return 0

@@ -8,6 +8,8 @@ there, for native bits; for portable ones `hold` comes before TensorFlow's first
 import os
 import sys
 
+from tapeline.runtime import streams
+
 XLA_FLAGS = "XLA_FLAGS"
 CAPS = {
     # TensorFlow gives operations to oneDNN where a CPU has AVX-512; Eigen's are the same everywhere.
@@ -87,7 +89,7 @@ def hold() -> list[str]:
 def note(ignored: list[str], *, why: str) -> None:
     """Say on standard error what is ignored."""
     for setting in ignored:
-        print(f"note: {why}, so {setting} is ignored", file=sys.stderr, flush=True)
+        streams.say(f"note: {why}, so {setting} is ignored", sys.stderr)
 
 
 def lift() -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from importlib.util import source_from_cache
 from pathlib import Path
 
-from tapeline.runtime import own_modules
+from tapeline.runtime import own_modules, streams
 from tapeline.runtime.closure import PACKAGE
 from tapeline.runtime.errors import InputError
 
@@ -55,7 +55,7 @@ def check(recipe: Path, read: Collection[Path], needs: Path | None, *, known: Co
     secret = [path for path in unseen if path.name.startswith(".env")]
     for path in secret:
         said = f"note: {recipe.name} reads {os.path.relpath(path)}: DVC will not see it change"
-        print(said, file=sys.stderr, flush=True)
+        streams.say(said, sys.stderr)
     if unseen := [path for path in unseen if path not in secret]:
         name = os.path.relpath(unseen[0])
         raise InputError(f"{recipe.name} reads {name}, whose changes DVC would not see: {_remedy(unseen, needs)}")
@@ -72,7 +72,7 @@ def note_outputs(recipe: Path, needs: Path) -> None:
             said = (
                 f"note: {recipe.name} needs {os.path.relpath(path)}, a link to {os.path.relpath(place)}, which a stage"
             )
-            print(f"{said} writes: DVC does not run that stage first", file=sys.stderr, flush=True)
+            streams.say(f"{said} writes: DVC does not run that stage first", sys.stderr)
 
 
 def _tree(folder: Path) -> Path:

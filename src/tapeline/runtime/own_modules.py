@@ -16,6 +16,7 @@ from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from tapeline.runtime import streams
 from tapeline.runtime.errors import InputError
 
 _ORIGIN = re.compile(r"^\s*url = (/.*)$", re.MULTILINE)
@@ -60,7 +61,7 @@ def check(recipe: Path, files: list[Path], needs: Path | None) -> None:
 
 def note_outside(what: str) -> None:
     """Print that DVC will not see a change of what is outside the repository. what: who reads what."""
-    print(f"note: {what}, which is outside this repository: DVC will not see it change", file=sys.stderr, flush=True)
+    streams.say(f"note: {what}, which is outside this repository: DVC will not see it change", sys.stderr)
 
 
 def roots(name: str) -> list[Path]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tapeline.runtime import arithmetic, caps, environment, imports
+from tapeline.runtime import arithmetic, caps, environment, imports, streams
 from tapeline.runtime.errors import InputError
 
 _RARE = frozenset(
@@ -260,4 +260,4 @@ def _compute_portably(tf: Any, threads: int) -> None:
     exact.replace()
     if not arithmetic.fix(tf, tensorflow_private.make_devices, threads) and platform.machine() == "x86_64":
         said = "Eigen's threads and cache sizes cannot be set in this TensorFlow, so other CPUs have other bits"
-        print(f"note: {said}", file=sys.stderr, flush=True)
+        streams.say(f"note: {said}", sys.stderr)
