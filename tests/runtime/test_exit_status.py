@@ -9,6 +9,7 @@ import pytest
 
 PROGRAM = """
 import errno, signal, sys
+from functools import partial
 from tapeline.runtime import exit_status
 from tapeline.runtime.errors import InputError, Interrupted, RunError
 from tapeline.runtime.interruption import interrupt
@@ -40,6 +41,11 @@ def ended(root, action, out=subprocess.PIPE):
         ("raise InputError('a\\nb')", 2, "it: a b"),
         ("raise RunError('no')", 1, "it: no"),
         ("signal.signal(15, interrupt); signal.raise_signal(15)", 128 + signal.SIGTERM, "it: stopped by SIGTERM"),
+        (
+            "signal.signal(15, partial(interrupt, advice='; again')); signal.raise_signal(15)",
+            128 + signal.SIGTERM,
+            "it: stopped by SIGTERM; again",
+        ),
         ("signal.raise_signal(2)", 128 + signal.SIGINT, "it: stopped by SIGINT; again"),
         ("raise OSError(errno.EROFS, 'x', 'file')", 2, "it: not writable or readable (file): Read-only file system"),
         (

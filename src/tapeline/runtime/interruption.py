@@ -84,14 +84,14 @@ def interruptible(leave: Callable[[Interrupted], None], *, grace: float = GRACE)
             done.set()
 
 
-def interrupt(signum: int, frame: FrameType | None) -> None:
-    """Handle a signal: raise `Interrupted` unless it is an echo."""
+def interrupt(signum: int, frame: FrameType | None, *, advice: str = "") -> None:
+    """Handle a signal: raise `Interrupted` unless it is an echo. advice: what the message ends with."""
     if not is_echo(signum):
-        raise _of(signum)
+        raise _of(signum, advice)
 
 
-def _of(signum: int) -> Interrupted:
-    return Interrupted(f"stopped by {signal.Signals(signum).name}", signum=signum)
+def _of(signum: int, advice: str = "") -> Interrupted:
+    return Interrupted(f"stopped by {signal.Signals(signum).name}{advice}", signum=signum)
 
 
 def _watch(reader: socket.socket, done: threading.Event, leave: Callable[[Interrupted], None], grace: float) -> None:

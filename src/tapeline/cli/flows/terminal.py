@@ -4,11 +4,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from types import FrameType
+from functools import partial
 
 from tapeline.runtime import exit_status, streams
-from tapeline.runtime.errors import Interrupted
-from tapeline.runtime.interruption import is_echo
+from tapeline.runtime.interruption import interrupt
 
 AGAIN = "; run again to resume"
 
@@ -21,7 +20,7 @@ READABLE = {
 
 def status(program: str, action: Callable[[], int]) -> int:
     """Run `action` as `exit_status.of` does, and let SIGTERM end it in order."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, partial(interrupt, advice=AGAIN))
     for name, value in READABLE.items():
         os.environ.setdefault(name, value)
     return exit_status.of(program, action, advice=AGAIN)
@@ -30,10 +29,3 @@ def status(program: str, action: Callable[[], int]) -> int:
 def show(result: str) -> None:
     """Print a result. A reader that is gone does not change the exit status."""
     streams.say(result, sys.stdout)
-
-
-def _interrupt(signum: int, frame: FrameType | None) -> None:
-    """Raise `Interrupted`, unless the kernel repeats the signal: it tells a parent's death once for each thread."""
-    if is_echo(signum):
-        return
-    raise Interrupted(f"stopped by {signal.Signals(signum).name}{AGAIN}", signum=signum)
