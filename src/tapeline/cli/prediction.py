@@ -97,11 +97,6 @@ def _model(model: str) -> "VerifiedModel":
     return VerifiedModel.registered(registry, registry.version(names.parse(model)))
 
 
-def _place(path: Path) -> str:
-    """Return the target of a path. A link to itself is its own target; `Path.resolve` would raise."""
-    return os.path.realpath(path)
-
-
 def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     """Return an output for each file; None if there is one for all, or stdout.
 
@@ -115,17 +110,17 @@ def _outs(out: Path | None, files: Sequence[Path]) -> list[Path] | None:
     if unknown := [part for part in re.findall(r"\{\w+\}", str(out)) if part != NAME]:
         raise InputError(f"--out has {unknown[0]}: the only placeholder is {NAME}")
     outs = [Path(str(out).replace(NAME, file.stem)) for file in files] if each else [out]
-    origin: dict[str, Path] = {}
+    origin: dict[str, Path] = {}  # by `realpath`: `Path.resolve` raises for a link to itself
     for number, one in enumerate(outs):
         if not one.parent.is_dir():
             raise InputError(f"--out is {str(one)!r}: its folder does not exist; make it first")
         partial_output.check(one)
-        if (other := origin.setdefault(_place(one), files[number])) is not files[number]:
+        if (other := origin.setdefault(os.path.realpath(one), files[number])) is not files[number]:
             raise InputError(
                 f"--out is {str(one)!r} for both {other} and {files[number]}: predict one with another --out"
             )
     for file in files:
-        if _place(file) in origin:
+        if os.path.realpath(file) in origin:
             raise InputError(f"--out is {str(file)!r}, which is also an input: give another name")
     return outs if each else None
 
