@@ -6,7 +6,7 @@ What it does then (validation, checkpoints, limits, progress) is in hooks: calla
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,6 @@ from tapeline.train.engine.loop import Loop
 from tapeline.train.engine.pace import Pace
 from tapeline.train.engine.state import Snapshot, State
 from tapeline.train.engine.stopping import Stopper
-
-
-def _stopping(hooks: Iterable[object]) -> Iterator[Stopping]:
-    return (hook for hook in hooks if isinstance(hook, Stopping))
 
 
 class Engine:
@@ -50,7 +46,7 @@ class Engine:
         self.settings, self.state, self.loop, self.feed = settings, state, loop, feed
         self.steps_per_epoch, self.total = steps_per_epoch, settings.epochs * steps_per_epoch
         self.hooks, self.save, self.pace, self.clock = hooks, save, pace, clock
-        self._stops = [loop.next_stop, *(hook.next_stop for hook in _stopping(hooks))]
+        self._stops = [loop.next_stop, *(hook.next_stop for hook in hooks if isinstance(hook, Stopping))]
         self.watch = watch or (lambda: None)
         self.snapshot = state.snapshot()
         self._saving, self._abandoned = threading.Lock(), False
