@@ -23,7 +23,7 @@ from tapeline.train.data.feed import Feed
 from tapeline.train.data.memory import fits_in_ram
 from tapeline.train.engine import guard
 from tapeline.train.engine.averaging import Average
-from tapeline.train.engine.in_graph import InGraphMeasure, InGraphValidation
+from tapeline.train.engine.in_graph import InGraphValidation
 from tapeline.train.engine.loop import Loop
 from tapeline.train.engine.state import State
 from tapeline.train.engine.step import Step
@@ -124,8 +124,6 @@ def _traced(
     feed = _feed(recipe, settings, dataset, batches, key, loaded)
     check_python("prepare")
     evaluation = _evaluation(recipe, settings, dataset, key)
-    measure = InGraphMeasure(evaluation) if evaluation and settings.in_graph_epochs > 1 else None
-    check_python("eval_step")
     at_once = settings.at_once or environment.cores()
     step = Step(
         recipe,
@@ -146,8 +144,8 @@ def _traced(
     step.check_writes(path)  # last: a step that nobody may take is refused for that
     average = Average(found.weights, settings.ema) if settings.ema else None
     inside = None
-    if measure:
-        inside = InGraphValidation(measure, settings, steps_per_epoch=batches.steps_per_epoch, average=average)
+    if evaluation and settings.in_graph_epochs > 1:
+        inside = InGraphValidation(evaluation, settings, steps_per_epoch=batches.steps_per_epoch, average=average)
     metrics = (*step.names, *(inside.names if inside else ()))
     state = State(found.all(), tuple(found.weights), metrics, average=average)
     loop = Loop(
