@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -167,21 +168,38 @@ def test_a_project_that_git_does_not_have(project):
     assert wanting(project)[f"{project} is not in a Git repository"] == "`git init`"
 
 
-def test_a_cache_that_another_user_made():
+@pytest.mark.parametrize("cache", [".dvc/cache", "a cache"])
+def test_a_cache_that_another_user_made(cache):
     """In a process without root's rights, which may not write to a folder of root's."""
     program = (
         "import os, sys; from pathlib import Path; from tapeline.repository import doctor\n"
+        "from tapeline.config.project import Project\n"
+        "from tapeline.repository.dvc import settings\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
-        "print([(one.what, one.remedy) for one in doctor._cache(Path(sys.argv[1]))])"
+        "for one in doctor._dvc_settings(Project.find(Path(sys.argv[1]))): print(one.what, one.remedy, sep='\\n')"
     )
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / "files/md5/ab"
-        folder.mkdir(parents=True)
-        Path(name).chmod(0o777)
+        top = Path(name)
+        folder = top / cache / "files" / "md5"
+        for made in (folder, top / ".dvc" / "cache"):
+            made.mkdir(parents=True, exist_ok=True)
+        (top / "params.yaml").touch()
+        (top / ".dvc" / "config").write_text("" if cache == ".dvc/cache" else f"[cache]\ndir = ../{cache}\n")
+        for above in (top, top / cache):
+            above.chmod(0o777)
         folder.chmod(0o500)
-        done = subprocess.run([sys.executable, "-c", program, name], capture_output=True, text=True, check=False)
-    assert f"{folder.parent} is another user's, so that DVC can record nothing in it" in done.stdout, done.stderr
-    assert "dvc config cache.shared group" in done.stdout
+        done = subprocess.run(
+            [sys.executable, "-c", program, name],
+            env=os.environ | {"HOME": name},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    change = f"chmod -R g+ws {shlex.quote(str(top / cache))}"
+    assert done.stdout.splitlines()[:2] == [
+        f"{folder} is another user's, so that DVC can record nothing in it",
+        f"`dvc config cache.shared group`, and as the folder's owner `{change}`",
+    ], done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")

@@ -208,7 +208,6 @@ def _dvc(project: Project) -> Iterator[Finding]:
         what = "has a Git merge conflict" if in_conflict(content) else "was truncated while it was written"
         yield Finding(MISSING, f"{LOCK} {what}", "`tapeline repair`")
     yield from _in_git(project)
-    yield from _cache(top / ".dvc" / "cache")
     ignore = top / ".dvcignore"
     text = files.read_bytes(ignore).decode("utf-8", "replace") if ignore.exists() else ""
     if lacking(text, [".tapeline"]):
@@ -227,7 +226,8 @@ def _cache(cache: Path) -> Iterator[Finding]:
         *cache.glob("runs/*"),
     )
     if closed := [folder for folder in folders if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK)]:
-        remedy = "`dvc config cache.shared group`, and as the folder's owner `chmod -R g+ws .dvc/cache`"
+        change = f"chmod -R g+ws {shlex.quote(str(cache))}"
+        remedy = f"`dvc config cache.shared group`, and as the folder's owner `{change}`"
         yield Finding(MISSING, f"{closed[0]} is another user's, so that DVC can record nothing in it", remedy)
 
 
@@ -266,7 +266,7 @@ def _artifacts(project: Project, pipelines: list[str], made: list[str]) -> Itera
 
 def _remotes(project: Project) -> Iterator[Finding]:
     try:
-        yield from _dvc_remote(project)
+        yield from _dvc_settings(project)
     except TapelineError as error:
         yield Finding(MISSING, str(error), "correct .dvc/config, or .dvc/config.local")
     said = Git(project.folder).ask("remote")
@@ -280,15 +280,19 @@ def _remote(of: str, names: list[str] | None, what: str, remedy: str) -> Iterato
         yield Finding(NOTE, f"no {of} remote: others cannot get {what}", remedy)
 
 
-def _dvc_remote(project: Project) -> Iterator[Finding]:
-    """Name the default remote, the only one that is used. Raises `RunError` for an unreadable setting."""
+def _dvc_settings(project: Project) -> Iterator[Finding]:
+    """Name what is wrong with the cache that is set, and the default remote, the only one that is used.
+
+    Raises `RunError` for an unreadable setting.
+    """
     from tapeline.repository.dvc.settings import Settings
 
     if (top := dvc_top(project.folder)) is None:  # named above
         return
     with in_one_line():
         settings = Settings(top / ".dvc")
-        default, names = settings.default_remote, settings.remotes
+        cache, default, names = Path(settings.cache), settings.default_remote, settings.remotes
+    yield from _cache(cache)
     if names and not default:
         what = f"no DVC remote is the default, so that {names[0]} is not used"
         yield Finding(NOTE, what, f"`dvc remote default {names[0]}`")

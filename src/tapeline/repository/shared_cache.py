@@ -25,9 +25,9 @@ def share_cache(
     """
     here, own = Settings(checkout), Settings(worktree)
     committed = own.level("repo")
-    cache = _cache(checkout, here)
+    cache = here.cache
     if main and main != checkout and main.is_dir() and "dir" not in here.level("local")["cache"]:
-        shared = _cache(main, Settings(main))
+        shared = Settings(main).cache
         if say and shared != cache:
             command = f"dvc cache dir --local {shlex.quote(shared)}"
             say(f"uses the DVC cache of the main checkout, {shared}; `{command}` has DVC use it here")
@@ -41,10 +41,6 @@ def share_cache(
         local["cache"]["type"] = LINKS
         local["core"]["interactive"] = "false"  # no one is asked before each stage
         local["core"]["site_cache_dir"] = str(worktree / "tmp" / "site")
-
-
-def _cache(folder: Path, settings: Settings) -> str:
-    return settings.cache or str(folder / "cache")
 
 
 def _beside(checkout: Path, worktree: Path, remote: dict[str, Any]) -> str:

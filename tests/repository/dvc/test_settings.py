@@ -16,7 +16,8 @@ def test_settings_are_read_and_written(tmp_path, name):
     made = Repository(tmp_path / name)
     made.dvc("remote", "add", "--default", "store", str(tmp_path / "store"))
     settings = Settings.around(made.folder / "data")
-    assert (settings.remotes, settings.default_remote, settings.cache) == (["store"], "store", None)
+    assert (settings.remotes, settings.default_remote) == (["store"], "store")
+    assert settings.cache == str(made.folder / ".dvc" / "cache")
     assert settings.level("repo")["remote"]["store"]["url"] == str(tmp_path / "store")
     with settings.edit_local() as local:
         merged(local, {"cache": {"dir": str(made.folder / "cache")}})

@@ -53,10 +53,9 @@ class Settings:
         return name
 
     @property
-    def cache(self) -> str | None:
-        """The cache's folder, if one is set."""
-        folder = self._config["cache"].get("dir")
-        return str(folder) if folder else None
+    def cache(self) -> str:
+        """The cache's folder."""
+        return str(self._config["cache"].get("dir") or self.folder / "cache")
 
     @property
     def hardlink_lock(self) -> bool:
