@@ -99,6 +99,20 @@ def test_the_functions_of_a_graph(tf):
     assert "AddV2" in {operation.type for operation in called.graph.get_operations()}
 
 
+def test_the_functions_that_an_operation_calls(tf):
+    from tapeline.runtime.tensorflow_private import called_by, functions_in
+
+    def chosen(x):
+        x = tf.cond(x > 0, lambda: x, lambda: -x)
+        return tf.switch_case(tf.cast(x, tf.int32), [lambda: x, lambda: x + 1, lambda: x + 2])
+
+    graph = tf.function(chosen, autograph=False).get_concrete_function(tf.TensorSpec([])).graph
+    nodes = [operation.node_def for operation in graph.get_operations()]
+    found = {node.op: [name for value in node.attr.values() for name in called_by(value)] for node in nodes}
+    assert {kind: len(names) for kind, names in found.items() if names} == {"StatelessIf": 2, "StatelessCase": 3}
+    assert {name for names in found.values() for name in names} == functions_in(graph).keys()
+
+
 def test_a_function_of_tensorflow_1_has_a_graph(tf):
     """`tf.nn.ctc_loss` makes some, for its loops."""
     from tapeline.runtime.tensorflow_private import functions_in

@@ -145,6 +145,11 @@ def functions_in(graph: Any) -> Mapping[str, Any]:
         return {name: one if hasattr(one, "graph") else _with_graph(one) for name, one in functions.items()}
 
 
+def called_by(attribute: Any) -> list[str]:
+    """Return the names of the functions that an attribute of an operation has; none for one of another kind."""
+    return [attribute.func.name] if attribute.HasField("func") else [one.name for one in attribute.list.func]
+
+
 def _with_graph(function: Any) -> Any:
     """Return a function of TensorFlow 1, as `tf.nn.ctc_loss` makes for its loops, with a graph of its definition."""
     if function not in _GRAPHS:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tapeline.recipe.sharding import meetings
 from tapeline.recipe.sharding.sources import Sources, called
-from tapeline.runtime.tensorflow_private import functions_in
+from tapeline.runtime.tensorflow_private import called_by, functions_in
 
 _NEW = {(kind, "token") for kind in ("PyFunc", "PyFuncStateless", "EagerPyFunc")}
 """Operation and attribute that differs in each trace, and says nothing about what is computed."""
@@ -57,12 +57,12 @@ def _operation(operation: Any) -> Iterator[str]:
     """Yield the type and the attributes of an operation; of the functions that it calls, all their operations."""
     yield operation.type
     for name, attribute in sorted(operation.node_def.attr.items()):
-        called = [attribute.func.name] if attribute.HasField("func") else [one.name for one in attribute.list.func]
-        for one in called:
+        names = called_by(attribute)
+        for one in names:
             inner = functions_in(operation.graph).get(one)
             for each in inner.graph.get_operations() if inner else ():
                 yield from _operation(each)
-        if not called and not name.startswith("_") and (operation.type, name) not in _NEW:
+        if not names and not name.startswith("_") and (operation.type, name) not in _NEW:
             yield _told(name, attribute.SerializeToString(deterministic=True))
 
 

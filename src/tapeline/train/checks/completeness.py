@@ -14,7 +14,7 @@ import tensorflow as tf
 from tapeline.recipe.sharding import meetings
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.saved_models.operations import ALLOWED
-from tapeline.runtime.tensorflow_private import functions_in
+from tapeline.runtime.tensorflow_private import called_by, functions_in
 from tapeline.train.checks import unrepeatable
 
 READS = frozenset(
@@ -289,7 +289,5 @@ def _written(graph: Any, roots: dict[int, int], but: Callable[[str], bool] = lam
 
 def _called(operation: Any) -> list[Any]:
     """Return the graphs of the functions that an operation calls."""
-    attributes = operation.node_def.attr.values()
-    names = [value.func.name for value in attributes if value.WhichOneof("value") == "func"]
-    names += [function.name for value in attributes for function in value.list.func]
+    names = [name for attribute in operation.node_def.attr.values() for name in called_by(attribute)]
     return [functions_in(operation.graph)[name].graph for name in names]

@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tapeline.runtime.tensorflow_private import functions_in
+from tapeline.runtime.tensorflow_private import called_by, functions_in
 from tapeline.train.checks.completeness import READS
 
 _SAME = ("Identity", "IdentityN")
@@ -130,8 +130,7 @@ class _Digests:
 
     def _attributes(self, operation: Any) -> Iterator[Any]:
         for name, value in sorted(operation.node_def.attr.items()):
-            called = [value.func.name] if value.HasField("func") else [one.name for one in value.list.func]
-            if called:
+            if called := called_by(value):
                 yield name, [self._function(operation.graph, each) for each in called]
             elif not name.startswith("_") and name not in _UNTOLD:
                 yield name, value.SerializeToString(deterministic=True)
