@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.runtime import tensorflow_private
+from tapeline.runtime.instead import instead
 
 _watching: list[set[Path]] = []
 """One for each block that runs now."""
@@ -77,8 +78,5 @@ def _hdf5_told() -> Iterator[None]:
         _note(name)
         return before(name, *given, **named)
 
-    h5py.h5f.open = opened
-    try:
+    with instead(h5py.h5f, open=opened):
         yield
-    finally:
-        h5py.h5f.open = before
