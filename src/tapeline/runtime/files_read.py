@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from tapeline.runtime import tensorflow_private
-from tapeline.runtime.instead import instead
 
 _watching: list[set[Path]] = []
 """One for each block that runs now."""
@@ -78,5 +77,8 @@ def _hdf5_told() -> Iterator[None]:
         _note(name)
         return before(name, *given, **named)
 
-    with instead(h5py.h5f, open=opened):
+    h5py.h5f.open = opened
+    try:
         yield
+    finally:
+        h5py.h5f.open = before

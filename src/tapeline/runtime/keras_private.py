@@ -14,8 +14,6 @@ from keras.src.backend.common import global_state
 from keras.src.layers.rnn.dropout_rnn_cell import DropoutRNNCell
 from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 
-from tapeline.runtime.instead import instead
-
 METRICS = ("_metrics", "_loss_tracker", "_compile_metrics")
 """Where a layer lists the metrics that its attributes hold, and a compiled model has those of Keras' `fit`."""
 
@@ -102,8 +100,11 @@ def draws(drawing: Callable[[keras.Variable], AbstractContextManager[keras.Varia
         with drawing(generator.state) as state:
             return original(SimpleNamespace(state=state, backend=generator.backend), ordered)
 
-    with instead(keras.random.SeedGenerator, next=next_seed):
+    keras.random.SeedGenerator.next = next_seed
+    try:
         yield
+    finally:
+        keras.random.SeedGenerator.next = original
 
 
 def losses(layers: Sequence[keras.Layer]) -> Callable[[], None]:

@@ -9,7 +9,7 @@ import linecache
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -28,8 +28,6 @@ from tensorflow.python.ops import cond_v2, image_ops_impl, random_crop_ops, reso
 from tensorflow.python.ops.parallel_for import control_flow_ops
 from tensorflow.python.training import py_checkpoint_reader
 from tensorflow.python.util import _pywrap_util_port
-
-from tapeline.runtime.instead import instead
 
 _DRAWING = (image_ops_impl, random_crop_ops)
 """The modules behind `tf.image.random_…`, which call `random_ops.random_uniform`."""
@@ -182,11 +180,14 @@ def rename(table: Any, name: str) -> None:
 @contextmanager
 def image_draws(random_uniform: Callable[..., tf.Tensor]) -> Iterator[None]:
     """Make `tf.image.random_…` draw from `random_uniform` in the block."""
-    with ExitStack() as stack:
-        for module in _DRAWING:
-            ours = _With(module.random_ops, random_uniform=random_uniform)
-            stack.enter_context(instead(module, random_ops=ours))
+    originals = [module.random_ops for module in _DRAWING]
+    for module, original in zip(_DRAWING, originals, strict=True):
+        module.random_ops = _With(original, random_uniform=random_uniform)
+    try:
         yield
+    finally:
+        for module, original in zip(_DRAWING, originals, strict=True):
+            module.random_ops = original
 
 
 @contextmanager
@@ -218,6 +219,7 @@ def writes(intercept: Write) -> Iterator[None]:
     """Pass the `assign`, `assign_add` and `assign_sub` of all variables to `intercept` in the block."""
     kinds = (resource_variable_ops.BaseResourceVariable, resource_variable_ops.ResourceVariable)  # each has its own
     names = ("assign", "assign_add", "assign_sub")
+    originals = [(kind, name, vars(kind)[name]) for kind in kinds for name in names if name in vars(kind)]
 
     def intercepted(original: Any) -> Any:
         @tf.autograph.experimental.do_not_convert
@@ -226,11 +228,13 @@ def writes(intercept: Write) -> Iterator[None]:
 
         return write
 
-    with ExitStack() as stack:
-        for kind in kinds:
-            ours = {name: intercepted(vars(kind)[name]) for name in names if name in vars(kind)}
-            stack.enter_context(instead(kind, **ours))
+    for kind, name, original in originals:
+        setattr(kind, name, intercepted(original))
+    try:
         yield
+    finally:
+        for kind, name, original in originals:
+            setattr(kind, name, original)
 
 
 Branch = Callable[[], Any]
@@ -247,8 +251,11 @@ def conditions(intercept: Callable[[tf.Tensor, Branch, Branch, Build], Any]) -> 
     def condition(pred: Any, true_fn: Branch, false_fn: Branch, name: str = "cond") -> Any:
         return intercept(pred, true_fn, false_fn, lambda *given: original(*given, name))
 
-    with instead(cond_v2, cond_v2=condition):
+    cond_v2.cond_v2 = condition
+    try:
         yield
+    finally:
+        cond_v2.cond_v2 = original
 
 
 def is_recording() -> bool:
@@ -271,8 +278,11 @@ def vectorizations(within: Callable[[], AbstractContextManager[None]]) -> Iterat
         with within():
             return original(*given, **more)
 
-    with instead(control_flow_ops, pfor=pfor):
+    control_flow_ops.pfor = pfor
+    try:
         yield
+    finally:
+        control_flow_ops.pfor = original
 
 
 @contextmanager
@@ -283,9 +293,11 @@ def sums_of_gradients(add: Callable[[Sequence[tf.Tensor], Callable[..., tf.Tenso
     space of ours would be freed at the block's end, while a `tf.autodiff.ForwardAccumulator` still points to it.
     """
     original = backprop.gen_math_ops
-    ours = _With(original, add_n=lambda gradients: add(gradients, original.add_n))
-    with instead(backprop, gen_math_ops=ours):
+    backprop.gen_math_ops = _With(original, add_n=lambda gradients: add(gradients, original.add_n))
+    try:
         yield
+    finally:
+        backprop.gen_math_ops = original
 
 
 _FILES = {"ReadFile": 0, "InitializeTableFromTextFileV2": 1}
@@ -314,12 +326,13 @@ def files_read(note: Callable[[Any], None]) -> Iterator[None]:
             note(tf.convert_to_tensor(inputs[_FILES[name]]).numpy())
         return fast(context, name, label, *inputs)
 
-    with (
-        instead(file_io, _pywrap_file_io=_With(streams, BufferedInputStream=stream)),
-        instead(py_checkpoint_reader, NewCheckpointReader=read_checkpoint),
-        instead(pywrap_tfe, TFE_Py_FastPathExecute=execute),
-    ):
+    file_io._pywrap_file_io = _With(streams, BufferedInputStream=stream)
+    py_checkpoint_reader.NewCheckpointReader, pywrap_tfe.TFE_Py_FastPathExecute = read_checkpoint, execute
+    try:
         yield
+    finally:
+        file_io._pywrap_file_io, py_checkpoint_reader.NewCheckpointReader = streams, reader
+        pywrap_tfe.TFE_Py_FastPathExecute = fast
 
 
 class _With:

@@ -9,7 +9,6 @@ import dvc.stage.run
 from dvc.stage.exceptions import StageCmdFailedError
 
 from tapeline.repository.spare import Order, Spare
-from tapeline.runtime.instead import instead
 
 
 @contextmanager
@@ -20,7 +19,7 @@ def run_by(waiting: Spare | None) -> Iterator[None]:
         return
     run = dvc.stage.run._run
 
-    def ours(executable: str, command: str, **options: Any) -> None:
+    def instead(executable: str, command: str, **options: Any) -> None:
         if not waiting.waits:  # the second command of a list
             run(executable, command, **options)
             return
@@ -34,8 +33,9 @@ def run_by(waiting: Spare | None) -> Iterator[None]:
         if status:
             raise StageCmdFailedError(command, status)
 
+    dvc.stage.run._run = instead
     try:
-        with instead(dvc.stage.run, _run=ours):
-            yield
+        yield
     finally:
+        dvc.stage.run._run = run
         waiting.close()
