@@ -1,5 +1,6 @@
 """A model answers from a process of its own, in a sandbox; what it may not do, it does not."""
 
+import ast
 import os
 import shutil
 import signal
@@ -266,3 +267,26 @@ def test_a_scratch_folder_of_a_killed_process_goes_with_the_next_call(tf, model,
     with Sandboxed(folder) as answer:
         assert answer({"x": ONE}, {"y"})["y"].tolist() == [[2, 2]]
         assert not left.exists()
+
+
+BESIDE_A_MODEL = (
+    "prediction/answering.py",
+    "registry/gate/probe.py",
+    "export/check.py",
+    "runtime/sandbox.py",
+    "runtime/imports.py",
+    "runtime/arithmetic.py",
+    "runtime/tensorflow_private.py",
+    "runtime/saved_models/standalone.py",
+    "runtime/saved_models/graph.py",
+    "runtime/saved_models/operations.py",
+)
+
+
+@pytest.mark.parametrize("file", BESIDE_A_MODEL)
+def test_what_runs_beside_a_model_imports_nothing_of_tapeline(file):
+    """An installed Tapeline, which may be another one, would be found; a project's own never is."""
+    tree = ast.parse((Path(sandboxed.__file__).parents[1] / file).read_text())
+    found = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    found += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    assert not [name for name in found if name.partition(".")[0] == "tapeline"]
