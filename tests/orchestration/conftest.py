@@ -41,9 +41,13 @@ def _home():
     shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _prefect_services():
-    """End Prefect's threads with its tests: their connection's pings draw from Python's global random generator."""
+    """End Prefect's threads with each module: their connection's pings draw from Python's global random generator.
+
+    A recipe that is built in the meantime would start with other values than its second look. Not `package`: in folders
+    without an `__init__.py` that means `session`.
+    """
     yield
     for service in (EventsWorker, APILogWorker):
         service.drain_all(timeout=30, at_exit=False)
