@@ -148,7 +148,7 @@ def test_a_dvc_repository_around_the_git_repository_is_not_its_own(project):
 def test_a_committed_dvc_folder_that_is_not_checked_out(project, sparse):
     """A new one would replace the team's remotes with the next commit."""
     git(project, "add", "-A")
-    git(project, "commit", "-qm", "all")
+    git(project, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "all")
     if sparse:
         git(project, "sparse-checkout", "set", "--cone", "recipes", "data")
     else:
