@@ -188,6 +188,11 @@ def test_a_file_that_was_brought_by_hand_needs_no_network(project: Path, ingeste
         ),
         (
             BUILDER,
+            {"SPLITS": 'return {name: self._generate_examples([1]) for name in ("train", "val", "validation")}'},
+            "builder own has a split 'val' and a split 'validation', which are one: merge them",
+        ),
+        (
+            BUILDER,
             {"FEATURES": '{"x": tfds.features.ClassLabel(num_classes=4)}', "EXAMPLE": 'key, {"x": value - 1}'},
             "feature 'x' is -1 in train example 0: a label must be a class id from 0 to 3; fix it, or leave out",
         ),

@@ -1,5 +1,6 @@
 """What ingest takes and says: constant columns, examples in two splits, classes that are odd."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,19 @@ def test_a_key_that_the_split_column_parts(project: Path, said: Said) -> None:
         "1 values of the key 'who' are in val and in train: a",
         "2 values of the key 'who' are in test and in train: a, b",
     ]
+
+
+def test_one_long_key_takes_no_more_memory_for_the_others(project: Path, said: Said) -> None:
+    rows = [f"{n},train,{n}" for n in range(10_000)]
+    (project / "t.csv").write_text("x,s,who\n" + "\n".join([*rows, f"-1,val,{'k' * 20_000}", "-2,val,7"]) + "\n")
+    tracemalloc.start()
+    try:
+        assert said({**SETTINGS, "split": "s", "key": "who"}) == [
+            "1 values of the key 'who' are in val and in train: 7"
+        ]
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_row_with_a_zero_of_the_other_sign(project: Path, said: Said) -> None:

@@ -141,6 +141,8 @@ def test_what_lines_do_not_hold():
     lines.write(lines.render([piece], {"y": np.zeros((1, 2))}))
     with pytest.raises(InputError, match="vary in length, which a table cannot hold: use --out with a .jsonl"):
         lines.write(lines.render([piece], {"y": np.zeros((1, 3))}))
+    with pytest.raises(InputError, match=r"two outputs of this model have the column 'y.0': choose one with --outputs"):
+        rows("csv", {"y": np.zeros((1, 2)), "y.0": np.zeros(1)})
     assert rows("csv", {"y": np.array([1 + 2j])})[0]["y"] == "(1+2j)"
     with pytest.raises(InputError, match="complex numbers, which JSON does not support"):
         rows("jsonl", {"y": np.array([1 + 2j])})

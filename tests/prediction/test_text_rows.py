@@ -181,6 +181,16 @@ def test_a_blank_line_of_one_column_is_a_missing_value(tmp_path, monkeypatch, co
     assert found.tolist() == ([1, 3] if column == "x" else ["1", "3"]), "blank lines at the end are none"
 
 
+@pytest.mark.parametrize("begin", ["", "\ufeff", "\n\r\n", "\ufeff\n"])
+def test_what_stands_above_the_first_line_is_left_out(tmp_path, begin):
+    """Spreadsheets and PowerShell write a mark of UTF-8, and ingest leaves out blank lines above the header."""
+    taken = signature(n=("float32", ()))
+    (tmp_path / "a.csv").write_text(f"{begin}w,n\na,1\nb,2\n", newline="")
+    (tmp_path / "a.jsonl").write_text(f'{begin}{{"n": 1}}\n{{"n": 2}}\n', newline="")
+    for found in (text_rows.csv_rows(tmp_path / "a.csv", taken), json_rows.json_rows(tmp_path / "a.jsonl", taken)):
+        assert np.concatenate([one["n"] for one in found]).tolist() == [1, 2]
+
+
 def test_a_blank_line_of_several_columns_is_no_row(tmp_path):
     (tmp_path / "a.csv").write_text("w,n\na,1\n\nb,2\n\n")
     rows = text_rows.csv_rows(tmp_path / "a.csv", TAKEN[2])
@@ -223,7 +233,7 @@ def test_whole_numbers_as_pandas_writes_them(tmp_path):
 def test_blocks_are_whole_lines(monkeypatch, tmp_path):
     monkeypatch.setattr(text_blocks, "BLOCK", 7)
     content = b"\xef\xbb\xbfab\ncd\r\nefghijklmnopq\rr\n\ns"
-    blocks = text_blocks.Blocks(io.BufferedReader(io.BytesIO(content)), tmp_path, bom=True, newline="")
+    blocks = text_blocks.Blocks(io.BufferedReader(io.BytesIO(content)), tmp_path, newline="")
     found = []
     while block := blocks.peek():
         found.append(block)

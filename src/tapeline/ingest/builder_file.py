@@ -122,8 +122,11 @@ def _builder_class(path: Path, code: CodeType) -> Any:
 
 
 def _splits(builder: Any) -> dict[str, str]:
-    """Return our split name → the builder's split name."""
-    named = {split_name(split, of=f"builder {builder.name}"): split for split in builder.info.splits}
+    """Return our split name → the builder's split name. Raises `InputError` for two of one name."""
+    of, named = f"builder {builder.name}", dict[str, str]()
+    for split in builder.info.splits:
+        if (other := named.setdefault(split_name(split, of=of), split)) != split:
+            raise InputError(f"{of} has a split {other!r} and a split {split!r}, which are one: merge them")
     return {split: named[split] for split in SPLITS if split in named}
 
 

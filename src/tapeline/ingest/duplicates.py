@@ -6,8 +6,11 @@ Labels do not count: the same image with two labels is a duplicate nevertheless.
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tapeline.dataset.columns import Feature
@@ -26,7 +29,7 @@ class Duplicates:
         self._key = key
         self._features = [name for name in features if not features[name].classes] or list(features)
         self._hashes: dict[str, list[NDArray[np.uint64]]] = defaultdict(list)
-        self._keys: dict[str, list[NDArray[np.bytes_]]] = defaultdict(list)
+        self._keys: dict[str, list[pa.Array]] = defaultdict(list)
 
     def add(self, examples: Examples) -> None:
         """Add more examples of one split."""
@@ -41,7 +44,7 @@ class Duplicates:
                 digest.update(values[place].data)
             numbers[place] = int.from_bytes(digest.digest(), "little")
         self._hashes[examples.split].append(numbers)
-        self._keys[examples.split].append(np.array([key.encode() for key in examples.keys]))
+        self._keys[examples.split].append(pa.array([*examples.keys], pa.large_string()))
 
     def notes(self) -> Iterator[str]:
         """Yield a line for each held-out split that shares examples with `train`, and one if it shares keys."""
@@ -49,15 +52,15 @@ class Duplicates:
             return
         train = np.unique(np.concatenate(self._hashes["train"]))
         for split in (split for split in SPLITS if split in self._hashes and split != "train"):
-            hashes, keys = np.concatenate(self._hashes[split]), np.concatenate(self._keys[split])
+            hashes, keys = np.concatenate(self._hashes[split]), pa.chunked_array(self._keys[split])
             if self._key is not None:
-                both = np.intersect1d(np.concatenate(self._keys["train"]), keys)
-                if len(both):
+                known = pc.is_in(keys, pa.concat_arrays(self._keys["train"]))
+                if len(both := pc.unique(keys.filter(known)).sort()):
                     yield f"{len(both):,} values of the key {self._key!r} are in {split} and in train: {_named(both)}"
-            same = np.flatnonzero(np.isin(hashes, train))
+            same = keys.filter(pa.array(np.isin(hashes, train)))
             if len(same):
-                yield f"{len(same):,} of {len(hashes):,} examples of {split} are also in train: {_named(keys[same])}"
+                yield f"{len(same):,} of {len(hashes):,} examples of {split} are also in train: {_named(same)}"
 
 
-def _named(keys: NDArray[np.bytes_]) -> str:
-    return first_few([key.decode() for key in keys[: NAMED + 1]], NAMED)
+def _named(keys: Any) -> str:
+    return first_few(keys[: NAMED + 1].to_pylist(), NAMED)

@@ -24,7 +24,6 @@ from tapeline.config.places import overlap
 from tapeline.dataset.columns import INDEX, Feature
 from tapeline.ingest.checks import check
 from tapeline.ingest.columns import ColumnWriter
-from tapeline.ingest.duplicates import Duplicates
 from tapeline.ingest.hashed import Hashing
 from tapeline.ingest.progress import ExampleCounter
 from tapeline.ingest.remarks import Constants, alike, single, unlearned, untested
@@ -163,7 +162,11 @@ def _write_columns(source: Source, folder: Path, validation: float, report: Repo
     constants = Constants(source.features)
     # A single split has no duplicates in another one, so hashing is skipped.
     key = source.origin.get("key") if source.origin["kind"] == "table" else None  # a copy has no keys
-    duplicates = Duplicates(source.features, key=key) if validation or len(source.splits) > 1 else None
+    duplicates = None
+    if validation or len(source.splits) > 1:
+        from tapeline.ingest.duplicates import Duplicates  # and Arrow with it
+
+        duplicates = Duplicates(source.features, key=key)
     counts: Counter[str] = Counter()
     counter = ExampleCounter(report, source.total)
     with ExitStack() as stack:

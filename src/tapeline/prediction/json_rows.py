@@ -27,7 +27,7 @@ DIGITS = 2**11
 def json_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
     """Yield the values of JSON lines, some at once, of one shape. Raises `InputError` and `UnicodeDecodeError`."""
     with files.opened(file) as opened:
-        blocks = Blocks(opened, file, bom=False, newline=None)
+        blocks = Blocks(opened, file, newline=None)
         schema = _schema(signature)
         while block := blocks.peek():
             if schema is not None and (found := _fast_json(block, schema, signature)) is not None:

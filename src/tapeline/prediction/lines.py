@@ -6,6 +6,7 @@ A float has the fewest digits that give the same bits when they are read back as
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -48,6 +49,8 @@ class Lines:
         if self._form == "jsonl":
             return b"", _text(_json_rows(pieces, answers))
         names = ["file", "row", *(name for output, values in answers.items() for name in _columns(output, values))]
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise InputError(f"two outputs of this model have the column {twice[0]!r}: choose one with --outputs")
         return (",".join(map(_csv_text, names)) + "\n").encode(), _text(_csv_rows(pieces, answers))
 
     def write(self, rendered: tuple[bytes, Any]) -> None:

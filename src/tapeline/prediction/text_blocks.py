@@ -24,9 +24,9 @@ INTEGERS = {f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")() for sign in ("
 class Blocks:
     """The lines of a file, in order. What is taken by one reader is not seen by the other."""
 
-    def __init__(self, opened: BufferedReader, file: Path, *, bom: bool, newline: str | None) -> None:
-        """Read nothing yet. bom: whether a mark of UTF-8 at the beginning is left out. newline: as `open` has it."""
-        self._opened, self._file, self._bom, self._newline = opened, file, bom, newline
+    def __init__(self, opened: BufferedReader, file: Path, *, newline: str | None) -> None:
+        """Read nothing yet. newline: as `open` has it. A mark of UTF-8 at the beginning is left out."""
+        self._opened, self._file, self._newline, self._begun = opened, file, newline, False
         self._next = b""
         self._rest = b""
         self._text: io.StringIO | None = None
@@ -37,8 +37,8 @@ class Blocks:
         """Return the next lines, whole as long as none is too long; nothing at the end of the file."""
         if not self._next:
             self._next, self._rest = self._read()
-            if self._bom:
-                self._next, self._bom = self._next.removeprefix(BOM_UTF8), False
+            if not self._begun:
+                self._next, self._begun = self._next.removeprefix(BOM_UTF8), True
         return self._next
 
     def drop(self) -> None:

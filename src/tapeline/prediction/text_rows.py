@@ -27,8 +27,8 @@ from tapeline.runtime.errors import InputError
 def csv_rows(file: Path, signature: Signature) -> Iterator[Inputs]:
     """Yield the rows of a CSV file, some at once, of one shape. Raises `InputError` and `UnicodeDecodeError`."""
     with files.opened(file) as opened:
-        blocks = Blocks(opened, file, bom=True, newline="")
-        names = next(csv.reader(blocks.lines(), strict=True), [])
+        blocks = Blocks(opened, file, newline="")
+        names = next(filter(None, csv.reader(blocks.lines(), strict=True)), [])
         _check_names(file, names, signature)
         table = _Csv(file, signature, names)
         blocks.give_back()
