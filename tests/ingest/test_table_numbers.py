@@ -187,8 +187,8 @@ def test_class_ids_without_a_label_are_said(
     settings = {**SETTINGS, "features": {"x": "x", "y": "y"}}
     ingested(settings)
     assert (
-        f"set: note: feature 'y' is stored as float32 and looks like class ids {first} to {first + 2}: `label: y` makes"
-        in capfd.readouterr().out
+        f"set: note: feature 'y' is stored as float32 and looks like class ids {first} to {first + 2}: `label: y` makes "
+        "it int64 classes if the table has integers from 0, `integers: [y]` int64 numbers\n" in capfd.readouterr().out
     )
     ingested({**settings, "integers": ["y"]})
     assert "note" not in capfd.readouterr().out

@@ -33,5 +33,6 @@ class LooksLikeIds:
             return
         yield (
             f"feature {self._name!r} is stored as float32 and looks like class ids {ids[0]:g} to {ids[-1]:g}: "
-            f"`label: {self._name}` makes it int64 classes, `integers: [{self._name}]` int64 numbers"
+            f"`label: {self._name}` makes it int64 classes if the table has integers from 0, "
+            f"`integers: [{self._name}]` int64 numbers"
         )
