@@ -164,6 +164,12 @@ def test_a_bad_cell_below_the_rows_that_are_looked_at_is_found(tmp_path):
         propose(path, "t.csv", tmp_path)
 
 
+@pytest.mark.parametrize("other", ["label", "class", "y"])
+def test_target_is_the_target_whatever_else_is_there(tmp_path, other):
+    path = csv_of(tmp_path, f"{other},a,target", lambda n: f"item{n},{n % 9},{n / 3}")
+    assert propose(path, "t.csv", tmp_path).dataset["features"] == {"x": ["a"], "target": ["target"]}
+
+
 def test_too_few_rows_for_a_validation_split_have_none(tmp_path):
     for count in range(2, 30):
         path = csv_of(tmp_path, "a,y", lambda n: f"{n * 2},{n / 3}", rows=count)

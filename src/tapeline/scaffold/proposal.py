@@ -11,7 +11,7 @@ from tapeline.config.params import NAME
 from tapeline.parsing import yaml_text
 from tapeline.parsing.yaml_flow import WORDS, yaml_flow
 
-TARGETS = ("label", "class", "target", "y", "species", "category", "outcome")
+TARGETS = ("target", "label", "class", "y", "species", "category", "outcome")
 """Names that mark a target, in upper or lower case; the first of these that exists is the target."""
 
 
