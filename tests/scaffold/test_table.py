@@ -54,7 +54,45 @@ def test_a_proposal_for_parquet_goes_through_ingest(tmp_path, target):
     assert proposal.dataset["features"]["x"] == ["a"]
 
 
-@pytest.mark.parametrize("index", ["", "Unnamed: 0", "Id"])
+@pytest.mark.parametrize("index", ["", "Unnamed: 0", "Unnamed: 0.1", "__index_level_0__"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_an_index_of_pandas_is_no_input_and_no_target_although_it_repeats(tmp_path, index, suffix):
+    """It does after `pd.concat` or a filter."""
+    for header, row in (
+        (f"{index},a,price", lambda n: f"{n % 20},{n % 9},{n / 3}"),
+        (f"a,price,{index}", lambda n: f"{n % 9},{n / 3},{n % 20}"),
+    ):
+        path = csv_of(tmp_path, header, row)
+        if suffix == "parquet":
+            parquet.write_table(csv.read_csv(path), path := tmp_path / "t.parquet")
+        proposal = propose(path, path.name, tmp_path)
+        assert proposal.dataset["features"] == {"x": ["a"], "price": ["price"]}
+        assert f"column {index!r} is ignored: it is a row index, as pandas writes it" in proposal.said
+
+
+def test_a_column_without_a_name_is_data_if_its_numbers_have_fractions(tmp_path):
+    path = csv_of(tmp_path, ",a,price", lambda n: f"{n % 9 if n < 50 else 0.5},{n % 9},{n / 3}")
+    assert propose(path, "t.csv", tmp_path).dataset["features"]["x"] == ["", "a"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ("date", pa.array([datetime.datetime(2024, 1, 1)] * 60)),
+        ("parts", pa.array([[1.0]] * 60)),
+        ("__index_level_0__", pa.array([f"house {n}" for n in range(60)])),
+    ],
+    ids=lambda last: last[0],
+)
+def test_a_last_column_that_cannot_be_learned_is_not_the_target(tmp_path, last):
+    columns = {"a": range(2, 62), "price": [n / 3 for n in range(60)], last[0]: last[1]}
+    parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+    proposal = ingested(propose, tmp_path, tmp_path / "t.parquet")
+    assert proposal.dataset["features"] == {"x": ["a"], "price": ["price"]}
+    assert any(line.startswith(f"column {last[0]!r} is ignored: ") for line in proposal.said)
+
+
+@pytest.mark.parametrize("index", ["Id", "n"])
 def test_a_column_that_numbers_the_rows_is_no_input(tmp_path, index):
     path = csv_of(tmp_path, f"{index},a,y", lambda n: f"{n},{n % 9},{n / 3}")
     proposal = propose(path, "t.csv", tmp_path)
@@ -127,6 +165,32 @@ def test_the_split_is_not_the_target(tmp_path):
     assert proposal.dataset["split"] == "split"
 
 
+@pytest.mark.parametrize("header", ["a,price,Split", "split,a,price"])
+@pytest.mark.parametrize("late", [0, 11_000])
+def test_a_split_column_with_other_names_is_refused(tmp_path, header, late):
+    def row(n):
+        split = ("dev", "train", "test")[n % 3] if n >= late else ("train", "test")[n % 2]
+        values = {"a": n % 9, "price": n / 3, "split": split}
+        return ",".join(str(values[name.lower()]) for name in header.split(","))
+
+    said = (
+        r"'[Ss]plit' has a split 'dev': name splits train, val \(or validation\) and test, or rename the column if it"
+    )
+    with pytest.raises(InputError, match=said):
+        propose(csv_of(tmp_path, header, row, rows=late + 60), "t.csv", tmp_path)
+
+
+def test_a_split_column_that_lacks_a_name_is_refused(tmp_path):
+    path = csv_of(tmp_path, "split,a,price", lambda n: f"{('train', 'test', ' ')[n % 3]},{n % 9},{n / 3}")
+    with pytest.raises(InputError, match="column 'split', row 3 below the header: ' ' is blank"):
+        propose(path, "t.csv", tmp_path)
+
+
+def test_a_split_column_of_numbers_is_an_input(tmp_path):
+    path = csv_of(tmp_path, "split,a,price", lambda n: f"{n % 7 / 4},{n % 9},{n / 3}")
+    assert propose(path, "t.csv", tmp_path).dataset["features"]["x"] == ["split", "a"]
+
+
 def test_a_column_that_ingest_would_refuse_is_left_out_with_the_reason(tmp_path):
     path = csv_of(tmp_path, "a,b,c,y", lambda n: f"{n * 2},{'NA' if n == 5 else n},{2**24 + 1 + 2 * n},{n / 3}")
     said = propose(path, "t.csv", tmp_path).said
@@ -158,10 +222,69 @@ def test_what_ingest_would_refuse_is_refused(tmp_path, name, header, row, said):
     assert said in str(refused.value)
 
 
-def test_a_bad_cell_below_the_rows_that_are_looked_at_is_found(tmp_path):
-    path = csv_of(tmp_path, "a,y", lambda n: f"{'?' if n == 15_000 else n * 2},{n / 3}", rows=20_000)
-    with pytest.raises(InputError, match=r"column 'a', row 15001 below the header: '\?' is not a number"):
+@pytest.mark.parametrize(
+    ("header", "row", "features", "said"),
+    [
+        ("a,label", lambda n: 9 - n // 2000, {"x": ["a"], "label": "label"}, None),
+        ("a,digit", lambda n: 9 - n // 2000, {"x": ["a"], "digit": "digit"}, None),
+        (
+            "a,visits",
+            lambda n: n // 5000 * 5,
+            {"x": ["a"], "visits": ["visits"]},
+            "its whole numbers 0, 5, 10, ... are",
+        ),
+        ("a,label", lambda n: 7.5 if n == 15_000 else n % 3, {"x": ["a"], "label": ["label"]}, None),
+        ("a,name", lambda n: f"p{n if n < 10_000 else n % 9}", {"x": ["a"], "name": "name"}, None),
+        ("price,count", lambda n: n % 10_000, {"x": ["price"], "count": ["count"]}, None),
+    ],
+    ids=[
+        "sorted label",
+        "sorted digits",
+        "sorted counts",
+        "a late fraction",
+        "late repeats",
+        "a counter that restarts",
+    ],
+)
+def test_all_rows_decide(tmp_path, header, row, features, said):
+    proposal = propose(csv_of(tmp_path, header, lambda n: f"{n % 97 / 4},{row(n)}", rows=20_000), "t.csv", tmp_path)
+    assert proposal.dataset["features"] == features
+    assert [line for line in proposal.said[1:] if said is None or not line.startswith(said)] == []
+
+
+@pytest.mark.parametrize("cell", ["?", ""])
+def test_an_input_with_a_bad_cell_in_a_late_row_is_left_out(tmp_path, cell):
+    path = csv_of(tmp_path, "a,b,y", lambda n: f"{cell if n == 15_000 else n * 2},{n % 9},{n / 3}", rows=20_000)
+    proposal = propose(path, "t.csv", tmp_path)
+    assert proposal.dataset["features"]["x"] == ["b"]
+    what = f"{cell!r} is not a number" if cell else "the value is missing"
+    assert f"column 'a' is ignored: row 15001 below the header: {what}" in proposal.said
+
+
+def test_whole_numbers_that_float32_rounds_in_late_rows_are_left_out_unless_another_has_a_fraction(tmp_path):
+    rows = [2.0**24 + 1 if n == 15_000 else float(n) for n in range(20_000)]
+    columns = {"a": rows, "b": [n / 4 for n in rows], "c": [*rows[:-1], 0.5], "y": [n / 3 for n in range(20_000)]}
+    parquet.write_table(pa.table(columns), path := tmp_path / "t.parquet")
+    proposal = propose(path, path.name, tmp_path)
+    assert proposal.dataset["features"]["x"] == ["b", "c"]
+    [said] = proposal.said[1:]
+    assert said == "column 'a' is ignored: row 15001 below the header: 16777217.0 would become 16777216 as float32"
+
+
+@pytest.mark.parametrize(
+    ("header", "because"),
+    [
+        ("a,b,port", "; 'port' is taken as the target because it is last: to predict another column, call that one `t"),
+        ("port,a,label", "; 'label' is taken as the target because of its name: to predict another column, call that"),
+        ("port,label,Target", "fix the row or drop it"),
+    ],
+)
+def test_an_error_of_the_target_says_why_it_is_the_target(tmp_path, header, because):
+    path = csv_of(tmp_path, header, lambda n: f"{n % 7},{n % 9},{'' if n == 9 else 'SQ'[n % 2]}")
+    with pytest.raises(InputError, match="row 10 below the header: the value is missing") as refused:
         propose(path, "t.csv", tmp_path)
+    assert because in str(refused.value)
+    assert (" is taken as " in str(refused.value)) == ("Target" not in header)
 
 
 @pytest.mark.parametrize("other", ["label", "class", "y"])

@@ -12,7 +12,9 @@ from tapeline.scaffold.target import target_kind
 
 
 def kind_of(values, *, named_so=False, type=None):
-    return target_kind(Cells(pa.array(values, type), 0, "t.csv: column 'c'"), named_so=named_so)
+    whole = pa.array(values, type)
+    parts = [Cells(whole[first : first + 7], first, "t.csv: column 'c'") for first in range(0, len(whole), 7)]
+    return target_kind(lambda: parts, named_so=named_so)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_many_numbers_of_another_notation_are_refused(form):
 
 
 def test_text_that_differs_in_most_rows_is_refused():
-    with pytest.raises(InputError, match=r"has 21 different texts in 40 rows: a class needs several rows; to predict"):
+    with pytest.raises(InputError, match=r"has 21 different texts in 40 rows: a class needs several rows"):
         kind_of([f"name {n % 21}" for n in range(40)])
     assert kind_of([f"name {n % 20}" for n in range(40)]) == (True, ())
 
@@ -102,3 +104,20 @@ def test_a_column_that_is_named_as_classes_has_ids_that_ingest_takes():
     assert kind_of(["0", "1"] * 20, named_so=True) == (True, ())
     with pytest.raises(InputError, match="has class ids 1, 2, 3: they must be 0, 1, 2"):
         kind_of(["1", "2", "3"] * 20, named_so=True)
+
+
+def test_text_of_more_values_than_are_counted_is_refused():
+    with pytest.raises(InputError, match=r"column 'c' has more than 10,000 different texts: they are too many classes"):
+        kind_of([f"name {n % 10_001}" for n in range(30_003)])
+    assert kind_of([f"name {n % 10_000}" for n in range(20_000)]) == (True, ())
+
+
+def test_most_of_all_cells_decide_what_text_is():
+    with pytest.raises(InputError, match=r"row 1 below the header: 'x' is not a number; .*1,000 or more bad cells"):
+        kind_of(["x"] * 1500 + ["1.5"] * 1501)
+    assert kind_of(["x"] * 1500 + ["1.5"] * 1500) == (True, ())
+
+
+def test_a_number_that_only_all_cells_tell_to_be_lost_is_named():
+    with pytest.raises(InputError, match=r"row 20 below the header: '1e-50' would become 0 as float32"):
+        kind_of(["0"] * 19 + ["1e-50"])
