@@ -88,6 +88,7 @@ def test_pairs_of_many_classes_are_not_counted(tmp_path, tf, capfd):
     assert chain.export()["metrics"]["confusion"] == {"classes": names}
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_in_bfloat16_is_exported(chain):
     source = chain.run.recipe.read_text()
     chain.run.recipe.write_text(source.replace("tf.nn.softmax(logits)", "tf.cast(tf.nn.softmax(logits), tf.bfloat16)"))
@@ -294,6 +295,7 @@ def test_a_disk_without_room_for_the_model_is_said_with_the_file(chain, size):
     assert not chain.model.exists()
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_text_too(chain):
     recipe = chain.run.recipe
     named = """

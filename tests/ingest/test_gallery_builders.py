@@ -15,6 +15,7 @@ def dataset(ingested, builders):
     return make
 
 
+@pytest.mark.slow
 def test_no_addition_of_one_split_is_in_another(dataset):
     additions, seen = dataset("additions"), {}
     for split, size in (("train", 45_000), ("val", 1_000), ("test", 5_000)):

@@ -83,7 +83,7 @@ def test_an_earlier_run_is_registered_and_stays_so(project, monkeypatch):
     assert again(project, 2) == (None, [f"trains main at {head}"])
 
 
-@pytest.mark.parametrize("name", ["main", "runs/first"])
+@pytest.mark.parametrize("name", [pytest.param("main", marks=pytest.mark.slow), "runs/first"])
 def test_a_tag_with_the_name_of_a_branch_is_not_what_is_trained_or_registered(project, name):
     """Git prefers it to the branch, anybody may push one, and it may be on a commit with recipes of his."""
     ours = project.git("rev-parse", f"refs/heads/{name}")

@@ -29,7 +29,7 @@ def test_our_own_refusal_inside_a_layer_is_said_without_kerass_words(tf, where):
 
 
 @pytest.mark.first(1)
-@pytest.mark.parametrize("where", ["eager", "graph"])
+@pytest.mark.parametrize("where", [pytest.param("eager", marks=pytest.mark.slow), "graph"])
 def test_memory_that_runs_out_is_said_with_the_tensor_and_the_line(tf, where):
     from tapeline.recipe import loading
 

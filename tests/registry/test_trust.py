@@ -79,6 +79,7 @@ def test_a_tag_that_contradicts_its_commit(registry):
     assert served(registry) == before
 
 
+@pytest.mark.slow
 def test_a_rewritten_history_is_not_called_a_forgery(registry):
     """Whoever removed a large file from the history is told what helps."""
     message = ("--msg-filter", "sed s/^/x-/", "--tag-name-filter", "cat", "--", "--all")

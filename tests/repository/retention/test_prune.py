@@ -199,6 +199,7 @@ def test_a_branch_on_which_somebody_works_stays_whatever_its_name(repository):
     assert branches(repository) == ["main", "runs/ana", "runs/taken-over"]
 
 
+@pytest.mark.slow
 def test_a_branch_that_is_checked_out_where_the_path_has_a_line_break(repository, tmp_path):
     repository.git("branch", "runs/first")
     note(repository)
@@ -233,6 +234,7 @@ def checkpoint(repository, pipeline, fingerprint, *, days, full=True):
     return state
 
 
+@pytest.mark.slow
 def test_checkpoints_of_other_parameters_go_when_they_are_old(repository):
     newest = checkpoint(repository, "one", "aa", days=50)
     young = checkpoint(repository, "gone", "aa", days=20)
@@ -306,6 +308,7 @@ def test_a_run_of_another_project_of_the_repository_keeps_the_cache(repository):
     assert not any("isolated runs are in progress" in line for line in pruned(repository, apply=False))
 
 
+@pytest.mark.slow
 def test_a_cache_of_several_repositories_is_left_alone(repository, tmp_path):
     repository.dvc("cache", "dir", "--local", str(tmp_path / "shared"))
     with pytest.raises(InputError, match=r"DVC's cache .*shared.* is outside this repository"):
