@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from secrets import token_urlsafe
 
 import pytest
@@ -105,6 +106,42 @@ def test_a_cut_dvc_lock_is_the_committed_one_again(repository, after):
     (line,) = repaired(repository)
     assert "was truncated; restored the committed one" in line
     assert path.read_bytes() == whole
+
+
+def test_a_dvc_lock_that_a_live_dvc_is_writing_stays(repository):
+    """It was replaced by the committed one, without the records of what was built since."""
+    path, folder = repository.folder / "dvc.lock", repository.folder / ".dvc" / "tmp"
+    whole = path.read_bytes()
+    written = whole.replace(b"size: ", b"size: 1", 1)
+    lock = make_lock(str(folder / "lock"), tmp_dir=str(folder))
+
+    def end():
+        path.write_bytes(written)
+        lock.unlock()
+
+    lock.lock()
+    path.write_bytes(written[:100])
+    writer = threading.Timer(0.2, end)
+    writer.start()
+    try:
+        assert repaired(repository) == [] and path.read_bytes() == written
+        path.write_bytes(written[:100])
+        with lock, pytest.raises(RunError, match="held by another DVC"):
+            repaired(repository)
+        assert path.read_bytes() == written[:100]
+    finally:
+        writer.join()
+        path.write_bytes(whole)
+
+
+def test_a_cut_dvc_lock_in_a_clone_in_which_no_dvc_has_run(repository, tmp_path):
+    clone = tmp_path / "clone"
+    Git(tmp_path)("clone", "--quiet", str(repository.folder), str(clone))
+    path = clone / "dvc.lock"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    (line,) = repair(Project.find(clone))
+    assert "was truncated; restored the committed one" in line and path.read_bytes() == whole
 
 
 def test_a_dvc_lock_cut_between_two_stages_is_the_committed_one_again(repository):

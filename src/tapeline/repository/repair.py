@@ -6,7 +6,7 @@ A truncated file is replaced and entries of dead processes are cleared; what a l
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,13 @@ PROBE = re.compile(r"\.[\w-]{22}\.tmp")
 def repair(project: Project) -> Iterator[str]:
     """Repair the repository around a project, and yield a line for each repair, and for what could not be checked.
 
-    Raises `InputError` outside a DVC repository or for a merge conflict, `RunError` if Git cannot say what to restore.
+    Raises `InputError` outside a DVC repository or for a merge conflict, `RunError` if Git cannot say what to restore or
+    a live DVC holds the lock that a repair needs.
     """
     top = _top(project)
     yield from _mend_rwlock(top / RWLOCK)
     for folder in _folders(project, top):
-        yield from _mend_lock(folder / LOCK)
+        yield from _mend_lock(folder / LOCK, top / DVC_LOCK)
         yield from _remove_probes(folder, top / DVC_LOCK)
 
 
@@ -115,6 +116,7 @@ def _guarded(path: Path) -> Iterator[None]:
 
     with in_one_line():
         settings = Settings(path.parents[1])
+    files.make_folder(path.parent)  # a clone in which no DVC has run has none
     with ExitStack() as stack:
         try:
             stack.enter_context(file_lock(path, hardlink=settings.hardlink_lock))
@@ -136,20 +138,40 @@ def _runs(holder: dict[str, Any]) -> bool:
     return running.endswith(" ".join(arguments)) and (bool(arguments) or Path(program).name in running)
 
 
-def _mend_lock(path: Path) -> Iterator[str]:
+def _mend_lock(path: Path, guard: Path) -> Iterator[str]:
     """Restore the committed `dvc.lock` if it was truncated; DVC's run-cache recovers what was built since.
 
+    A live DVC writes it in place and holds `guard` meanwhile: what looks truncated is read again with that lock.
+    """
+    if (yield from _instead(path)) is None:
+        return
+    with _guarded(guard):
+        committed = yield from _instead(path)
+        if committed is None:
+            return
+        if committed:
+            files.write_bytes(path, committed)
+            yield f"{path}: was truncated; restored the committed one; later results come from DVC's run cache"
+        else:
+            path.unlink()
+            yield f"{path}: was truncated and is not committed; removed it; its results come from DVC's run cache"
+
+
+def _instead(path: Path) -> Generator[str, None, bytes | None]:
+    """Return what replaces a truncated `dvc.lock`, empty if nothing is committed; None for a whole one.
+
     A cut between two stages leaves a whole lock, with which the committed one begins, and which no commit ever had.
+    Yields a line for one that could not be compared.
     """
     if not path.exists():
-        return
+        return None
     content = files.read_bytes(path)
     if in_conflict(content):
         raise InputError(f"{path} has a Git merge conflict: `tapeline repair` merges it stage by stage")
     if lock_merge.sides(path.parent):  # HEAD's is only one of them
         if not is_whole(content):
             raise InputError(f"{path} was truncated in a Git merge: `tapeline repair` merges it stage by stage")
-        return
+        return None
     try:
         committed = Git(path.parent).blob("HEAD", f"./{LOCK}") or b""
     except TapelineError as error:
@@ -158,17 +180,10 @@ def _mend_lock(path: Path) -> Iterator[str]:
                 f"{path} was truncated and left as it is, since the committed one cannot be read: {error}"
             ) from None
         yield f"{path}: not compared with the committed one: {error}"
-        return
+        return None
     if committed and content == committed:
-        return
-    if is_whole(content) and not (committed.startswith(content) and _is_new(path)):
-        return
-    if committed:
-        files.write_bytes(path, committed)
-        yield f"{path}: was truncated; restored the committed one; later results come from DVC's run cache"
-    else:
-        path.unlink()
-        yield f"{path}: was truncated and is not committed; removed it; its results come from DVC's run cache"
+        return None
+    return None if is_whole(content) and not (committed.startswith(content) and _is_new(path)) else committed
 
 
 def _is_new(path: Path) -> bool:
