@@ -58,6 +58,36 @@ def test_the_default_branch_is_the_remotes_whatever_a_tag_is_called(git):
     assert git.main_branch() == "develop"
 
 
+def test_before_the_first_commit_there_is_no_branch_to_name(tmp_path):
+    git = Git(tmp_path)
+    git("init", "--quiet", "--initial-branch=main")
+    with pytest.raises(InputError, match="nothing is committed yet: `git add"):
+        git.main_branch()
+
+
+@pytest.mark.parametrize("given", [(), ("NAME",), ("EMAIL",), ("NAME", "EMAIL")])
+def test_a_commit_has_an_author_whatever_the_variables_name(tmp_path, monkeypatch, given):
+    """With a committer in the variables alone Git found no author: after the training the run was lost."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for part in ("NAME", "EMAIL"):
+        monkeypatch.delenv(f"GIT_AUTHOR_{part}", raising=False)
+        monkeypatch.delenv(f"GIT_COMMITTER_{part}", raising=False)
+    for part in given:
+        monkeypatch.setenv(f"GIT_COMMITTER_{part}", "ann")
+    git = Git(tmp_path)
+    git("init", "--quiet", "--initial-branch=main")
+    git("config", "user.useConfigOnly", "true")  # whatever this machine is called
+    tree = git("write-tree")
+    parent = git("-c", "user.name=Eve", "-c", "user.email=eve", "commit-tree", tree, "-m", "first")
+    made = git.commit("a run", tree=tree, parent=parent)
+    committer = ["ann" if "NAME" in given else "Tapeline", "ann" if "EMAIL" in given else "tapeline@localhost"]
+    assert git.lines("show", "--no-patch", "--format=%an%n%ae%n%cn%n%ce", made) == [
+        *("Tapeline", "tapeline@localhost"),
+        *committer,
+    ]
+
+
 def test_git_is_called_in_one_place(root):
     """Elsewhere it would run the hooks and the file-system monitor that a repository names."""
     found = {

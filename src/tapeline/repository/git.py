@@ -165,6 +165,8 @@ class Git:
             if self.has(f"refs/heads/{name}"):
                 return name
         self.check()
+        if not self.has("HEAD"):
+            raise InputError("nothing is committed yet: `git add . && git commit`")
         here = self.ask("symbolic-ref", "--quiet", "--short", "HEAD")
         raise InputError(f"there is no branch main or master: give a ref{f', such as --ref {here}' if here else ''}")
 
@@ -179,8 +181,7 @@ class Git:
 
         sign: with the key that Git is configured with. Raises `RunError` if that does not work.
         """
-        known = {name for name in FALLBACK if os.environ.get(f"GIT_COMMITTER_{name.upper()}")}
-        unknown = [name for name in FALLBACK if name not in known and self.ask("config", f"user.{name}") is None]
+        unknown = [name for name in FALLBACK if self.ask("config", f"user.{name}") is None]
         who = [part for name in unknown for part in ("-c", f"user.{name}={FALLBACK[name]}")]
         return self(*who, "commit-tree", *(["-S"] if sign else []), tree, "-p", parent, "-m", message)
 

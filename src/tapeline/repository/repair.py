@@ -32,8 +32,8 @@ PROBE = re.compile(r"\.[\w-]{22}\.tmp")
 def repair(project: Project) -> Iterator[str]:
     """Repair the repository around a project, and yield a line for each repair, and for what could not be checked.
 
-    Raises `InputError` outside a DVC repository or for a merge conflict, `RunError` if Git cannot say what to restore or
-    a live DVC holds the lock that a repair needs.
+    Raises `InputError` outside a DVC repository or for a merge conflict, `RunError` if Git cannot say what to restore,
+    or a live DVC holds the lock that a repair needs.
     """
     top = _top(project)
     yield from _mend_rwlock(top / RWLOCK)
