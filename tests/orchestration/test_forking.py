@@ -96,6 +96,19 @@ def test_no_imports_begin_where_nothing_is_forked(monkeypatch, nursery):
     assert made.pid is None
 
 
+def test_nothing_is_forked_where_the_system_is_not_linux(tmp_path):
+    """`tapeline run` ended in a traceback there."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody mount a file system")
+    program = (
+        "import os; from pathlib import Path; from tapeline.orchestration.stages.forking import Nursery; n = Nursery(); "
+        "n.prepare(os.environ); print(n.started('program', [], cwd=Path(), env=os.environ, output=1), n.pid); n.close()"
+    )
+    mounted = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    told = subprocess.run([*mounted, sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False)
+    assert (told.stdout, told.stderr) == ("None None\n", "")
+
+
 def test_it_is_a_child_with_its_imports_done(nursery, tmp_path):
     process, output = run(nursery, tmp_path, "7")
     with output:

@@ -172,6 +172,9 @@ class Nursery:
     def _begin(self, env: dict[str, str]) -> None:
         if self._environment is not None:
             return
+        if not Path("/proc/self/environ").exists():  # not Linux, whose `prctl` makes a fork's child one of this process
+            self._environment = _read_by_imports(env)
+            return
         self._take_over()
         first = _read_by_imports(forks.first_environment())
         if self._socket and first == _read_by_imports(env) and not _is_relative(env):
