@@ -4,7 +4,7 @@ import pytest
 
 from tapeline.orchestration.sweeps import capacity
 from tapeline.orchestration.sweeps.capacity import usual
-from tapeline.runtime import environment, memory
+from tapeline.runtime import environment, files, memory
 
 
 @pytest.mark.parametrize(
@@ -16,15 +16,16 @@ from tapeline.runtime import environment, memory
         (8, 16, (), 4),
         (8, 2, (), 1),
         (8, 9, (), 2),
-        (8, 64, ("nvidia0",), 1),
-        (8, 64, ("kfd",), 1),
-        (8, 64, ("nvidiactl",), 8),
+        (8, 64, ("dev/nvidia0",), 1),
+        (8, 64, ("dev/kfd",), 1),
+        (8, 64, ("dev/nvidiactl", "dev/dxg"), 8),
+        (8, 64, ("dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"), 1),
     ],
 )
 def test_how_many_run_at_once_unless_it_is_said(monkeypatch, tmp_path, cores, gib, gpus, at_once):
     for name in gpus:
-        (tmp_path / name).touch()
-    monkeypatch.setattr(capacity, "DEVICES", tmp_path)
+        files.write_text(tmp_path / name, "")
+    monkeypatch.setattr(capacity, "ROOT", tmp_path)
     monkeypatch.setattr(environment, "cores", lambda: cores)
     monkeypatch.setattr(memory, "usable", lambda: gib << 30)
     assert usual() == at_once

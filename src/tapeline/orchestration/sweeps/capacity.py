@@ -10,10 +10,10 @@ MOST = 8
 MEMORY = 4 << 30
 """Bytes of memory for each trial: a process with TensorFlow, a model of some size and its data."""
 
-GPUS = ("nvidia[0-9]*", "kfd")
-"""Devices of GPUs: TensorFlow takes all of a GPU's memory, so a second trial would have none."""
+GPUS = ("dev/nvidia[0-9]*", "dev/kfd", "usr/lib/wsl/lib/libcuda.so.1")
+"""Devices of GPUs, or WSL's driver of one: TensorFlow takes all of a GPU's memory, so a second trial would have none."""
 
-DEVICES = Path("/dev")
+ROOT = Path("/")
 
 
 def usual() -> int:
@@ -21,6 +21,6 @@ def usual() -> int:
 
     A short trial is mostly imports, tracing and checks, which use one core.
     """
-    if any(True for pattern in GPUS for _ in DEVICES.glob(pattern)):
+    if any(True for pattern in GPUS for _ in ROOT.glob(pattern)):
         return 1
     return max(1, min(environment.cores(), memory.usable() // MEMORY, MOST))
