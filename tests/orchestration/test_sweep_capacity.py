@@ -29,3 +29,25 @@ def test_how_many_run_at_once_unless_it_is_said(monkeypatch, tmp_path, cores, gi
     monkeypatch.setattr(environment, "cores", lambda: cores)
     monkeypatch.setattr(memory, "usable", lambda: gib << 30)
     assert usual() == at_once
+
+
+@pytest.mark.parametrize(
+    ("group", "quotas", "at_once"),
+    [
+        ("/", {}, 8),
+        ("/", {".": "100000 100000"}, 1),
+        ("/", {".": "max 100000"}, 8),
+        ("/", {".": "50000 100000"}, 1),
+        ("/docker/a", {".": "350000 100000"}, 3),
+        ("/jobs/a", {"jobs/a": "max 100000", "jobs": "200000 100000", ".": "400000 100000"}, 2),
+    ],
+)
+def test_a_quota_of_the_cpus_counts_as_fewer_cores(monkeypatch, tmp_path, group, quotas, at_once):
+    """In a container with one CPU of 64, eight trials shared it."""
+    files.write_text(tmp_path / "proc/self/cgroup", f"0::{group}\n")
+    for folder, quota in quotas.items():
+        files.write_text(tmp_path / "sys/fs/cgroup" / folder / "cpu.max", f"{quota}\n")
+    monkeypatch.setattr(capacity, "ROOT", tmp_path)
+    monkeypatch.setattr(environment, "cores", lambda: 64)
+    monkeypatch.setattr(memory, "usable", lambda: 256 << 30)
+    assert usual() == at_once

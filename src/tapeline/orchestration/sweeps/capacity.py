@@ -1,6 +1,7 @@
 """How many trials this machine runs at once."""
 
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
 from tapeline.runtime import environment, memory
 
@@ -23,4 +24,20 @@ def usual() -> int:
     """
     if any(True for pattern in GPUS for _ in ROOT.glob(pattern)):
         return 1
-    return max(1, min(environment.cores(), memory.usable() // MEMORY, MOST))
+    return max(1, min(_cpus(), memory.usable() // MEMORY, MOST))
+
+
+def _cpus() -> int:
+    """Return how many CPUs' time this process may use: its cores', or a container's quota, such as of `docker --cpus`.
+
+    A quota also applies to the control groups below it, so the lowest on the way up counts.
+    """
+    found = [environment.cores()]
+    with suppress(OSError):  # not Linux
+        lines = (ROOT / "proc/self/cgroup").read_text().splitlines()
+        groups = [PurePosixPath(line.removeprefix("0::/")) for line in lines if line.startswith("0::/")]
+        for folder in (above for group in groups for above in (group, *group.parents)):
+            with suppress(OSError, ValueError):  # not there, or "max"
+                quota, period = (ROOT / "sys/fs/cgroup" / folder / "cpu.max").read_text().split()
+                found.append(int(quota) // int(period))
+    return min(found)
