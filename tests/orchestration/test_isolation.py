@@ -323,7 +323,7 @@ def test_a_remote_that_refuses_fails_the_run_with_what_to_do(repository, isolate
     done = isolated(folder, "--push")
     assert done.returncode == 1
     [branch] = branches(folder)
-    assert done.stderr.splitlines()[-1].endswith(f"push it with `git push REMOTE {branch}` and `dvc push`")
+    assert done.stderr.splitlines()[-1].endswith(f"committed on {branch}: run the same again, which only pushes it")
     pages = ask("artifacts", {"flow_runs": {"name": {"any_": [branch.removeprefix("runs/")]}}})
     [page] = [page for page in pages if page["key"] == "training-tiny"]
     assert f"git merge {branch} && dvc checkout" in page["data"]

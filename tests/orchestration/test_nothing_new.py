@@ -103,7 +103,7 @@ def test_a_tag_with_the_name_of_a_branch_is_not_what_is_trained_or_registered(pr
 @pytest.mark.long
 def test_an_earlier_run_is_pushed(project, tmp_path):
     project.git("remote", "add", "origin", str(tmp_path / "origin.git"))
-    with pytest.raises(RunError, match="push it with `git push REMOTE runs/first`"):
+    with pytest.raises(RunError, match="committed on runs/first: run the same again"):
         again(project, 2, push=True)
     project.git("init", "--quiet", "--bare", str(tmp_path / "origin.git"))
     for _ in range(2):

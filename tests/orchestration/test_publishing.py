@@ -36,3 +36,11 @@ def test_a_remote_of_dvc_that_is_not_the_default_is_named(tmp_path):
     repository.dvc("remote", "add", "web", "/nowhere")
     said = subprocess.check_output([sys.executable, "-c", CODE], cwd=repository.folder, text=True)
     assert "DVC has no default remote: nothing was pushed there; `dvc remote default web` sets it" in said
+
+
+def test_after_a_push_that_failed_the_run_is_to_be_made_again(tmp_path):
+    """`dvc push` in the checkout, as was advised, pushes other files: the branch was shared without its own."""
+    repository = Repository(tmp_path / "folder")
+    repository.git("remote", "add", "origin", "../nowhere.git")
+    said = subprocess.run([sys.executable, "-c", CODE], cwd=repository.folder, text=True, stderr=-1, check=False).stderr
+    assert said.endswith("; the run is committed on runs/a: run the same again, which only pushes it\n")

@@ -18,7 +18,7 @@ from tapeline.runtime.errors import RunError
 def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
     """Push the outputs, then the branch, and report where to, or that there is no remote.
 
-    Raises `RunError` with the command to retry: the commit already exists. So it does, before anything is pushed, for
+    Raises `RunError` with how to retry: the commit already exists. So it does, before anything is pushed, for
     files that are nowhere: DVC warns of them, and ends with status 0.
     """
     git, folder = Git(tree.project.folder), tree.project.folder
@@ -55,4 +55,4 @@ def push(tree: Worktree, pipeline: str, *, say: Callable[[str], None]) -> None:
 
 
 def _again(tree: Worktree) -> str:
-    return f"; the run is committed on {tree.branch}: push it with `git push REMOTE {tree.branch}` and `dvc push`"
+    return f"; the run is committed on {tree.branch}: run the same again, which only pushes it"

@@ -12,7 +12,7 @@ MEMORY = 4 << 30
 """Bytes of memory for each trial: a process with TensorFlow, a model of some size and its data."""
 
 GPUS = ("dev/nvidia[0-9]*", "dev/kfd", "usr/lib/wsl/lib/libcuda.so.1")
-"""Devices of GPUs, or WSL's driver of one: TensorFlow takes all of a GPU's memory, so a second trial would have none."""
+"""Devices of GPUs, and WSL's driver: TensorFlow takes all of a GPU's memory, so a second trial would have none."""
 
 ROOT = Path("/")
 
