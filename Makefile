@@ -89,6 +89,9 @@ AUDIT ?=
 audit: $(READY)
 	@$(BIN)/python -m release.audit $(AUDIT)
 
+# Without its interpreter, which an upgrade of the system may have removed, .venv is made again.
+$(shell [[ -x $(BIN)/python || -L .venv ]] || rm -f $(READY))
+
 # One at a time: a second `make` waits for the first.
 $(READY): requirements.lock pyproject.toml
 	@exec 9>> $<; ! command -v flock > /dev/null || flock -n 9 || { echo "another make sets up .venv: waiting for it"; flock 9; }; \

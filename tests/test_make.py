@@ -86,6 +86,18 @@ def test_a_change_of_what_is_locked_keeps_the_environment(checkout):
     assert not (checkout / ".venv" / "ready").exists()
 
 
+@pytest.mark.parametrize("later", [0, 10])
+def test_an_environment_whose_interpreter_is_gone_is_made_again(checkout, later):
+    done(make(checkout))
+    python = checkout / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/usr/bin/python3.gone")
+    os.utime(checkout / "requirements.lock", (time.time() + later, time.time() + later))
+    done(make(checkout))
+    assert subprocess.run([python, "-c", ""], check=False).returncode == 0
+    assert installs(checkout) == 4
+
+
 def test_the_environment_behind_a_link_is_not_touched(checkout):
     done(make(checkout))
     (checkout / ".venv").rename(checkout / "shared")
