@@ -305,10 +305,11 @@ def test_nobody_can_take_the_port_of_a_server_that_died(tmp_path, with_database)
 
 
 def test_a_server_that_ends_at_once_is_told_at_once(tmp_path, monkeypatch, with_database):
-    with_database(tmp_path)
+    folder = tmp_path / "a project"
+    with_database(folder)
     monkeypatch.setenv("PREFECT_SERVER_DATABASE_TIMEOUT", "nonsense")
-    with serve.listening(0) as listener, LocalServer(tmp_path / ".tapeline", say=print, listener=listener) as server:
-        with pytest.raises(RunError, match="the Prefect server did not start"):
+    with serve.listening(0) as listener, LocalServer(folder / ".tapeline", say=print, listener=listener) as server:
+        with pytest.raises(RunError, match=rf"the Prefect server did not start.*rm -r '{folder}/[^ ]*'\)"):
             server.ready()
 
 

@@ -17,6 +17,7 @@ without the completion marker is created again.
 
 import http.client
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -186,7 +187,8 @@ class LocalServer:
         lines = [line for line in self._output.read().decode(errors="replace").splitlines() if line.strip()]
         last = lines[-1].strip() if lines else reason
         which = "Prefect" if self._given else "temporary Prefect"
-        return f"the {which} server did not start: {last} (if its database is damaged: rm -r {self._home})"
+        remedy = f"rm -r {shlex.quote(str(self._home))}"
+        return f"the {which} server did not start: {last} (if its database is damaged: {remedy})"
 
 
 def origins(port: int) -> list[str]:
