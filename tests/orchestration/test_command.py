@@ -178,6 +178,29 @@ def test_a_mistake_in_prefect_s_settings_is_one_line(project, tmp_path, root, pr
     assert said in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.first(4)
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:42oo/api", "127.0.0.1:4200/api", "localhost:4200", "http:///api"]
+)
+@pytest.mark.parametrize("command", [["run", "--pipeline", "tiny"], ["deploy"], ["serve"]])
+def test_what_is_no_address_of_a_server_is_one_line(project, root, address, command):
+    """It was a traceback, or a server that does not answer."""
+    folder = project()
+    serving.write(folder)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tapeline", *command],
+        cwd=folder,
+        env={"PYTHONPATH": str(root / "src"), "PATH": "/usr/bin:/bin", "PREFECT_API_URL": address},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    program = {"run": "training"}.get(command[0], command[0])
+    said = f"{program}: PREFECT_API_URL is '{address}': write http://HOST:PORT/api\n"
+    assert (done.returncode, done.stderr) == (2, said)
+
+
 @pytest.mark.slow
 def test_prefect_s_server_can_be_imported():
     """A FastAPI that refuses Prefect's endpoints ends every flow at this import."""

@@ -23,6 +23,8 @@ from tapeline.runtime import files, streams
 from tapeline.runtime.errors import InputError
 
 LOOPBACK = "127.0.0.1"
+HOSTS = (LOOPBACK, "localhost")
+"""How the loopback address is written."""
 
 SERVED = Path(credentials.FOLDER) / "served"
 """In the project's shared state: the address of the server that `tapeline serve` uses, locked while it serves.
@@ -85,7 +87,7 @@ def same(one: str, other: str) -> bool:
 
 @contextmanager
 def used(project: Project, url: str) -> Iterator[None]:
-    """Let Prefect use a server in the block. Raises `RunError` as `failures.in_a_line` does."""
+    """Let Prefect use a server in the block. Raises `InputError` as `use` does, `RunError` as `failures.in_a_line`."""
     use(url, auth_for(project, url))
     with in_a_line():
         yield
@@ -94,15 +96,26 @@ def used(project: Project, url: str) -> Iterator[None]:
 def use(url: str, auth: str = "") -> None:
     """Let Prefect, which must not be imported yet, use a server; a proxy is not asked for the loopback address.
 
-    auth: the password of a server of ours. For any other, what the user has set stays.
+    auth: the password of a server of ours. For any other, what the user has set stays. Raises `InputError` for what is
+    no address.
     """
+    if not _is_address(url):
+        raise InputError(f"{API} is {url!r}: write http://HOST:PORT/api")
     os.environ[API] = url
     if auth:
         os.environ[credentials.CLIENT] = auth
     for name, other in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):  # urllib reads the second, where it is set
         known = os.environ.get(name, os.environ.get(other, "")).split(",")
-        there = LOOPBACK in known or known == ["*"]  # which means all hosts only if it stands alone
-        os.environ[name] = ",".join(filter(None, known if there else [*known, LOOPBACK]))
+        more = () if known == ["*"] else (host for host in HOSTS if host not in known)  # it is all hosts only alone
+        os.environ[name] = ",".join(filter(None, [*known, *more]))
+
+
+def _is_address(url: str) -> bool:
+    try:
+        there = urlsplit(url)
+        return there.scheme in ("http", "https") and bool(there.hostname) and there.port != 0
+    except ValueError:  # the port is none
+        return False
 
 
 def use_configured(project: Project) -> None:

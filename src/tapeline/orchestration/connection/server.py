@@ -32,7 +32,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tapeline.orchestration.connection import application, credentials
-from tapeline.orchestration.connection.discovery import LOOPBACK
+from tapeline.orchestration.connection.discovery import HOSTS, LOOPBACK
 from tapeline.orchestration.connection.failures import API
 from tapeline.orchestration.stages.child import Child
 from tapeline.runtime import files, processes
@@ -45,10 +45,7 @@ CODE = str(Path(__file__).resolve().parents[3])
 PATIENCE = 120.0
 """Seconds to wait for a server that does not answer."""
 
-
 BACKLOG = 128
-
-HOSTS = (LOOPBACK, "localhost")
 
 DOORS = {credentials.SERVER, application.ORIGINS, "PREFECT_SERVER_CORS_ALLOWED_ORIGINS"}
 """The variables that would decide who may use the server."""
