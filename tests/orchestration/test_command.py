@@ -60,6 +60,14 @@ def test_an_unknown_pipeline_is_one_line(call, arguments, message):
     assert "heavy: []" in done.stdout
 
 
+@pytest.mark.parametrize("option", ["--timeout", "--set"])
+def test_a_key_that_is_given_twice_is_refused(call, option):
+    """The last value counted."""
+    done = call("--pipeline", "tiny", "--isolated", option, "train=1", option, "train=2")
+    assert done.returncode == 2
+    assert done.stderr == "training: 'train=2' is a second value of train: give each key once\n"
+
+
 @pytest.mark.parametrize(
     ("report", "message"),
     [

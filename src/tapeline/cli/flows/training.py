@@ -103,11 +103,13 @@ def _check_report(path: Path) -> None:
 
 def pairs(texts: Iterable[str]) -> dict[str, Any]:
     """Return the values of options of the form KEY=VALUE. Raises `InputError`."""
-    found = {}
+    found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise InputError(f"{text!r} is not a pair: write KEY=VALUE, such as train.epochs=3")
+        if key in found:
+            raise InputError(f"{text!r} is a second value of {key}: give each key once")
         found[key] = _value(value)
     return found
 
