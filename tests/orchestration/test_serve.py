@@ -682,6 +682,15 @@ def test_parameters_that_the_flow_does_not_take_end_serving_and_deploying_with_o
 
 
 @pytest.mark.slow
+def test_a_worker_without_deployments_is_one_line(checkout, serve):
+    folder = checkout()
+    write(folder)
+    assert serve(folder, "--worker").wait(timeout=200) == 2
+    said = "serve: prefect.yaml has no deployments, so a worker has nothing to run: add one"
+    assert (folder / "serve.log").read_text().splitlines()[-1] == said
+
+
+@pytest.mark.slow
 def test_a_worker_runs_what_is_due_and_is_started_again(checkout, serve, runs, until):
     folder = checkout()
     write(folder, entry("by-worker", every=10, isolated=True) | {"work_pool": {"name": "by-worker"}})

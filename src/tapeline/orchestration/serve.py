@@ -131,7 +131,9 @@ class Supervisor:
 
         deploy(self._project.folder)
         pools = {str(deployment.work_pool["name"]) for deployment in read(self._project.folder / FILE)}
-        if len(pools) != 1:
+        if not pools:
+            raise InputError(f"{FILE} has no deployments, so a worker has nothing to run: add one")
+        if len(pools) > 1:
             raise InputError(
                 f"{FILE} has the work pools {', '.join(sorted(pools))}: a worker serves one pool; start another worker "
                 "for each of the others"
