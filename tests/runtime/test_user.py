@@ -55,6 +55,11 @@ def test_a_known_user_keeps_what_the_system_says():
     assert answer.stdout == b"False\n"
 
 
+def test_a_flow_that_no_command_has_started(called):
+    """A worker's run asks DVC too."""
+    assert called("-c", "import getpass, tapeline.orchestration; print(getpass.getuser())") == [str(NOBODY_KNOWN)]
+
+
 def test_a_command_that_asks_dvc(called, tmp_path):
     """DVC had no name and no home, and `dvc.yaml` was said to be at fault."""
     Repository(tmp_path / "project")
