@@ -15,14 +15,14 @@ PREFIX = "ema/"
 
 
 class Average:
-    """The averages of a recipe's floating-point weights."""
+    """The averages of a recipe's floating-point weights, of narrow ones in float32: 16 bits would round steps to 0."""
 
     def __init__(self, weights: Mapping[str, tf.Variable], decay: float) -> None:
         self._decay = decay
         self._weights = {name: weight for name, weight in weights.items() if weight.dtype.is_floating}
         self._averages = {
-            name: tf.Variable(weight, trainable=False, name=f"ema_{number}")
-            for number, (name, weight) in enumerate(self._weights.items())
+            name: tf.Variable(value, trainable=False, name=f"ema_{number}")
+            for number, (name, value) in enumerate(self._widened().items())
         }
 
     @property
@@ -32,16 +32,17 @@ class Average:
 
     def reset(self) -> None:
         """Restart the averages at the current weights."""
-        variables.assign(self._averages, variables.snapshot(self._weights))
+        variables.assign(self._averages, self._widened())
 
     def step(self) -> None:
         """Update the averages after one step. Graph-traceable."""
         for name, average in self._averages.items():
-            average.assign_add((1.0 - self._decay) * (self._weights[name] - average))
+            average.assign_add((1.0 - self._decay) * (tf.cast(self._weights[name], average.dtype) - average))
 
     def values(self) -> dict[str, tf.Tensor]:
-        """Return the averages under the weights' names."""
-        return variables.snapshot(self._averages)
+        """Return the averages under the weights' names, in the weights' types."""
+        averages = variables.snapshot(self._averages)
+        return {name: tf.cast(averages[name], weight.dtype) for name, weight in self._weights.items()}
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -52,3 +53,8 @@ class Average:
             yield
         finally:
             variables.assign(self._weights, weights)
+
+    def _widened(self) -> dict[str, tf.Tensor]:
+        """Return the weights in the types of their averages."""
+        weights = variables.snapshot(self._weights)
+        return {name: tf.cast(value, tf.float32) if value.dtype.size < 4 else value for name, value in weights.items()}
