@@ -98,6 +98,14 @@ def test_a_model_that_answers_in_bfloat16_is_exported(chain):
     assert model["signatures"]["serving_default"]["outputs"]["probabilities"]["dtype"] == "bfloat16"
 
 
+def test_a_metric_with_a_name_of_validates_own_is_refused(chain):
+    source = chain.run.recipe.read_text()
+    assert '"accuracy":' in source
+    chain.run.recipe.write_text(source.replace('"accuracy":', '"macro_recall":'))
+    with pytest.raises(InputError, match="metrics.json has validate's own macro_recall under that name"):
+        chain.validate()
+
+
 def test_a_verdict_of_no_exports_nothing_and_keeps_the_old_model(chain):
     chain.validate()
     chain.export()

@@ -99,18 +99,29 @@ def test_logits_are_no_probabilities():
     )
 
 
-@pytest.mark.parametrize("name", ["classes", "confusion"])
-def test_a_metric_may_not_have_the_name_of_a_table(name):
-    expected.check_thresholds(ValidateSettings(), "y", None, [name], 9)
-    with pytest.raises(
-        InputError, match=f"^a metric of the recipe is called '{name}': metrics.json has a classifier's"
-    ):
-        expected.check_thresholds(ValidateSettings(), "y", LABEL.classes, ["loss", name], 9)
+@pytest.mark.parametrize(
+    ("name", "of_classes", "of_numbers"),
+    [
+        ("classes", True, False),
+        ("confusion", True, False),
+        ("calibration_error", True, False),
+        ("macro_f1", True, False),
+        ("r2", False, True),
+        ("mean_absolute_error", False, True),
+        ("loss", False, False),
+    ],
+)
+def test_a_metric_may_not_have_the_name_of_one_that_validate_measures(name, of_classes, of_numbers):
+    """Else train.best would follow one of the two, and the thresholds the other."""
+    expected.check_thresholds(ValidateSettings(), None, None, [name], 9)
+    said = f"^a metric of the recipe is called '{name}': metrics.json has validate's own {name}"
+    for classes, refused in ((LABEL.classes, of_classes), (None, of_numbers)):
+        with pytest.raises(InputError, match=said) if refused else nullcontext():
+            expected.check_thresholds(ValidateSettings(), "y", classes, ["accuracy", name], 9)
 
 
 def test_one_example_has_no_r2_to_judge():
     settings = ValidateSettings.model_validate_json('{"thresholds": {"r2": {"min": 0.5}}}')
     expected.check_thresholds(settings, "y", None, ["loss"], 2)
-    expected.check_thresholds(settings, "y", None, ["loss", "r2"], 1)  # the recipe's own
     with pytest.raises(InputError, match="names 'r2', which is not measured with one example: choose from loss, mean_"):
         expected.check_thresholds(settings, "y", None, ["loss"], 1)

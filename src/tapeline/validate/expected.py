@@ -126,17 +126,28 @@ def check_thresholds(
 
     measured: the recipe's own metrics. examples: how many the split has; one alone has no r2.
     """
-    if classes and (taken := sorted({"classes", "confusion"} & set(measured))):
-        raise InputError(
-            f"a metric of the recipe is called {taken[0]!r}: metrics.json has a classifier's own {taken[0]} under that "
-            "name; give it another"
-        )
-    further = () if target is None else OF_CLASSES if classes else OF_NUMBERS
+    check_names(target, classes, measured)
+    further = _further(target, classes)
     single = {"r2"} & set(further) if examples == 1 else set()
-    known = sorted({*measured, *further} - (single - set(measured)))
+    known = sorted({*measured, *further} - single)
     for name in settings.thresholds:
         if name not in known:
             raise InputError(
                 f"validate.thresholds names {name!r}, which is not measured{' with one example' * (name in single)}: "
                 f"choose from {', '.join(known)}"
             )
+
+
+def check_names(target: str | None, classes: Sequence[str] | None, measured: Collection[str]) -> None:
+    """Raise `InputError` for a metric of the recipe with the name of one that validate measures, or of a table."""
+    own = {*_further(target, classes), *(("classes", "confusion") if classes else ())}
+    if taken := sorted(own & set(measured)):
+        raise InputError(
+            f"a metric of the recipe is called {taken[0]!r}: metrics.json has validate's own {taken[0]} under that "
+            "name; give it another"
+        )
+
+
+def _further(target: str | None, classes: Sequence[str] | None) -> Sequence[str]:
+    """Return the metrics measured besides the recipe's own."""
+    return () if target is None else OF_CLASSES if classes else OF_NUMBERS

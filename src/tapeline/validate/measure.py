@@ -41,6 +41,8 @@ def measure(
         key = tf.constant([0, 0], tf.int32)
         evaluation = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)
         metrics, pictures = evaluation(), evaluation.pictures()
+        kind = dataset.features[built.target] if built.target else None
+        expected.check_names(built.target, kind and kind.classes, metrics)
         signature = built.signatures()[saved_models.DEFAULT]
         given = predicting.served(built, dataset.columns(settings.split))
         predicted = predicting.predictions(signature, given, settings.batch_size)
