@@ -18,7 +18,7 @@ pipelines:
     recipe: recipe.py
     needs: data/points
     params: {learning_rate: 0.01}
-    train: {epochs: 2, batch_size: 8}
+    train: {epochs: 2, batch_size: 8, gradients: {optimizer: {clip_global_norm: 1.0}}}
     validate: {thresholds: {loss: {max: 1.0}}}
     export: {}
 """

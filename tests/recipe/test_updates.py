@@ -144,3 +144,22 @@ def test_each_update_has_noise_of_its_own(tmp_path, tf, mode):
     one, two = recipe.a.numpy(), recipe.b.numpy()
     assert abs(one.std() - 2.0) < 0.2 and abs(two.std() - 1.0) < 0.1
     assert abs(np.corrcoef(one, two)[0, 1]) < 0.15
+
+
+def test_updates_that_accumulate_have_noise_of_their_own_too(tmp_path, tf):
+    """The four updates are applied as two means of two: with the same noise in both, their spread would be 1.4."""
+    data = datasets.blobs(tmp_path / "blobs").folder
+    accumulating = NOISE.replace("self.one, self.two = keras.optimizers.SGD(1.0)", "self.one, self.two = SGD").replace(
+        "SGD,", "keras.optimizers.SGD(1.0, gradient_accumulation_steps=2),"
+    )
+    noise = {"one": {"noise": 1.0}}
+    one = trainings.steps(recipes.write(tmp_path, accumulating), data, gradients=noise).recipe.a.numpy()
+    assert abs(one.std() - 1.0) < 0.1
+
+
+def test_gradients_that_accumulate_are_transformed(line):
+    accumulating = (OPTIMIZER, OPTIMIZER.replace(")", ", gradient_accumulation_steps=2)"))
+    limit = {"optimizer": {"clip_value": 1e-3}}
+    before, first, second = (line(accumulating, count=count, gradients=limit)[0] for count in range(3))
+    assert np.array_equal(before, first)
+    assert 0 < np.abs(second - before).max() <= 1.01e-4

@@ -53,6 +53,17 @@ def test_where_a_layer_lists_its_metrics(tf):
         assert isinstance(vars(model).get(name), keras.Metric), hint(f"Model.{name}")
 
 
+def test_updates_that_only_accumulate_are_counted(tf):
+    import keras
+
+    from tapeline.runtime import keras_private
+
+    optimizer, variable = keras.optimizers.SGD(1.0, gradient_accumulation_steps=3), keras.Variable(0.0)
+    for _ in range(4):
+        optimizer.apply([tf.constant(1.0)], [variable])
+    assert int(keras_private.updates(optimizer)) == 4, hint("Optimizer._iterations")
+
+
 def test_adams_moments_of_a_variable(tf):
     import keras
 

@@ -25,6 +25,7 @@ from tapeline.recipe.gradients import summed, transform
 from tapeline.recipe.noise import Noise
 from tapeline.recipe.sharding import means, meetings, moments
 from tapeline.recipe.variables import layers
+from tapeline.runtime import keras_private
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.records import Hook
 from tapeline.runtime.saved_models import DEFAULT
@@ -231,9 +232,11 @@ class Recipe(ABC):
         transforms, number = self._settings(optimizer)
         gradients = [summed(gradient, variable) for gradient, variable in zip(gradients, variables, strict=True)]
         if transforms is not None:
-            # Each optimizer has noise of its own, in each of its updates of a step.
-            seed = tf.random.fold_in(current().fold_in(1).seed, number)
-            seed = tf.random.fold_in(seed, optimizer.iterations.value)
+            seed = None
+            if transforms.noise is not None:
+                # Each optimizer has noise of its own, in each of its updates of a step.
+                seed = tf.random.fold_in(current().fold_in(1).seed, number)
+                seed = tf.random.fold_in(seed, keras_private.updates(optimizer))
             gradients = transform(gradients, variables, transforms, seed)
         if self._fused:
             fused_updates.apply(optimizer, gradients, variables)

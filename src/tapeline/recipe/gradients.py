@@ -22,11 +22,11 @@ def summed(gradient: Any, variable: Any) -> Any:
 
 @as_written
 def transform(
-    gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable], transforms: Transforms, seed: tf.Tensor
+    gradients: Sequence[tf.Tensor], variables: Sequence[tf.Variable], transforms: Transforms, seed: tf.Tensor | None
 ) -> list[tf.Tensor]:
     """Return the gradients after the chosen transforms; same shapes and dtypes.
 
-    seed: int32, shape (2,), used only for the noise.
+    seed: int32, shape (2,), needed only for noise.
     """
     result = list(gradients)
     if transforms.clip_value is not None:

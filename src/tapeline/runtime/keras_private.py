@@ -35,6 +35,11 @@ def trained_by(optimizer: Any) -> Sequence[Any]:
     return trained
 
 
+def updates(optimizer: Any) -> Any:
+    """Return the variable that counts an optimizer's updates, also those that only accumulate gradients."""
+    return optimizer._iterations.value
+
+
 def adam_moments(optimizer: Any, index: int) -> tuple[keras.Variable, keras.Variable]:
     """Return Adam's first and second moment of the variable with this `slot_index`."""
     return optimizer._momentums[index], optimizer._velocities[index]
