@@ -201,6 +201,18 @@ def test_a_prepare_that_only_checks_is_called_for_every_step(tmp_path, tf, data)
         list(parts.feed.chunks(0, 4))
 
 
+@pytest.mark.parametrize("data", ["ram", "stream"])
+def test_prepare_is_told_of_no_step_after_the_last(tmp_path, tf, data):
+    """The last chunk is as long as the others, so it has rows that no step reads."""
+    drawn = "tf.gather(tf.range(6), context.step)"
+    prepare = f"    def prepare(self, batch, context):\n        return {{**batch, 'n': {drawn}}}\n\n    def loss(self"
+    parts = assembled(tmp_path, recipes.write(tmp_path, recipes.LINE, ("    def loss(self", prepare)), data=data)
+    parts.feed.chunk_steps = 4
+    chunks = list(parts.feed.chunks(0, 6))
+    assert [(chunk.first, chunk.end) for chunk in chunks] == [(0, 4), (4, 6)]
+    assert [chunk.rows["n"].numpy().tolist() for chunk in chunks] == [[0, 1, 2, 3], [4, 5, 5, 5]]
+
+
 @pytest.mark.parametrize(("made", "repeats"), [("itertools.repeat('x')", True), ("map(str, itertools.count())", False)])
 def test_whether_prepare_repeats_its_texts(tmp_path, tf, made, repeats):
     """What a function of Python's returns is only known from two calls; texts are compared as texts."""

@@ -109,7 +109,7 @@ class Feed:
         count = min(self.chunk_steps, max(1, stop - start))
         data = untuned(tf.data.Dataset.range(start, stop, count))
         with callbacks() as call:
-            rows = tf.autograph.experimental.do_not_convert(lambda first: self._rows(first, count, call))
+            rows = tf.autograph.experimental.do_not_convert(lambda first: self._rows(first, count, stop, call))
             data = data.map(rows, num_parallel_calls=2, deterministic=True)
             for number, rows in enumerate(data.prefetch(1)):
                 first = start + number * count
@@ -151,8 +151,9 @@ class Feed:
             batch |= {name: tf.gather(columns[name], index) for name in self._kept if name in columns}
         return batch
 
-    def _rows(self, first: tf.Tensor, count: int, call: Call) -> dict[str, tf.Tensor]:
+    def _rows(self, first: tf.Tensor, count: int, stop: int, call: Call) -> dict[str, tf.Tensor]:
         steps = first + tf.range(count, dtype=tf.int64)
+        steps = tf.minimum(steps, tf.constant(stop - 1, tf.int64))  # `prepare` may know of no step after the last
         index = call(lambda step: self._ahead.indices(int(step), count), [first], self._batches.dtype)
         index = tf.ensure_shape(index, (count, self._batches.batch_size))
         rows = {} if self.columns else {name: self._gather(name, index, call) for name in self._stored}
