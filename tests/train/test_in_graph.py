@@ -43,12 +43,16 @@ def test_the_bytes_of_the_ordinary_loop(run, settings):
 
 
 @pytest.mark.slow
-def test_cut_inside_a_call(run):
+@pytest.mark.parametrize("resumed", [4, 1])
+def test_cut_inside_a_call(run, resumed):
+    """However many epochs a call of the resumed run has."""
     whole = run("whole")().outs()
     cut = run("cut", in_graph_epochs=4, checkpoint={"every_steps": 5})
     with pytest.raises(Crash):
         cut(hooks=[crash_after(30)], pace=Lengths(1000))
-    assert cut(pace=Lengths(7)).outs() == whole
+    again = run("cut", in_graph_epochs=resumed)
+    assert again(pace=Lengths(7)).outs() == whole
+    assert any("resuming from step" in note for note in again.notes)
 
 
 @pytest.mark.parametrize(

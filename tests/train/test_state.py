@@ -93,6 +93,20 @@ def test_what_a_checkpoint_must_hold(make):
         state.expected({**record, "metrics": ["loss", "accuracy"]})
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_snapshot_fits_whether_validations_are_inside_a_loop_or_not(make, inside):
+    plain, validated = make(), make()
+    validated.metrics, validated.sums = ("accuracy", "loss", "val_loss"), np.zeros((3, 2))
+    old, new = (validated, plain) if inside else (plain, validated)
+    old.book(5, table(*[range(len(old.metrics))] * 2), 4)
+    old.sums[2:] = 0
+    snapshot = old.snapshot()
+    new.expected(snapshot.record)
+    new.restore(snapshot)
+    assert new.sums.tolist() == [[0, 2], [1, 2], *([] if inside else [[0, 0]])]
+    assert new.snapshot().record == snapshot.record and new.history == old.history
+
+
 WRONG = {
     "step": [-1, 1.0, True, "1", None, 2**63],
     "metrics": ["loss", {"accuracy": 1, "loss": 2}, ["accuracy", 1], None],

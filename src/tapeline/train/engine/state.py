@@ -57,6 +57,11 @@ class State:
         if self.average:
             self.variables = {**self.variables, **self.average.state}
 
+    @property
+    def _summed(self) -> list[str]:
+        """The metrics of the steps, which come first: a loop's validations leave no sums for the next loop."""
+        return [name for name in self.metrics if not name.startswith("val_")]
+
     def kept(self) -> dict[str, tf.Tensor]:
         """Return the weights that would be kept if training ended now: their averages if there are any."""
         weights = variables.snapshot({name: self.variables[name] for name in self.weights})
@@ -68,8 +73,8 @@ class State:
         tensors |= {f"best/{name}": value for name, value in self.best_weights.items()}
         record = {
             "step": self.step,
-            "metrics": list(self.metrics),
-            "sums": self.sums.tolist(),
+            "metrics": self._summed,
+            "sums": self.sums[: len(self._summed)].tolist(),
             "history": list(self.history),
             "best": self.best and dict(self.best),
             "skipped": list(self.skipped),
@@ -82,7 +87,8 @@ class State:
         variables.assign(self.variables, {name: tensors[f"state/{name}"] for name in self.variables})
         record = snapshot.record
         self.step = record["step"]
-        self.sums = np.asarray(record["sums"], np.float64).reshape(-1, 2)
+        self.sums = np.zeros((len(self.metrics), 2))
+        self.sums[: len(self._summed)] = np.asarray(record["sums"], np.float64).reshape(-1, 2)
         self.history = list(record["history"])
         self.best = record["best"] and dict(record["best"])
         self.best_weights = {name: tensors[f"best/{name}"] for name in self.weights} if self.best else {}
@@ -97,9 +103,9 @@ class State:
             raise InputError(f"its record differs in {', '.join(other)}")
         if wrong := next(_wrong_parts(record), None):
             raise InputError(f"its record has an invalid {wrong}")
-        if record["metrics"] != list(self.metrics):
+        if record["metrics"] != self._summed:
             raise InputError(
-                f"its metrics are {_named(record['metrics'])}, but the recipe's are {_named(self.metrics)}"
+                f"its metrics are {_named(record['metrics'])}, but the recipe's are {_named(self._summed)}"
             )
         names = {f"state/{name}": variable for name, variable in self.variables.items()}
         if record["best"]:
