@@ -49,7 +49,7 @@ class Supervised(Recipe):
     def regularization(self) -> tf.Tensor | float:
         """Return a scalar to add to the mean loss; by default the sum of the model's regularization losses."""
         losses = getattr(getattr(self, "model", None), "losses", None)
-        return tf.add_n(losses) if losses else 0.0
+        return tf.add_n([_wide(loss) for loss in losses]) if losses else 0.0
 
     @as_written
     def train_step(self, batch: Batch, context: Context) -> Metrics:
@@ -68,8 +68,8 @@ class Supervised(Recipe):
         """
         with tf.GradientTape() as tape:
             losses, metrics = self._measured(batch, training=True)
-            objective = tf.reduce_mean(losses) + theirs(self.regularization)()
-            objective = self._scaled(objective)
+            mean = tf.reduce_mean(_wide(losses))
+            objective = self._scaled(mean + tf.cast(theirs(self.regularization)(), mean.dtype))
         return means("self.gradients", tape.gradient(objective, self.variables)), {"loss": losses, **metrics}
 
     @as_written
@@ -109,3 +109,10 @@ class Supervised(Recipe):
                 f"{type(self).__name__}.loss returns {what}: return one loss per example, shape (batch,): {way}"
             )
         return losses, metrics
+
+
+@as_written
+def _wide(losses: Any) -> tf.Tensor:
+    """Return losses of 16 bits, as layers of a mixed policy have them, in float32, as those of weights are."""
+    losses = tf.convert_to_tensor(losses)
+    return tf.cast(losses, tf.float32) if losses.dtype.size == 2 else losses
