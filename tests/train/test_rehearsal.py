@@ -1,5 +1,7 @@
 """What the stages after training would refuse is refused before its first step."""
 
+import json
+
 import datasets
 import pytest
 import recipes
@@ -45,6 +47,10 @@ def spec(shape="(None, 2)", dtype="float32", name='"x"'):
 
 def served(body):
     return PREDICT, f"{PREDICT}\n    def served(self, data):\n        {body}\n"
+
+
+def pictures(body):
+    return PREDICT, f"{PREDICT}\n    def pictures(self, data):\n        {body}\n"
 
 
 def evaluate(body):
@@ -135,6 +141,11 @@ def run(tmp_path, tf):
         ),
         ([evaluate("pass")], "^evaluate returns nothing: return a dict of numbers"),
         ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),
+        ([pictures("return {'a': data['z']}")], r"recipe.py, line 22 fails in pictures: KeyError: 'z'$"),
+        (
+            [pictures("return {'a': data['x']}")],
+            r"^pictures returns float32 of shape \(9, 2\) for 'a': it must be uint8",
+        ),
     ],
 )
 def test_a_mistake_after_training_is_refused_before_it(run, mode, edits, said):
@@ -162,6 +173,51 @@ def test_an_own_served_is_asked_for_all_examples_of_the_split_and_changes_no_byt
     whole = run()().outs()
     asked = run(served("assert len(data['x']) == 9; return {'x': data['x']}"), label="asked")
     assert asked().outs() == whole
+
+
+PREPARED = "    def prepare(self, batch, context):\n        return {**batch, 'more': batch['y']}\n\n    def loss(self"
+GREY = "import numpy as np\n        assert len(data['x']) == 9; return {'grey': np.zeros((2, 2, 1), np.uint8)}"
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+@pytest.mark.parametrize(
+    ("edits", "said"),
+    [
+        (
+            [("    def loss(self", PREPARED), ('square(batch["y"]', 'square(batch["more"]')],
+            "does not trace in eval_step: KeyError: 'more'; a batch has x, y$",
+        ),
+        (
+            [("-1), {}", "-1), {} if training else {'rate': self.optimizer.learning_rate * batch['y'][:, 0]}")],
+            "^eval_step reads optimizer/.*learning_rate, which only training has",
+        ),
+        ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),
+        ([pictures("return {'a': data['z']}")], r"recipe.py, line 22 fails in pictures: KeyError: 'z'$"),
+    ],
+)
+def test_without_a_validation_split_the_metrics_are_tried_on_what_is_predicted(run, mode, edits, said):
+    wrong = unvalidated(run(*edits, compile=mode))
+    with pytest.raises(InputError, match=said):
+        wrong()
+    assert not wrong.heard and not wrong.saved()
+
+
+def test_trying_metrics_and_pictures_changes_no_byte(run):
+    whole = unvalidated(run())().outs()
+    late = "return {'worst': 1.0} | ({'late': 1.0} if len(data['x']) > 8 else {})"
+    tried = unvalidated(run(evaluate(late), label="tried"))
+    assert tried().outs() == whole
+    assert tried.heard == [Rehearsed("y", Y, answered(None, 1), {"late", "loss", "worst"})]
+    assert unvalidated(run(pictures(GREY), label="drawn"))().outs() == whole
+
+
+def unvalidated(run):
+    """Take the validation split away."""
+    index = run.dataset / "dataset.json"
+    found = json.loads(index.read_text())
+    found["splits"].pop("val", None)
+    index.write_text(json.dumps(found))
+    return run
 
 
 def test_what_will_be_answered_and_measured_is_known(run):

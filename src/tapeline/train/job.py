@@ -60,7 +60,8 @@ class Job:
     expect: "Expect | None" = None
     """Called once with what will be answered and measured, before the first step of a run that begins."""
     predicted: str | None = None
-    """The split for which the recipe's `served` is asked at that time too, as validate will."""
+    """The split for which the recipe's `served` is asked at that time too, as validate will; without a validation split
+    its metrics are tried on this one."""
     observers: Observers = notes
     """What watches the run. `tapeline.train.observers.standard` has all that the command line shows and writes."""
     hooks: Sequence[Hook] = ()

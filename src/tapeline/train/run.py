@@ -1,5 +1,6 @@
 """One run: assemble, resume, train, write the outputs."""
 
+from collections.abc import Collection
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -115,12 +116,15 @@ def _assembled(job: Job, dataset: Dataset, folder: Path) -> tuple[Assembled, dic
     answers = rehearsal.recorded(folder) if job.expect else None
     started = (folder / repeatability.RECORD).exists() and not job.options.fresh
     is_known = started and (answers is not None or job.expect is None)
+    measured: Collection[str] | None = None
 
     def rehearse(first: Assembled) -> None:
-        nonlocal answers
+        nonlocal answers, measured
         if job.expect:
             data = dataset.columns(job.predicted) if job.predicted else None
             answers = rehearsal.answers(first.recipe, job.recipe, data)
+        split, size = job.predicted, job.settings.batch_size
+        measured = rehearsal.measured(first.recipe, job.recipe, dataset, first.evaluation, split=split, batch_size=size)
 
     if is_known:
         parts = assemble(job.recipe, job.params, job.settings, dataset)
@@ -128,11 +132,12 @@ def _assembled(job: Job, dataset: Dataset, folder: Path) -> tuple[Assembled, dic
         parts = assemble_twice(job.recipe, job.params, job.settings, dataset, first_look=rehearse)
     with loading.blaming(job.recipe, InputError, "fails in evaluate"):
         examples = dataset.examples("val") if parts.evaluation else 0
-        tried = repeatability.prove_evaluate(parts.recipe, parts.evaluation, examples=examples)
+        if parts.evaluation:
+            measured = repeatability.prove_evaluate(parts.recipe, parts.evaluation, examples=examples)
         target = parts.recipe.target
         kind = dataset.features[target] if target else None
         rehearsal.check(
-            parts.recipe, job.settings, parts.evaluation, tried, answers, job.expect, kind=kind, examples=examples
+            parts.recipe, job.settings, parts.evaluation, measured, answers, job.expect, kind=kind, examples=examples
         )
     return parts, answers
 

@@ -5,8 +5,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from tapeline.config.train import TrainSettings
-from tapeline.dataset.columns import Feature
+from tapeline.dataset.columns import Dataset, Feature
 from tapeline.parsing import json_text
 from tapeline.recipe import Recipe, loading, predicting, variables
 from tapeline.recipe.contract import Columns, outside_training
@@ -14,7 +16,7 @@ from tapeline.recipe.evaluation import Evaluation
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
 from tapeline.runtime.saved_models import DEFAULT
-from tapeline.train.checks import completeness, signatures
+from tapeline.train.checks import completeness, repeatability, signatures
 
 RECORD = "answers.json"
 """Kept with the checkpoints, so that a start that is known need not trace what will be exported again."""
@@ -30,7 +32,7 @@ class Rehearsed:
     answers: Mapping[str, predicting.Answer]
     """The outputs of the default signature."""
     measured: Collection[str] | None
-    """The metrics of a validation; None for a dataset without a validation split."""
+    """The metrics of a validation; None at a known start without a validation split."""
 
 
 Expect = Callable[[Rehearsed], None]
@@ -82,6 +84,29 @@ def _given(recipe: Recipe, path: Path, data: Columns | None) -> Mapping[str, pre
         return {name: signatures.type_of(values) for name, values in predicting.served(recipe, data).items()}
 
 
+def measured(
+    recipe: Recipe, path: Path, dataset: Dataset, evaluation: Evaluation | None, *, split: str | None, batch_size: int
+) -> set[str] | None:
+    """Make the recipe's pictures once; without `evaluation`, also try its metrics on what validate will measure.
+
+    Returns the names of these metrics, None if they were not tried. As with `answers`, do not train this recipe object.
+    """
+    names = None
+    if evaluation is None and split:
+        examples = dataset.examples(split)
+        evaluation = Evaluation(recipe, dataset, split, batch_size=batch_size, key=tf.constant([0, 0], tf.int32))
+        with loading.blaming(path, InputError, "does not trace in eval_step", features=dataset.features):
+            traced = evaluation.trace()
+        completeness.check_measured(traced, variables.find(recipe).optimizers, "eval_step")
+        with loading.blaming(path, InputError, "fails in evaluate"):
+            repeatability.prove_evaluate(recipe, evaluation, examples=examples)
+            names = {*evaluation.names, *evaluation.on_host(examples)}
+    if evaluation:
+        with loading.blaming(path, InputError, "fails in pictures"):
+            evaluation.pictures()
+    return names
+
+
 def recorded(folder: Path) -> dict[str, predicting.Answer] | None:
     """Return the `answers` of an earlier start; None if there is no whole record."""
     try:
@@ -106,7 +131,7 @@ def check(
     recipe: Recipe,
     settings: TrainSettings,
     evaluation: Evaluation | None,
-    tried: Collection[str],
+    tried: Collection[str] | None,
     found: Mapping[str, predicting.Answer] | None,
     expect: Expect | None,
     *,
@@ -116,6 +141,7 @@ def check(
     """Raise `InputError` if `train.best` names no metric of a validation, or if `expect` raises it.
 
     tried: metrics that `evaluate` returned for a few examples; if they do not suffice, it is called with all examples.
+    Without `evaluation`, the result of `measured`.
     found: the result of `answers`; without it `expect` is not called. kind: the target's.
     """
 
@@ -126,8 +152,8 @@ def check(
             expect(Rehearsed(recipe.target, kind, found, measured))
 
     if evaluation is None:
-        return checked(None)
-    names = {*evaluation.names, *tried}
+        return checked(tried)
+    names = {*evaluation.names, *(tried or ())}
     try:
         return checked(names)
     except InputError:

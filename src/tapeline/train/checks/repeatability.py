@@ -136,13 +136,11 @@ def check_recorded(recipe: Path, folder: Path, made: Made, *, fresh: bool) -> No
     files.write_json(record, {"digest": made.digest})
 
 
-def prove_evaluate(recipe: Any, evaluation: Evaluation | None, *, examples: int) -> list[str]:
+def prove_evaluate(recipe: Any, evaluation: Evaluation, *, examples: int) -> list[str]:
     """Call the recipe's `evaluate` twice, on a few examples if possible, and return the names of its metrics.
 
     Raises `NotRepeatable` if the results differ, or if it changes the state that it should only measure.
     """
-    if evaluation is None:
-        return []
     state = variables.find(recipe).all()
     before = variables.bits(state)
     used = min(examples, FEW)
