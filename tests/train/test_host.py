@@ -37,7 +37,8 @@ class Loop:
             row += reached % EPOCH == 0
         table[0, 0, 0] += self.drift["table"] * len(self.calls)
         self.state.variables["w"].assign_add(float(reached - start) + self.drift["w"] * len(self.calls))
-        return reached, self.tf.constant(table), bool(np.isfinite(table).all())
+        finite = np.isfinite(table).all() and np.isfinite(self.state.variables["w"].numpy())
+        return reached, self.tf.constant(table), bool(finite)
 
 
 @pytest.fixture
@@ -173,6 +174,22 @@ def test_a_loop_that_is_stopped_before_its_first_step_changes_nothing(make):
     assert engine.loop.calls == [(0, 2), (0, 2), (0, 2), (2, 4)] and len(engine.told) == 2
     (snapshot,) = engine.saved
     assert snapshot.record["sums"] == [[1.0, 2.0]], "the sums of the epoch's two steps"
+
+
+def test_a_loop_that_is_stopped_before_its_first_step_cannot_make_a_variable_finite(make):
+    """One may start non-finite if the first step sets it: that step was not taken."""
+    engine = make()
+    engine.state.variables["w"].assign(np.inf)
+    engine._is_finite, engine.loop.stop = False, 0
+
+    class Late:
+        @property
+        def signum(self):
+            return 15 if len(engine.loop.calls) > 1 else None
+
+    with pytest.raises(Interrupted, match="^stopped at step 0 of 12; its checkpoint is saved"):
+        engine.run(Late())
+    assert engine.loop.calls == [(0, 2), (0, 1)] and [snapshot.step for snapshot in engine.saved] == [0]
 
 
 def test_what_is_not_finite_is_replayed_in_shorter_loops_and_skipped(make):

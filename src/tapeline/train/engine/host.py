@@ -153,10 +153,10 @@ class Engine:
         began = self.clock()
         reached, table, finite = self.loop(chunk, start, end, tf.constant(self.state.sums))
         seconds, sums = self.clock() - began, table.numpy()
+        if reached == start:  # its table is empty, and a variable may start non-finite
+            return None
         if not finite:
             return self._go_back(chunk, start, end, sums)
-        if reached == start:  # its table is empty
-            return None
         self._is_finite = True
         self.watch()
         self.state.book(reached, sums, self.steps_per_epoch)
