@@ -42,7 +42,7 @@ def measure(
         evaluation = Evaluation(built, dataset, settings.split, batch_size=settings.batch_size, key=key)
         metrics, pictures = evaluation(), evaluation.pictures()
         kind = dataset.features[built.target] if built.target else None
-        expected.check_names(built.target, kind and kind.classes, metrics)
+        expected.check_names(built.target, kind.classes if kind else None, metrics)
         signature = built.signatures()[saved_models.DEFAULT]
         given = predicting.served(built, dataset.columns(settings.split))
         predicted = predicting.predictions(signature, given, settings.batch_size)
