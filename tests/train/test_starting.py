@@ -210,6 +210,21 @@ def test_what_began_as_a_copy_of_a_weight_follows_it(tmp_path, tf, mode):
         assert np.allclose(value, values[original], atol=1e-4), name
 
 
+def test_the_averages_restart_at_the_given_weights_and_are_named_as_no_copies(tmp_path, tf):
+    from tapeline.recipe import bundles
+    from tapeline.train import starting
+    from tapeline.train.engine.averaging import Average
+    from tapeline.train.engine.state import State
+
+    bundles.write(tmp_path / bundles.WEIGHTS, {"w": tf.constant([3.0, 4.0])})
+    weights = {"w": tf.Variable([1.0, 2.0])}
+    state = State(weights, ("w",), (), average=Average(weights, 0.9))
+    said = []
+    starting.take(tmp_path, state, say=said.append)
+    assert said == [f"took 1 of 1 weights from {tmp_path}"]
+    assert state.variables["ema/w"].numpy().tolist() == [3.0, 4.0]
+
+
 @pytest.mark.slow
 def test_weights_that_fit_nowhere(run, tmp_path):
     source = run("source")()

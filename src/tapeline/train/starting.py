@@ -46,12 +46,18 @@ def start(
         if reason := _why_fresh(folder, covered):
             say(f"starting at step 0: the existing checkpoint is of another run, which differs in {reason}")
         if weights:
-            own = {name: state.variables[name] for name in state.weights}
-            others = {name: variable for name, variable in state.variables.items() if name not in own}
-            initial.take(weights, own, say, rows, others)
-            if state.average:
-                state.average.reset()
+            take(weights, state, rows=rows, say=say)
     files.write_json(folder / RECORD, covered)
+
+
+def take(weights: Path, state: State, *, rows: Sequence[ClassRows] | None = (), say: Callable[[str], None]) -> None:
+    """Start from the weights of `train.init_from`. Arguments and errors are those of `initial.take`."""
+    own = {name: state.variables[name] for name in state.weights}
+    averages = state.average.state if state.average else {}
+    others = {name: variable for name, variable in state.variables.items() if name not in {**own, **averages}}
+    initial.take(weights, own, say, rows, others)
+    if state.average:
+        state.average.reset()
 
 
 def _extend(state: State, shorter: Path, validate_every: int, say: Callable[[str], None]) -> None:
