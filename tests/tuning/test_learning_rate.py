@@ -35,6 +35,26 @@ def test_a_line(project, tf, mode):
     assert lines[-1] == f"picture: {project.folder / picture}"
 
 
+def test_the_weights_of_init_from_are_those_that_the_rate_is_for(project, tf):
+    """Of random weights the first loss is below 20."""
+    from tapeline.recipe import bundles
+
+    kernel, bias = tf.constant([[31.0], [-19.0]]), tf.constant([0.0])
+    given = {"model/sequential/dense/kernel": kernel, "model/sequential/dense/bias": bias}
+    bundles.write(project.folder / "given" / bundles.WEIGHTS, given)
+    project.pipeline["train"]["init_from"] = "given"
+    project.save()
+    status, lines, err = project.call("lr-find", "fit")
+    assert (status, err) == (0, "")
+    assert lines[1] == f"took 2 of 2 weights from {project.folder / 'given'}"
+    rate, loss = lines[3].split()
+    assert rate == "1.0e-06" and 500 < float(loss) < 3000
+    project.pipeline["train"]["init_from"] = "gone"
+    project.save()
+    status, lines, err = project.call("lr-find", "fit")
+    assert (status, lines) == (2, []) and "train.init_from is 'gone': neither a folder" in err
+
+
 @pytest.mark.parametrize(
     ("picture", "why"),
     [

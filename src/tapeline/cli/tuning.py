@@ -9,6 +9,7 @@ from typing import Any
 from tapeline.cli.call import Call
 from tapeline.config.params import Params
 from tapeline.config.project import Project
+from tapeline.registry.initial_weights import initial_classes, initial_weights
 from tapeline.runtime.disk_errors import disk_error
 from tapeline.runtime.interruption import SIGNALS, interrupt
 
@@ -65,7 +66,10 @@ def _lr_find(call: Call) -> Iterator[str]:
     asked = call.options
     tried = Range(low=asked.low, high=asked.high, steps=asked.steps, metric=asked.metric)
     picture = asked.picture or call.project.local / "lr-find" / f"{call.name}.png"
-    return find(call.name, **_arguments(call), tried=tried, picture=picture)
+    source = call.pipeline().train.init_from
+    weights = initial_weights(call.project, source) if source else None
+    classes = initial_classes(call.project, source, weights) if source and weights else None
+    return find(call.name, **_arguments(call), tried=tried, picture=picture, weights=weights, classes=classes)
 
 
 def _tune(call: Call) -> Iterator[str]:

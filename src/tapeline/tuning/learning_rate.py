@@ -8,7 +8,7 @@ import errno
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +49,12 @@ def find(
     data: Path,
     tried: Range,
     picture: Path,
+    weights: Path | None = None,
+    classes: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Iterator[str]:
     """Run the test, yield the lines to print, and write the picture, whose place is tried before the first step.
 
+    weights, classes: as for `ramp.climb`.
     Raises `InputError` for errors before the first step, `RunError` if the loss falls at no rate.
     """
     _check_place(picture)
@@ -60,9 +63,11 @@ def find(
     from tapeline.tuning import ramp, suggestion
 
     yield f"{name}: {tried.steps} steps, learning rate {tried.low:g} to {tried.high:g}"
+    taken: list[str] = []
     curve = ramp.climb(
-        recipe, params, settings, dataset, low=tried.low, high=tried.high, steps=tried.steps, metric=tried.metric
+        recipe, params, settings, dataset, **asdict(tried), weights=weights, classes=classes, say=taken.append
     )
+    yield from taken
     suggested = suggestion.suggest(curve.rates, curve.losses)
     if curve.losses:
         yield from _table(curve, suggestion.smooth(curve.losses))

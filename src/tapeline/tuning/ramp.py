@@ -1,6 +1,6 @@
 """Smith's range test: train while the learning rate of every optimizer increases, and record each step's loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from tapeline.dataset.columns import Dataset
 from tapeline.recipe import Recipe, loading
 from tapeline.recipe.context import current
 from tapeline.runtime.errors import InputError, RunError
+from tapeline.train import starting
 from tapeline.train.assembly import assemble
+from tapeline.train.checkpoints import class_rows
 from tapeline.tuning.suggestion import Watch
 
 
@@ -43,14 +45,24 @@ def climb(
     high: float,
     steps: int,
     metric: str | None,
+    weights: Path | None = None,
+    classes: class_rows.Classes | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Curve:
     """Run `steps` steps while the rate grows exponentially from `low` to `high`, and stop at divergence.
 
-    metric: one of the step's metrics; by default `loss`, else the first. Nothing is saved.
-    Raises `InputError` for a recipe without a Keras optimizer and for a metric that it does not have.
+    metric: one of the step's metrics; by default `loss`, else the first. Nothing is saved. weights: the folder of
+    `train.init_from`. classes: label → the class names that these weights know; None when that is not known. say: told
+    which weights were taken.
+    Raises `InputError` for a recipe without a Keras optimizer, for a metric that it does not have, and for weights that
+    do not fit.
     """
+    known = classes if any(feature.classes for feature in dataset.features.values()) else {}
+    rows = class_rows.find(recipe, params, dataset, known) if weights and known is not None else None
     ramp = keras.optimizers.schedules.ExponentialDecay(low, steps - 1, high / low)
     parts = assemble(recipe, params, settings, dataset, adapt=lambda built: _set_rates(built, ramp))
+    if weights:
+        starting.take(weights, parts.state, rows=rows, say=say)
     name = _chosen(metric, parts.loop.names)
     row = parts.loop.names.index(name)
     moved, rate_now = tuple(parts.recipe.optimizers()), getattr(parts.recipe.params, "learning_rate", None)
