@@ -30,6 +30,16 @@ OTHER = (
         return {"serving_default": tf.function(lambda z: self.predict({"x": z}), input_signature=[spec])}
 """
 )
+LOCAL = (
+    PREDICT
+    + """
+    def signatures(self):
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [0.0]), 1.0)
+        spec = tf.TensorSpec((None,), tf.string, name="word")
+        more = tf.function(lambda word: {"y": table.lookup(word)}, input_signature=[spec])
+        return super().signatures() | {"more": more}
+"""
+)
 SIGNATURES = PREDICT + "\n    def signatures(self):\n        return {}\n"
 
 
@@ -138,6 +148,14 @@ def run(tmp_path, tf):
         (
             [signature(spec(), "{'y': tf.reshape(x, tf.shape(x)[: tf.shape(x)[0]])}", "more")],
             "^Line: more returns 'y' with an unknown number of axes: set its shape with tf.ensure_shape",
+        ),
+        ([(PREDICT, LOCAL)], "^Line: more reads a lookup table or another resource, which no attribute of the recipe"),
+        (
+            [
+                ("class Line", "SCALE = tf.Variable(2.0, name='scale')\n\nclass Line"),
+                ('"y": self', '"y": SCALE * self'),
+            ],
+            "^Line: predict reads scale:0, which no attribute of the recipe holds, so that it could not be exported",
         ),
         ([evaluate("pass")], "^evaluate returns nothing: return a dict of numbers"),
         ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),

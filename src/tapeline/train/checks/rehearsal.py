@@ -62,6 +62,7 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
             said = f"{name}: {key if own else 'predict'}"
             found[key] = signatures.checked_outputs(said, traced.structured_outputs)
             completeness.check_measured(traced, variables.find(recipe).optimizers, said)
+            signatures.check_held(said, traced, recipe)
             if key == DEFAULT:
                 completeness.check_served(traced, said)
         names = predicting.inputs(made[DEFAULT])

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tapeline.export import tables
+from tapeline.recipe import Recipe
 from tapeline.recipe.predicting import Answer
+from tapeline.recipe.variables import find
 from tapeline.runtime.errors import InputError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -94,6 +97,21 @@ def checked_outputs(where: str, found: Any) -> dict[str, Answer]:
                 "(None, 3))"
             )
     return {name: Answer(value.dtype.name, tuple(value.shape.as_list())) for name, value in found.items()}
+
+
+def check_held(where: str, traced: Any, recipe: Recipe) -> None:
+    """Raise `InputError` for a variable or a table of a traced function that the SavedModel would lack."""
+    variables = find(recipe).all().values()
+    held = {id(variable.handle) for variable in variables}
+    held |= {id(table.resource_handle) for table in tables.read_by([traced], recipe, variables)}
+    names = {id(variable.handle): variable.name for variable in traced.graph.variables}
+    for external, _ in traced.graph.captures:
+        if external.dtype in (tf.resource, tf.variant) and id(external) not in held:
+            name = names.get(id(external), "a lookup table or another resource")
+            raise InputError(
+                f"{where} reads {name}, which no attribute of the recipe holds, so that it could not be exported: make "
+                "it in `build`, and keep it in an attribute"
+            )
 
 
 def type_of(values: Any) -> Answer:
