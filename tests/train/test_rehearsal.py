@@ -157,6 +157,14 @@ def run(tmp_path, tf):
             ],
             "^Line: predict reads scale:0, which no attribute of the recipe holds, so that it could not be exported",
         ),
+        (
+            [(PREDICT, '        return {"y": self.model(inputs["x"]), "t": tf.constant(1.5)}\n')],
+            "^Line: predict returns 't' without an axis for the examples: return a value for each, such as tf.fill",
+        ),
+        (
+            [signature(spec("(8, 2)"), '{"y": self.model(x)}')],
+            "^Line: serving_default takes x in batches of 8, but the check of the export sends 9 examples in batches ",
+        ),
         ([evaluate("pass")], "^evaluate returns nothing: return a dict of numbers"),
         ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),
         ([pictures("return {'a': data['z']}")], r"recipe.py, line 22 fails in pictures: KeyError: 'z'$"),

@@ -65,6 +65,7 @@ def answers(recipe: Recipe, path: Path, data: Columns | None) -> dict[str, predi
             signatures.check_held(said, traced, recipe)
             if key == DEFAULT:
                 completeness.check_served(traced, said)
+                signatures.check_batched(said, found[key])
         names = predicting.inputs(made[DEFAULT])
         if not names:
             raise InputError(f"{name}: {DEFAULT} takes no input, so validate cannot call it: give it one")
@@ -78,7 +79,8 @@ def _given(recipe: Recipe, path: Path, data: Columns | None) -> Mapping[str, pre
     if type(recipe).served is Recipe.served:
         kinds = recipe.inputs if isinstance(recipe.inputs, Mapping) else recipe.features
         found = {name: kinds[name] for name in recipe.inputs if name in kinds}
-        return {name: predicting.Answer(kind.dtype, (None, *kind.shape)) for name, kind in found.items()}
+        examples = len(next(iter(data.values()))) if data else None
+        return {name: predicting.Answer(kind.dtype, (examples, *kind.shape)) for name, kind in found.items()}
     if data is None:
         return None
     with loading.blaming(path, InputError, "fails in served"):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tapeline.export import tables
+from tapeline.export import check, tables
 from tapeline.recipe import Recipe
 from tapeline.recipe.predicting import Answer
 from tapeline.recipe.variables import find
@@ -70,8 +70,15 @@ def _check_given(where: str, spec: Any, given: Answer) -> None:
     wanted = tf.TensorShape(found[:1] and [None, *found[1:]])
     if spec.shape.rank == 0 or not spec.shape.is_compatible_with(wanted):
         raise InputError(
-            f"{where} takes {spec.name} of shape {tuple(spec.shape)}, but gets {found}: both must have the examples as "
-            "the first axis, and the same other axes"
+            f"{where} takes {spec.name} of shape {tuple(spec.shape)}, but gets {tuple(wanted)}: both must have the "
+            "examples as the first axis, and the same other axes"
+        )
+    examples = found[0] or 0
+    sizes = {min(check.BATCH, examples - start) for start in range(0, examples, check.BATCH)}
+    if sizes and spec.shape[0] and sizes != {spec.shape[0]}:
+        raise InputError(
+            f"{where} takes {spec.name} in batches of {spec.shape[0]}, but the check of the export sends {examples} "
+            f"examples in batches of up to {check.BATCH}: make the first axis None"
         )
 
 
@@ -89,7 +96,7 @@ def checked_outputs(where: str, found: Any) -> dict[str, Answer]:
         if not isinstance(value, (tf.Tensor, tf.TensorSpec)):
             raise InputError(
                 f"{where} returns a {type(value).__name__} as {name!r}, which cannot be served: return a tensor, "
-                "such as ragged.to_tensor() or tf.sparse.to_dense(sparse), or several outputs"
+                "such as ragged.to_tensor(shape=(None, 9)) or tf.sparse.to_dense(sparse), or several outputs"
             )
         if value.shape.rank is None:
             raise InputError(
@@ -114,7 +121,17 @@ def check_held(where: str, traced: Any, recipe: Recipe) -> None:
             )
 
 
+def check_batched(where: str, found: Mapping[str, Answer]) -> None:
+    """Raise `InputError` for an output without examples: those of all batches could not be joined."""
+    for name, answer in found.items():
+        if not answer.shape:
+            raise InputError(
+                f"{where} returns {name!r} without an axis for the examples: return a value for each, such as "
+                "tf.fill(tf.shape(x)[:1], value)"
+            )
+
+
 def type_of(values: Any) -> Answer:
-    """Return an array's type as an input; the number of examples is open."""
+    """Return an array's type as an input."""
     dtype = "string" if values.dtype.kind in "SUO" else values.dtype.name
-    return Answer(dtype, (None, *values.shape[1:]) if values.ndim else ())
+    return Answer(dtype, values.shape)
