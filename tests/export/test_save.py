@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import datasets
+import numpy as np
 import pytest
 import recipes
 from trainings import Run
@@ -60,3 +61,25 @@ def test_the_next_export_removes_what_a_killed_one_has_left(tmp_path, tf, monkey
     with scratch.folder("export"):
         assert list(place.rglob("*.npy")) == []
     assert [path.name for path in place.iterdir()] == [f"tapeline-{os.geteuid()}"]
+
+
+def test_an_input_with_a_features_name_and_another_type_has_no_warm_up_requests(tf):
+    """They were written, and the signature refused them: a version with them could not be promoted."""
+    from tapeline.export import save
+
+    def taking(shape, dtype):
+        spec = tf.TensorSpec(shape, dtype, name="image")
+        return tf.function(lambda image: {"y": image}, input_signature=[spec])
+
+    signatures = {
+        "serving_default": taking((None, None), tf.uint8),
+        "embed": taking((None, 2), tf.float32),
+        "wider": taking((None, 4), tf.uint8),
+        "one": taking((1, 2), tf.uint8),
+    }
+    images = np.arange(10, dtype=np.uint8).reshape(5, 2)
+    found = save._requests(signatures, {"image": images}, 3)
+    assert list(found) == ["serving_default"]
+    np.testing.assert_array_equal(found["serving_default"]["image"], images[:3])
+    for texts in (np.array([b"a", b"bc"]), np.array(["a", "bc"]), np.array(["a", "bc"], object)):
+        assert save._requests({"words": taking((None,), tf.string)}, {"image": texts}, 3)

@@ -129,13 +129,19 @@ def _own_inputs(served: Columns, columns: Columns) -> list[str]:
 
 
 def _requests(signatures: Mapping[str, Any], given: Columns, count: int) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the first examples for each signature with given inputs and a variable batch size."""
+    """Return the first examples for each signature whose inputs are given and have a variable batch size."""
     found = {}
     for key, function in signatures.items():
         specs = tf.nest.flatten(function.input_signature)
-        if specs and all(spec.name in given and spec.shape.as_list()[:1] == [None] for spec in specs):
+        if specs and all(spec.name in given and _takes(spec, given[spec.name]) for spec in specs):
             found[key] = {spec.name: np.asarray(given[spec.name][:count]) for spec in specs}
     return found
+
+
+def _takes(spec: Any, values: NDArray[Any]) -> bool:
+    """Return whether an input takes any number of these values: a feature may have the name of another's input."""
+    is_variable = spec.shape.as_list()[:1] == [None]
+    return is_variable and spec.dtype == tf.as_dtype(values.dtype) and spec.shape.is_compatible_with(values.shape)
 
 
 def _litert(
