@@ -32,6 +32,7 @@ def convert(saved_model: Path, precision: Precision) -> bytes:
 def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return a LiteRT model's outputs for all inputs, in order. Shapes (examples, ...).
 
+    inputs: at least those of its signature; others are left out.
     Raises `RunError` if it does not run: what converts need not.
     """
     with warnings.catch_warnings(), startup.quietly():
@@ -39,7 +40,8 @@ def answers(model: bytes, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArr
         warnings.filterwarnings("ignore", message=r"(?s).*tf\.lite\.Interpreter is deprecated", category=UserWarning)
         try:
             runner = tf.lite.Interpreter(model_content=model).get_signature_runner(DEFAULT)
-            return check.batched(lambda batch: runner(**batch), inputs)
+            needed = {name: inputs[name] for name in runner.get_input_details()}
+            return check.batched(lambda batch: runner(**batch), needed)
         except (RuntimeError, ValueError) as error:  # the interpreter's, of an operation or of its arguments
             said = " ".join(str(error).split())
             raise RunError(f"the model converts to LiteRT and does not run: {said}; leave out export.litert") from None
