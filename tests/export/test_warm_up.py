@@ -69,6 +69,14 @@ def test_each_example_is_a_request_that_the_definition_reads(tf, tmp_path, count
         np.testing.assert_array_equal(found["scale"], scale[number : number + 1])
 
 
+def test_all_signatures_together_have_at_most_as_many_requests_as_serving_takes(tf, tmp_path):
+    from tapeline.export import warm_up
+    from tapeline.runtime.untuned import untuned
+
+    warm_up.write(tmp_path, "m", {name: {"a": np.zeros([600, 1])} for name in ("one", "two")})
+    assert sum(1 for _ in untuned(tf.data.TFRecordDataset(str(tmp_path / warm_up.FILE)))) == 1000
+
+
 def test_a_full_disk_is_one(tf, tmp_path):
     from tapeline.export import warm_up
 

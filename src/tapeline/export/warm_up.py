@@ -14,10 +14,12 @@ from tapeline.export.prediction_log import message_class
 from tapeline.runtime import tensorflow_files
 
 FILE = "assets.extra/tf_serving_warmup_requests"
+MOST = 1000
+"""Requests in one file that TensorFlow Serving takes; with more it does not load the version."""
 
 
 def write(saved_model: Path, name: str, requests: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
-    """Write one request for each example of each signature.
+    """Write one request for each example of each signature, for as many examples as `MOST` allows.
 
     requests: signature → input → values of shape (examples, ...); the shortest input determines the count.
     """
@@ -25,7 +27,7 @@ def write(saved_model: Path, name: str, requests: Mapping[str, Mapping[str, NDAr
     path.parent.mkdir(parents=True, exist_ok=True)
     with tensorflow_files.disk_errors(), tf.io.TFRecordWriter(str(path)) as file:
         for signature, inputs in sorted(requests.items()):
-            for number in range(min(len(values) for values in inputs.values())):
+            for number in range(min(MOST // len(requests), *map(len, inputs.values()))):
                 example = {key: values[number : number + 1] for key, values in inputs.items()}
                 file.write(request(name, signature, example))
 
