@@ -48,6 +48,18 @@ def test_a_mean_is_refused(tf):
         sums_and_counts({"loss": tf.constant(1.0)})
 
 
+def test_a_pair_of_vectors_is_refused(tf):
+    """It was traced, and failed at the first validation as an error of NumPy."""
+    from tapeline.recipe.metrics import sums_and_counts
+
+    with pytest.raises(
+        InputError, match=r"^metric 'iou' is a tuple of shapes \(3,\), \(3,\): return two numbers, such"
+    ):
+        sums_and_counts({"loss": tf.ones([3]), "iou": (tf.ones([3]), tf.ones([3]))})
+    with pytest.raises(InputError, match=r"^metric 'iou' is a tuple of shapes \(\), \(\), \(\): return two numbers"):
+        sums_and_counts({"iou": (1.0, 2.0, 3.0)})
+
+
 def test_what_only_python_can_measure(tmp_path, tf):
     from tapeline.recipe import loading
     from tapeline.recipe.evaluation import Evaluation

@@ -31,7 +31,14 @@ def sums_and_counts(metrics: Metrics, *, of: str = "loss") -> tuple[list[str], t
 def _pair(name: str, value: Any) -> tuple[tf.Tensor, Any]:
     """Return (sum, count) in float32; the count is a plain number if it is known when tracing."""
     if isinstance(value, tuple):
-        total, count = (tf.cast(part, tf.float32) for part in value)
+        parts = [tf.cast(part, tf.float32) for part in value]
+        if len(parts) != 2 or any(part.shape.rank for part in parts):
+            shapes = ", ".join(str(part.shape) for part in parts)
+            raise InputError(
+                f"metric {name!r} is a tuple of shapes {shapes}: return two numbers, such as (tf.reduce_sum(sums), "
+                "tf.reduce_sum(counts))"
+            )
+        total, count = parts
         return total, count
     if isinstance(value, list):  # a pair would count as two examples
         raise InputError(f"metric {name!r} is a list: return a tensor of one value per example, or a pair (sum, count)")
