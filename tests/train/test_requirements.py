@@ -29,6 +29,10 @@ MASKED = (
     "    def prepare(self, batch, context):\n"
     "        return {**batch, 'x': tf.boolean_mask(batch['x'], batch['x'][:, 0] > 0)}\n\n" + PREDICT
 )
+CONSTANT = (
+    "    def train_step(self, batch, context):\n        return {'loss': batch['y'][:, 0]}\n\n"
+    "    eval_step = train_step\n\n" + PREDICT
+)
 EVAL = "    def eval_step(self, batch, context):\n        {}\n\n" + PREDICT
 STEP = "    def train_step(self, batch, context):\n        super().train_step(batch, context)\n{}\n" + PREDICT
 
@@ -74,6 +78,17 @@ def run(tmp_path, tf):
             [("keras.Input((2,)), ", "")],
             {},
             "^Line creates model/sequential/dense/.*, for a model by adding keras.Input",
+        ),
+        (
+            [
+                ("Params, Supervised", "Params, Recipe"),
+                ("Line(Supervised)", "Line(Recipe)"),
+                ("self.model = ", "_ = "),
+                ("        self.optimizer = keras.optimizers.SGD(self.params.learning_rate)\n", ""),
+                (PREDICT, CONSTANT),
+            ],
+            {},
+            "^Line has no weight, so there is nothing to train: create a model or a tf.Variable in `build`$",
         ),
         ([(PREDICT, LATE)], {}, "^Line creates late in its first step, so nothing could load it: create it in"),
         ([("self.optimizer", "self.optimizers")], {}, "^self.optimizers is a SGD, but every"),

@@ -65,7 +65,8 @@ def check_updated(recipe: Recipe, settings: TrainSettings) -> None:
 
 
 def check_built(recipe: Recipe, built: Collection[str], found: Collection[str]) -> None:
-    """Raise `InputError` for a weight that tracing created: what validates and exports builds the recipe only.
+    """Raise `InputError` for a recipe without weights, and for a weight that tracing created: what validates and
+    exports builds the recipe only.
 
     built, found: the names of the weights before and after tracing.
     """
@@ -73,6 +74,11 @@ def check_built(recipe: Recipe, built: Collection[str], found: Collection[str]) 
         raise InputError(
             f"{type(recipe).__name__} creates {late[0]} in its first step, so nothing could load it: create it in "
             "`build`, for a model by adding keras.Input, or by calling it once: self.model(tf.zeros((1, 4)))"
+        )
+    if not found:
+        raise InputError(
+            f"{type(recipe).__name__} has no weight, so there is nothing to train: create a model or a tf.Variable in "
+            "`build`"
         )
 
 
