@@ -273,6 +273,33 @@ def test_what_refuses_an_empty_batch_answers_it(tf):
     assert empty_batches.answering(fixed) is fixed
 
 
+NUMBERS = """
+    def served(self, data):
+        return {"row": np.array([b"1.5", b"2", b"3"] * 3)}
+
+    def signatures(self):
+        def serve(row):
+            number = tf.strings.to_number(row)
+            return {"y": self.model(tf.stack([number, number], 1), training=False)}
+
+        return {"serving_default": tf.function(serve, input_signature=[tf.TensorSpec((None,), tf.string, name="row")])}
+
+    def predict("""
+
+
+@pytest.mark.slow
+def test_a_signature_that_refuses_an_empty_text_answers_an_empty_batch_by_itself(tmp_path, tf):
+    """It was given one empty text in its place, and failed: the gate let no version pass."""
+    data = datasets.points(tmp_path / "points").folder
+    head = ("import keras, ", "import keras, numpy as np, ")
+    recipe = recipes.write(tmp_path, recipes.LINE, head, ('"y"\n', "None\n"), ("\n    def predict(", NUMBERS))
+    chain = Chain(Run(tmp_path, recipe, data, epochs=1, batch_size=8)())
+    chain.validate()
+    chain.export()
+    serve = tf.saved_model.load(str(chain.model / "saved_model")).signatures["serving_default"]
+    assert [serve(row=tf.fill([count], "2.5"))["y"].shape for count in (0, 3)] == [(0, 1), (3, 1)]
+
+
 def test_the_saved_model_keeps_examples_for_warming_up(chain, tf):
     from tapeline.runtime.untuned import untuned
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+from numpy.typing import NDArray
 
 
 def answering(function: Any) -> Any:
@@ -28,3 +29,25 @@ def answering(function: Any) -> Any:
         }
 
     return tf.function(serve, input_signature=specs, autograph=False)
+
+
+def refused_padded(
+    plain: Mapping[str, Any], padded: Mapping[str, Any], empty: Mapping[str, Mapping[str, NDArray[Any]]]
+) -> dict[str, Any]:
+    """Return the plain functions that answer an empty batch where the padded one fails, as to parse an empty text does.
+
+    empty: signature → input → an empty batch.
+    """
+    return {
+        key: plain[key]
+        for key, given in empty.items()
+        if not _answers(padded[key], given) and _answers(plain[key], given)
+    }
+
+
+def _answers(function: Any, given: Mapping[str, NDArray[Any]]) -> bool:
+    try:
+        function(*(tf.constant(given[spec.name], spec.dtype) for spec in tf.nest.flatten(function.input_signature)))
+    except tf.errors.OpError:
+        return False
+    return True

@@ -47,7 +47,11 @@ def save(
             split = described["verdict"]["split"]
             columns = dataset.columns(split)
             served = predicting.served(built, columns)
-        warm_up.write(folder / SAVED_MODEL, name, _requests(signatures, {**columns, **served}, settings.examples))
+            given = {**columns, **served}
+            if refused := empty_batches.refused_padded(plain, signatures, _requests(signatures, given, 0)):
+                signatures |= refused
+                _write_saved_model(built, signatures, folder / SAVED_MODEL)
+        warm_up.write(folder / SAVED_MODEL, name, _requests(signatures, given, settings.examples))
         report({"event": "note", "text": "checking the SavedModel in a fresh process"})
         with scratch.folder("export") as made:
             inputs = _inputs(served, columns, dataset, split, made)
