@@ -375,6 +375,19 @@ def test_ctrl_c_is_one_line(project):
     assert (process.returncode, *answer) == (130, "", "tapeline: stopped by SIGINT\n")
 
 
+@pytest.mark.slow
+def test_the_export_is_checked_in_the_batches_of_validate(project):
+    """It was in batches of 256, in which a kernel may round otherwise: whole numbers then differed."""
+    project.params["pipelines"]["fit"]["validate"]["batch_size"] = 4
+    project.save()
+    counted = '"rows": tf.fill([tf.shape(inputs["x"])[0]], tf.shape(inputs["x"])[0])'
+    recipes.write(project.folder, recipes.LINE, ('return {"y": self', f'return {{{counted}, "y": self'))
+    for stage, name in (("ingest", "points"), ("train", "fit"), ("validate", "fit"), ("export", "fit")):
+        project.call(stage, name, check=True)
+    recorded = np.load(project.folder / "runs" / "fit" / "validate" / "predictions.npz")["rows"]
+    assert recorded.tolist() == [4] * 8 + [2] * 2
+
+
 @pytest.mark.in_ci(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", "xla"])

@@ -34,6 +34,7 @@ def asked(tf, tmp_path_factory):
             "inputs": {"x": str(folder / "x.npy")},
             "predictions": str(folder / "predictions.npz"),
             "tolerance": tolerance,
+            "batch_size": 256,
         }
 
     return write
@@ -90,6 +91,19 @@ def test_the_process_refuses_what_differs_and_passes_what_does_not(asked):
     compared(sum=SUMS, **{"class": CLASSES})
     with pytest.raises(RunError, match="^the exported model failed its check: class differs .* in 1 of 300 values$"):
         compared(sum=SUMS, **{"class": at(CLASSES, 7, 0)})
+
+
+def test_the_batches_are_those_of_the_recorded_answers(tf, tmp_path):
+    spec = tf.TensorSpec([None, 2], tf.float32, name="x")
+    serve = tf.function(lambda x: {"rows": tf.fill(tf.shape(x)[:1], tf.shape(x)[0])}, input_signature=[spec])
+    tf.saved_model.save(tf.Module(), str(tmp_path / "model"), signatures=serve.get_concrete_function())
+    np.save(tmp_path / "x.npy", INPUT)
+    np.savez(tmp_path / "predictions.npz", rows=np.full(300, 100, np.int32))
+    asked = (tmp_path / "model", {"x": tmp_path / "x.npy"}, tmp_path / "predictions.npz", 1e-5)
+    with checking.checker() as started:
+        started.compare(*asked, 100)
+    with checking.checker() as started, pytest.raises(RunError, match="rows differs from what validate recorded"):
+        started.compare(*asked, 150)
 
 
 def test_the_process_has_one_hash_seed_and_nothing_of_the_project_s(tmp_path, monkeypatch):

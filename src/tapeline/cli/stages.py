@@ -218,6 +218,7 @@ def _export(call: Call, report: Report) -> None:
         trained=call.project.run(call.name, "train"),
         validated=call.project.run(call.name, "validate"),
         out=call.project.model(call.name),
+        batch_size=pipeline.validate_.batch_size,
         report=report,
     )
 

@@ -1,7 +1,7 @@
 """A program: load a SavedModel with TensorFlow only and compare its outputs with recorded ones.
 
-Reads one JSON object from standard input: `model`, `inputs` (name → `.npy`), `predictions` (`.npz`) and
-`tolerance`. Exits with status 1 and one line on standard error if an output differs.
+Reads one JSON object from standard input: `model`, `inputs` (name → `.npy`), `predictions` (`.npz`), `tolerance` and
+`batch_size`. Exits with status 1 and one line on standard error if an output differs.
 
 No Tapeline code runs in here, so that the model is shown to need none: that is why this predicts in batches by itself,
 where the stages use `recipe/predicting.py`. The registry's `gate/probe.py` loads this file for the same.
@@ -18,6 +18,7 @@ import numpy as np
 Arrays = dict[str, "np.ndarray[Any, Any]"]
 
 BATCH = 256
+"""Default of `validate.batch_size`. In another batch a kernel may round otherwise, and an integer then differs."""
 
 
 def main() -> str:
@@ -26,7 +27,8 @@ def main() -> str:
     asked = json.load(sys.stdin)
     signature = tf.saved_model.load(asked["model"]).signatures["serving_default"]
     with np.load(asked["predictions"], allow_pickle=False) as recorded:
-        return difference(answered(tf, signature, mapped(asked["inputs"])), dict(recorded), asked["tolerance"])
+        answers = answered(tf, signature, mapped(asked["inputs"]), asked["batch_size"])
+        return difference(answers, dict(recorded), asked["tolerance"])
 
 
 def tensorflow() -> Any:
@@ -44,7 +46,7 @@ def mapped(inputs: Mapping[str, str]) -> Arrays:
     return {name: np.load(path, mmap_mode="r", allow_pickle=False) for name, path in inputs.items()}
 
 
-def answered(tf: Any, signature: Any, given: Mapping[str, Any]) -> Arrays:
+def answered(tf: Any, signature: Any, given: Mapping[str, Any], batch_size: int = BATCH) -> Arrays:
     """Return a signature's outputs as `batched` does, of types that `.npz` stores without pickle."""
 
     def answer(batch: Arrays) -> Arrays:
@@ -52,14 +54,14 @@ def answered(tf: Any, signature: Any, given: Mapping[str, Any]) -> Arrays:
         return {name: value.numpy() for name, value in answers.items()}
 
     needed = {name: given[name] for name in signature.structured_input_signature[1]}
-    return {name: storable(values) for name, values in batched(answer, needed).items()}
+    return {name: storable(values) for name, values in batched(answer, needed, batch_size).items()}
 
 
-def batched(answer: Callable[[Arrays], Mapping[str, Any]], given: Mapping[str, Any]) -> Arrays:
+def batched(answer: Callable[[Arrays], Mapping[str, Any]], given: Mapping[str, Any], batch_size: int = BATCH) -> Arrays:
     """Return the outputs for all inputs, in order. Shapes (examples, ...); the shortest input determines the count."""
     parts: dict[str, list[Any]] = {}
-    for start in range(0, min(len(values) for values in given.values()), BATCH):
-        batch = {name: np.asarray(values[start : start + BATCH]) for name, values in given.items()}
+    for start in range(0, min(len(values) for values in given.values()), batch_size):
+        batch = {name: np.asarray(values[start : start + batch_size]) for name, values in given.items()}
         for name, value in answer(batch).items():
             parts.setdefault(name, []).append(np.array(value))
     return {name: np.concatenate(values) for name, values in sorted(parts.items())}

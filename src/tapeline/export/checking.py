@@ -23,13 +23,24 @@ class Checker:
     def __init__(self, process: "subprocess.Popen[str] | Forked") -> None:
         self._process = process
 
-    def compare(self, model: Path, inputs: Mapping[str, Path], predictions: Path, tolerance: float) -> None:
-        """Compare a SavedModel's outputs with recorded ones; call only once. Raises `RunError` if they differ."""
+    def compare(
+        self,
+        model: Path,
+        inputs: Mapping[str, Path],
+        predictions: Path,
+        tolerance: float,
+        batch_size: int = check.BATCH,
+    ) -> None:
+        """Compare a SavedModel's outputs with recorded ones; call only once. Raises `RunError` if they differ.
+
+        batch_size: that of the recorded ones.
+        """
         asked = {
             "model": str(model),
             "inputs": {name: str(path) for name, path in inputs.items()},
             "predictions": str(predictions),
             "tolerance": tolerance,
+            "batch_size": batch_size,
         }
         out, err = self._process.communicate(json.dumps(asked))
         status = self._process.returncode

@@ -34,6 +34,7 @@ def save(
     validated: Path,
     described: Mapping[str, Any],
     out: Path,
+    batch_size: int,
     checker: Checker,
     report: Report,
 ) -> None:
@@ -55,7 +56,7 @@ def save(
         report({"event": "note", "text": "checking the SavedModel in a fresh process"})
         with scratch.folder("export") as made:
             inputs = _inputs(served, columns, dataset, split, made)
-            checker.compare(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance)
+            checker.compare(folder / SAVED_MODEL, inputs, validated / "predictions.npz", settings.tolerance, batch_size)
         lite = _litert(built, plain, settings.litert, folder, served, columns, validated / "predictions.npz")
         own = _own_inputs(served, columns)
         more = {**described, **lite, **({"own_inputs": own} if own else {})}
@@ -145,7 +146,8 @@ def _requests(signatures: Mapping[str, Any], given: Columns, count: int) -> dict
 def _takes(spec: Any, values: NDArray[Any]) -> bool:
     """Return whether an input takes any number of these values: a feature may have the name of another's input."""
     is_variable = spec.shape.as_list()[:1] == [None]
-    return is_variable and spec.dtype == tf.as_dtype(values.dtype) and spec.shape.is_compatible_with(values.shape)
+    is_same = spec.dtype == tf.as_dtype(values.dtype) and spec.shape.is_compatible_with(values.shape)
+    return bool(is_variable and is_same)
 
 
 def _litert(

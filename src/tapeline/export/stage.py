@@ -6,7 +6,7 @@ from typing import Any
 
 from tapeline.config.export import ExportSettings
 from tapeline.dataset.columns import Dataset
-from tapeline.export import checking
+from tapeline.export import check, checking
 from tapeline.parsing import json_text
 from tapeline.runtime import files, startup
 from tapeline.runtime.errors import InputError, VerdictNo
@@ -23,10 +23,12 @@ def export(
     trained: Path,
     validated: Path,
     out: Path,
+    batch_size: int = check.BATCH,
     report: Report = silent,
 ) -> None:
     """Write `out` (a SavedModel and `model.json`), after a fresh process has reproduced validate's predictions.
 
+    batch_size: that of validate's predictions.
     Raises `VerdictNo` if validate's verdict is no, `InputError` for missing inputs, `RunError` if the check fails;
     the old `out` then stays unchanged.
     """
@@ -47,6 +49,7 @@ def export(
             validated=validated,
             described=described,
             out=out,
+            batch_size=batch_size,
             checker=checker,
             report=report,
         )
