@@ -163,7 +163,7 @@ def run(tmp_path, tf):
         ),
         (
             [signature(spec("(8, 2)"), '{"y": self.model(x)}')],
-            "^Line: serving_default takes x in batches of 8, but the check of the export sends 9 examples in batches ",
+            "^Line: serving_default takes x in batches of 8, into which 9 examples do not divide: make",
         ),
         ([evaluate("pass")], "^evaluate returns nothing: return a dict of numbers"),
         ([evaluate("return {'a': data['z']}")], r"recipe.py, line 22 fails in evaluate: KeyError: 'z'$"),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tapeline.export import check, tables
+from tapeline.export import tables
 from tapeline.recipe import Recipe
 from tapeline.recipe.predicting import Answer
 from tapeline.recipe.variables import find
@@ -73,12 +73,10 @@ def _check_given(where: str, spec: Any, given: Answer) -> None:
             f"{where} takes {spec.name} of shape {tuple(spec.shape)}, but gets {tuple(wanted)}: both must have the "
             "examples as the first axis, and the same other axes"
         )
-    examples = found[0] or 0
-    sizes = {min(check.BATCH, examples - start) for start in range(0, examples, check.BATCH)}
-    if sizes and spec.shape[0] and sizes != {spec.shape[0]}:
+    if found[0] and spec.shape[0] and found[0] % spec.shape[0]:
         raise InputError(
-            f"{where} takes {spec.name} in batches of {spec.shape[0]}, but the check of the export sends {examples} "
-            f"examples in batches of up to {check.BATCH}: make the first axis None"
+            f"{where} takes {spec.name} in batches of {spec.shape[0]}, into which {found[0]} examples do not divide: "
+            "make the first axis None"
         )
 
 
