@@ -99,9 +99,12 @@ def test_git_is_called_in_one_place(root):
 
 
 def test_contents_are_those_of_the_objects(git):
-    blob = git("hash-object", "-w", "--stdin", given="\udcff\n")
-    assert git.contents([blob]) == b"%s blob 2\n\xff\n\n" % blob.encode()
-    assert git.contents(["0" * 40]) == b"0" * 40 + b" missing\n"
+    contents = ("\udcff\n", "", "\n1 blob 7\n")
+    blobs = [git("hash-object", "-w", "--stdin", given=content) for content in contents]
+    assert list(git.contents(blobs)) == [b"\xff\n", b"", b"\n1 blob 7\n"]
+    assert list(git.contents([])) == []
+    with pytest.raises(RunError, match="^git cat-file: 0{40} missing$"):
+        list(git.contents([*blobs, "0" * 40]))
 
 
 def test_a_file_of_a_commit_is_there_or_not_or_cannot_be_read(git):

@@ -1,7 +1,7 @@
 """The registry's view of Git: commits, their files, and annotated tags."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,18 +121,11 @@ class Repository:
                 batches.append({})
                 held = length
             batches[-1][path] = name
-        return {path: md5 for batch in batches for path, md5 in self._digests(batch)}
-
-    def _digests(self, objects: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yield each path with the MD5 of its object."""
-        content, at = self.git.contents(objects.values()), 0
-        for path in objects:
-            start = content.index(b"\n", at) + 1
-            about = content[at:start].split()  # id, type and size
-            if len(about) < 3:
-                raise RunError(f"git cat-file: {b' '.join(about).decode()}")
-            at = start + int(about[2]) + 1
-            yield path, _md5(content[start : at - 1])
+        return {
+            path: _md5(content)
+            for batch in batches
+            for path, content in zip(batch, self.git.contents(batch.values()), strict=True)
+        }
 
     def run(self, commit: str, path: str) -> dict[str, str]:
         """Return the flow run that wrote a file of the project's folder, from its commit's trailers; else empty."""

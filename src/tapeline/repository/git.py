@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -113,12 +113,19 @@ class Git:
         answer = self._start(("cat-file", kind, name))
         return None if answer.returncode else answer.stdout
 
-    def contents(self, objects: Iterable[str]) -> bytes:
-        """Return the contents of objects, one after another, with a line of Git's before each. Raises `RunError`."""
+    def contents(self, objects: Iterable[str]) -> Iterator[bytes]:
+        """Yield the content of each object. Raises `RunError` for one that Git cannot read."""
         answer = self._start(("cat-file", "--batch"), given="".join(f"{one}\n" for one in objects).encode())
         if answer.returncode:
             raise RunError(f"git cat-file: {answer.stderr.decode('utf-8', 'replace').strip()}")
-        return answer.stdout
+        content, at = answer.stdout, 0
+        while at < len(content):
+            start = content.index(b"\n", at) + 1
+            about = content[at:start].split()  # id, type and size, or `missing`, after which Git succeeds all the same
+            if len(about) < 3:
+                raise RunError(f"git cat-file: {b' '.join(about).decode()}")
+            at = start + int(about[2]) + 1
+            yield content[start : at - 1]
 
     def worktrees(self) -> list[tuple[Path, str]]:
         """Return folder and commit of the checkout and its worktrees; the commit is empty before the first one.

@@ -3,11 +3,13 @@
 import time
 
 import pytest
+from damaged import lose
 from repositories import git
 
 from tapeline.repository.git import Git
 from tapeline.repository.retention.cache import Cache
 from tapeline.repository.retention.item import Limits
+from tapeline.runtime.errors import RunError
 
 
 def commit(folder, md5):
@@ -36,3 +38,30 @@ def test_what_only_a_merge_records_is_in_use(tmp_path, shown):
         path.touch()
     found = cache.items(without=(), worktrees=(), limits=Limits(), now=time.time())
     assert [(item.name, bool(item.kept)) for item in found] == [("4 files", True), ("1 file", False)]
+
+
+def in_use(folder):
+    """Have a look at the cache, which reads all that Git has."""
+    cache = Cache(Git(folder), folder / ".dvc" / "cache" / "files" / "md5")
+    return cache.items(without=(), worktrees=(), limits=Limits(), now=time.time())
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository whose branch `side` alone records something."""
+    git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    for name, value in (("user.name", "t"), ("user.email", "t@example.org")):
+        git(tmp_path, "config", name, value)
+    commit(tmp_path, "1" * 32)
+    git(tmp_path, "checkout", "--quiet", "-b", "side")
+    commit(tmp_path, "2" * 32)
+    git(tmp_path, "checkout", "--quiet", "main")
+    assert in_use(tmp_path) == []
+    return tmp_path
+
+
+def test_a_record_that_git_cannot_read_stops_everything(repository):
+    """What it names would be deleted, of which nobody else knows."""
+    lose(repository, "side:dvc.lock")
+    with pytest.raises(RunError, match="^git cat-file: [0-9a-f]{40} missing$"):
+        in_use(repository)

@@ -92,7 +92,7 @@ class Cache:
         """Return the hashes that any `dvc.lock` or `.dvc` file records, in Git and on disk."""
         refs = [ref for ref in self.git.lines("for-each-ref", "--format=%(refname)") if _counts(ref, without)]
         stashed = (self.git.ask("reflog", "show", "--format=%H", "refs/stash") or "").split()
-        found = set(_hashes([self.git.contents(self._records(dict.fromkeys((*refs, *heads, *stashed))))]))
+        found = set(_hashes(self.git.contents(self._records(dict.fromkeys((*refs, *heads, *stashed))))))
         for folder in filter(Path.is_dir, folders):
             names = Git(folder)("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *PLACES)
             paths = (folder / name for name in names.split("\0") if name)
