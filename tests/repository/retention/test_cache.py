@@ -65,3 +65,16 @@ def test_a_record_that_git_cannot_read_stops_everything(repository):
     lose(repository, "side:dvc.lock")
     with pytest.raises(RunError, match="^git cat-file: [0-9a-f]{40} missing$"):
         in_use(repository)
+
+
+@pytest.mark.parametrize("content", ["", "0" * 40, "1" * 40, "x"])
+def test_a_branch_that_git_cannot_read_stops_everything(repository, content):
+    """Git lists the others, and only warns."""
+    (repository / ".git" / "refs" / "heads" / "side").write_text(content)
+    with pytest.raises(RunError, match="^git .*refs/heads/side"):
+        in_use(repository)
+
+
+def test_the_default_branch_of_a_remote_may_be_gone(repository):
+    git(repository, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+    assert in_use(repository) == []

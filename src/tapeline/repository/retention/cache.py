@@ -65,7 +65,8 @@ class Cache:
     ) -> list[Item]:
         """Return what is in use and what is not, once the branches `without` and the worktrees `worktrees` are gone.
 
-        All of it is in use while a worktree is away: what it records cannot be read.
+        All of it is in use while a worktree is away: what it records cannot be read. Raises `RunError` if Git cannot
+        read a ref or a record.
         """
         heads, folders = worktrees_of(self.git, worktrees)
         away = [folder for folder in folders if not folder.is_dir()]
@@ -90,6 +91,7 @@ class Cache:
 
     def _recorded(self, without: Collection[str], heads: Iterable[str], folders: Iterable[Path]) -> set[str]:
         """Return the hashes that any `dvc.lock` or `.dvc` file records, in Git and on disk."""
+        self.git("rev-list", "--all", "-n", "1")  # fails for a ref that is damaged, which a list leaves out
         refs = [ref for ref in self.git.lines("for-each-ref", "--format=%(refname)") if _counts(ref, without)]
         stashed = (self.git.ask("reflog", "show", "--format=%H", "refs/stash") or "").split()
         found = set(_hashes(self.git.contents(self._records(dict.fromkeys((*refs, *heads, *stashed))))))
