@@ -45,6 +45,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "registry/assess.py": ("registry/test_trial.py", *GATE, *PROMOTION),
     "registry/store.py": ("registry/test_store.py", *PROMOTION, "registry/test_register.py"),
     "registry/register.py": REGISTRATION,
+    "registry/inputs.py": ("registry/test_inputs.py", *REGISTRATION),
     "registry/tags/names.py": ("registry/test_names.py", *REGISTRATION, "registry/test_promote.py"),
     "registry/tags/state.py": (*PROMOTION, "registry/test_register.py"),
     "registry/tags/tagging.py": ("registry/test_tagging.py", *PROMOTION, "registry/test_register.py"),

@@ -1,0 +1,124 @@
+"""Check that a commit has what made its model: the dependencies, the parameters, and the code of the stages."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from tapeline.config import engine_lock
+from tapeline.config.project import PARAMS
+from tapeline.parsing import dotted_key, yaml_text
+from tapeline.registry.registry import Registry
+from tapeline.repository import line_ends, submodules
+from tapeline.repository.dvc_lock import LOCK, Lock
+from tapeline.repository.recorded import Recorded
+from tapeline.runtime import files
+from tapeline.runtime.errors import InputError
+
+
+def check(registry: Registry, commit: str, recorded: Recorded) -> None:
+    """Raise `InputError` unless the model is reproducible from the commit: all that made it is there, or in DVC."""
+    _check_dependencies(registry, commit, recorded)
+    _check_parameters(registry, commit, recorded)
+
+
+def check_not_in_lfs(registry: Registry, commit: str, paths: Iterable[str]) -> None:
+    """Raise `InputError` for a file that Git LFS keeps: the commit has only a pointer."""
+    for path in paths:
+        if files.is_pointer(registry.repository.git.blob(commit, path) or b""):
+            raise InputError(
+                f"{path} is in Git LFS, so {commit[:10]} has no bytes of it to compare: exclude it from LFS in "
+                ".gitattributes and `git add --renormalize` it, or for data `git rm --cached` and `dvc add` it"
+            )
+
+
+def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> None:
+    """Check that each dependency is unchanged in the commit, or tracked by DVC."""
+    tracked = registry.repository.tracked(commit)
+    top, folder = registry.repository.top, registry.project.folder
+    # Which files a folder's MD5 leaves out is decided by the checked-out `.dvcignore`.
+    rules = folder / ".dvcignore"
+    same_rules = (registry.repository.read(commit, rules.name) or "") == (
+        rules.read_bytes().decode("utf-8", "replace").removesuffix("\n") if rules.is_file() else ""
+    )
+    missing = []
+    for dep, md5 in recorded.code().items():
+        path = (folder / dep).resolve()
+        if not path.is_relative_to(top):
+            raise InputError(f"{dep} is outside the repository, but the model depends on it: move it inside")
+        inside = path.relative_to(top).as_posix()
+        if inside in tracked:
+            if registry.repository.digest(commit, inside) != md5:
+                check_not_in_lfs(registry, commit, [inside])
+                raise _other(registry, commit, dep)
+            continue
+        within = sorted(name for name in tracked if name.startswith(f"{inside}/"))
+        comparable = same_rules and _of_git_alone(within)
+        if comparable and _folder_digest(registry, commit, inside, within) != md5:
+            check_not_in_lfs(registry, commit, within)
+            raise _other(registry, commit, dep)
+        if not within and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
+            missing.append(f"{dep}.dvc" if path.with_name(f"{path.name}.dvc").is_file() else dep)
+    if missing:
+        submodules.check(folder, recorded.pipeline)
+        are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+        way = "`git add`" if all(name.endswith(".dvc") for name in missing) else "`git add` or `dvc add`"
+        raise InputError(f"{', '.join(missing)} {are} not committed, but the model depends on {them}: {way} {them}")
+
+
+def _of_git_alone(within: list[str]) -> bool:
+    """Return whether Git alone tracks a folder with these files: none is ignored by Git or tracked by DVC."""
+    return bool(within) and not any(PurePosixPath(name).suffix == ".dvc" or ".gitignore" in name for name in within)
+
+
+def _folder_digest(registry: Registry, commit: str, folder: str, within: list[str]) -> str:
+    """Return a folder's MD5 as DVC computes it: of the list of its files, without those in `.dvcignore`."""
+    repository = registry.repository
+    digests = repository.digests(commit, folder)
+    entries = [
+        {"md5": digests.get(name), "relpath": name.removeprefix(f"{folder}/")}
+        for name in within
+        if not registry.store.ignores(repository.top / name)
+    ]
+    listing = json.dumps(sorted(entries, key=lambda entry: str(entry["relpath"])), sort_keys=True)
+    return hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest() + ".dir"
+
+
+def _other(registry: Registry, commit: str, dep: str) -> InputError:
+    """Return the error for a dependency with other bytes in a commit than those that made the model."""
+    for cause, name in line_ends.changed(registry.project, [dep]):
+        return InputError(f"Git has {name} with other line endings than made the model: {cause}; {line_ends.REMEDY}")
+    return InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+
+
+def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
+    """Return whether a committed lock of another folder in the repository has `path` as an output, or inside one."""
+    top = registry.repository.top
+    for lock in registry.repository.tracked(commit):
+        if PurePosixPath(lock).name != LOCK:
+            continue
+        try:
+            outs = Lock.read(registry.repository.git("show", f"{commit}:{lock}")).outs()
+        except InputError:
+            continue  # truncated or altered, so it records nothing
+        if any(path.is_relative_to((top / lock).parent / out.path) for out in outs):
+            return True
+    return False
+
+
+def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> None:
+    """Check that the commit's `params.yaml` and `engine.lock` have the values that its `dvc.lock` records."""
+    try:
+        params = yaml_text.parsed(registry.repository.read(commit, PARAMS) or "")
+    except yaml_text.NotYaml:
+        raise InputError(f"{PARAMS} of {commit[:10]} cannot be read: fix it and run `dvc repro`") from None
+    for key, made_with in recorded.parameters().items():
+        if next(dotted_key.at(params, key), None) != made_with:
+            raise InputError(f"{key} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+    if made_with := recorded.engine():
+        try:
+            engine = yaml_text.parsed(registry.repository.read(commit, engine_lock.LOCK) or "")
+        except yaml_text.NotYaml:
+            engine = None
+        if not isinstance(engine, dict) or not made_with.items() <= engine.items():
+            raise InputError(f"{engine_lock.LOCK} of {commit[:10]} is not what made the model: `dvc repro`")
