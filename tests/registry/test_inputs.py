@@ -10,6 +10,23 @@ from tapeline.registry import inputs
 from tapeline.runtime.errors import InputError
 
 
+STALE = "its stage is stale; `dvc repro`\n"
+
+
+def test_a_stage_that_read_other_bytes_than_the_one_before_it_made(fresh):
+    """Only `train` was reproduced: the tag had its parameters and weights, and the model of those before."""
+    fresh.git("switch", "--quiet", "-c", "feat")
+    pipeline = fresh.folder / "dvc.yaml"
+    pipeline.write_text(pipeline.read_text().replace("train ${key} ${item.params.value}", "train ${key} 7"))
+    fresh.dvc("repro", "--quiet", "train@one")
+    fresh.git("commit", "--quiet", "--all", "--message", "only train")
+    head = fresh.git("rev-parse", "HEAD")[:10]
+    fresh.git("switch", "--quiet", "main")
+    said = fresh("registry", "register", "one", "--rev", "feat", status=2).stderr
+    assert said == f"tapeline: runs/one/train/weights of {head} is not what made the model: {STALE}"
+    assert fresh.tags() == []
+
+
 @pytest.mark.parametrize(
     ("files", "alone"),
     [

@@ -18,6 +18,7 @@ from tapeline.runtime.errors import InputError
 
 def check(registry: Registry, commit: str, recorded: Recorded) -> None:
     """Raise `InputError` unless the model is reproducible from the commit: all that made it is there, or in DVC."""
+    _check_chain(commit, recorded)
     _check_dependencies(registry, commit, recorded)
     _check_parameters(registry, commit, recorded)
 
@@ -30,6 +31,15 @@ def check_not_in_lfs(registry: Registry, commit: str, paths: Iterable[str]) -> N
                 f"{path} is in Git LFS, so {commit[:10]} has no bytes of it to compare: exclude it from LFS in "
                 ".gitattributes and `git add --renormalize` it, or for data `git rm --cached` and `dvc add` it"
             )
+
+
+def _check_chain(commit: str, recorded: Recorded) -> None:
+    """Check that each stage read what the one before it made: one may have run alone, or a lock was merged by stage."""
+    stages = [recorded.lock.stages[stage] for stage in recorded.chain()]
+    made = {out.path: out.md5 for stage in stages for out in stage.outs}
+    for dep in (dep for stage in stages for dep in stage.deps):
+        if made.get(dep.path) not in (None, dep.md5):
+            raise _stale(commit, dep.path)
 
 
 def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> None:
@@ -88,7 +98,11 @@ def _other(registry: Registry, commit: str, dep: str) -> InputError:
     """Return the error for a dependency with other bytes in a commit than those that made the model."""
     for cause, name in line_ends.changed(registry.project, [dep]):
         return InputError(f"Git has {name} with other line endings than made the model: {cause}; {line_ends.REMEDY}")
-    return InputError(f"{dep} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+    return _stale(commit, dep)
+
+
+def _stale(commit: str, what: str) -> InputError:
+    return InputError(f"{what} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
 
 
 def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
@@ -114,7 +128,7 @@ def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> No
         raise InputError(f"{PARAMS} of {commit[:10]} cannot be read: fix it and run `dvc repro`") from None
     for key, made_with in recorded.parameters().items():
         if next(dotted_key.at(params, key), None) != made_with:
-            raise InputError(f"{key} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
+            raise _stale(commit, key)
     if made_with := recorded.engine():
         try:
             engine = yaml_text.parsed(registry.repository.read(commit, engine_lock.LOCK) or "")
