@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from tapeline.registry import inputs
+from tapeline.repository.dvc_lock import Entry
 from tapeline.runtime.errors import InputError
-
 
 STALE = "its stage is stale; `dvc repro`\n"
 
@@ -25,6 +25,43 @@ def test_a_stage_that_read_other_bytes_than_the_one_before_it_made(fresh):
     said = fresh("registry", "register", "one", "--rev", "feat", status=2).stderr
     assert said == f"tapeline: runs/one/train/weights of {head} is not what made the model: {STALE}"
     assert fresh.tags() == []
+
+
+def changed(registry, name):
+    """Change raw data on a branch, without `dvc repro`."""
+    registry.git("switch", "--quiet", "-c", f"of-{name.replace('/', '-')}", "main")
+    (registry.folder / name).write_text("changed")
+    registry.dvc("add", "--quiet", "raw")
+    registry.git("commit", "--quiet", "--all", "--message", f"another {name}")
+    head = registry.git("rev-parse", "HEAD").strip()
+    registry.git("switch", "--quiet", "main")
+    (registry.folder / name).write_text(name)
+    return head
+
+
+@pytest.mark.slow
+def test_what_is_in_a_folder_of_raw_data(fresh):
+    """Of an earlier state of the data a model was registered, if it was not checked out; of a file in it, never one."""
+    for name in ("raw/a.csv", "raw/b.csv", "raw/sub/c.csv"):
+        (fresh.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (fresh.folder / name).write_text(name)
+    fresh.dvc("add", "--quiet", "raw")
+    pipeline = fresh.folder / "dvc.yaml"
+    pipeline.write_text(pipeline.read_text().replace('"${item.recipe}"', '"${item.recipe}", raw/a.csv, raw/sub'))
+    fresh.build(5)
+    heads = {name: changed(fresh, name) for name in ("raw/a.csv", "raw/b.csv", "raw/sub/c.csv")}
+    for name, dep in (("raw/a.csv", "raw/a.csv"), ("raw/sub/c.csv", "raw/sub")):
+        said = fresh("registry", "register", "one", "--rev", heads[name], status=2).stderr
+        assert said == f"tapeline: {dep} of {heads[name][:10]} is not what made the model: {STALE}"
+    (fresh.folder / "raw.dvc").write_text("outs: []")
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said == "tapeline: raw.dvc is not committed: a version is a commit; commit or restore it\n"
+    fresh.git("rm", "--quiet", "--cached", "raw.dvc")
+    fresh.git("commit", "--quiet", "--message", "lost")
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said == "tapeline: raw.dvc is not committed, but the model depends on it: `git add` it\n"
+    fresh("registry", "register", "one", "--rev", heads["raw/b.csv"])
+    assert fresh.tags() == ["one@v1.0.0"]
 
 
 @pytest.mark.parametrize(
@@ -45,9 +82,9 @@ def test_the_md5_of_a_folder_is_that_of_its_list_as_dvc_writes_it():
     digests = {"code/b": "2", "code/a": "1", "code/left": "3"}
     repository = SimpleNamespace(top=Path("/top"), digests=lambda commit, folder: digests)
     store = SimpleNamespace(ignores=lambda path: path == Path("/top/code/left"))
-    found = inputs._folder_digest(SimpleNamespace(repository=repository, store=store), "c", "code", list(digests))
+    found = inputs._files(SimpleNamespace(repository=repository, store=store), "c", "code", list(digests))
     listing = b'[{"md5": "1", "relpath": "a"}, {"md5": "2", "relpath": "b"}]'
-    assert found == hashlib.md5(listing).hexdigest() + ".dir"
+    assert inputs._folder_digest(found) == hashlib.md5(listing).hexdigest() + ".dir"
 
 
 ENGINE = '# of a stage\ntrain: "f00d"\nexport: "1"\nlibraries:\n  keras: "2.1"\n'
@@ -82,16 +119,43 @@ def test_a_commit_has_the_parameters_and_the_code_of_the_lock(files, said):
             inputs._check_parameters(registry, "0123456789abcdef", recorded)
 
 
-def test_what_another_folders_lock_records_is_made_there():
-    locks = {
+def test_what_a_lock_or_a_dvc_file_records():
+    """Of the path itself, or of a folder around it; `dvc import-db` writes no path of what it read."""
+    one = "outs: [{md5: '1', hash: md5, path: one}]"
+    contents = {
         "c:a/dvc.lock": "schema: '2.0'\nst",
         "c:b/dvc.lock": "schema: '2.0'\nstages:\n  nothing: {cmd: x}\n  made: {cmd: x, outs: [{path: one}, {path: two}]}\n",
+        "c:raw/one.dvc": f"deps: [{{db: {{}}}}]\n{one}",
+        "c:raw/cut.dvc": one[:9],
+        "c:raw/odd.dvc": "[]",
+        "c:raw/none.dvc": "deps: []",
     }
     repository = SimpleNamespace(
         top=Path("/top"),
-        tracked=lambda commit: ["a/dvc.lock.txt", "a/dvc.lock", "b/dvc.lock"],
-        git=lambda command, name: locks[name],
+        tracked=lambda commit: ["a/dvc.lock.txt", *(name.partition(":")[2] for name in contents)],
+        git=lambda command, name: contents[name],
     )
     registry = SimpleNamespace(repository=repository)
-    for path, made in (("b/two", True), ("b/one/inner", True), ("b/three", False), ("two", False), ("b/twos", False)):
-        assert inputs._made_elsewhere(registry, "c", Path("/top") / path) is made, path
+    for path, place in (
+        *(("b/two", "b/two"), ("b/one/inner", "b/one"), ("b/three", ""), ("two", ""), ("b/twos", "")),
+        *(("raw/one", "raw/one"), ("raw/one/a/b", "raw/one"), ("raw/ones", ""), ("raw", ""), ("raw/cut", "")),
+        *(("raw/odd", ""), ("raw/none", "")),
+    ):
+        found = [made for made, _ in inputs._recorded(registry, "c", Path("/top") / path)]
+        assert found == ([Path("/top") / place] if place else []), path
+
+
+@pytest.mark.parametrize(
+    ("recorded", "path", "md5", "is_same"),
+    [
+        (Entry("raw", "1" * 32), "raw", "1" * 32, True),
+        (Entry("raw", "1" * 32), "raw", "2" * 32, False),
+        (Entry("raw", "1" * 32, is_of_bytes=False), "raw", "2" * 32, True),
+        (Entry("raw", None), "raw", "2" * 32, True),
+        (Entry("raw", "1" * 32), "raw/a", "1" * 32, False),
+    ],
+)
+def test_the_md5_that_dvc_has_of_a_path(recorded, path, md5, is_same):
+    store = SimpleNamespace(listing=lambda md5: {"": md5})
+    registry, top = SimpleNamespace(store=store), Path("/top")
+    assert inputs._is_same(registry, top / path, md5, top / "raw", recorded) is is_same

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from tapeline.config import engine_lock
@@ -10,7 +12,7 @@ from tapeline.config.project import PARAMS
 from tapeline.parsing import dotted_key, yaml_text
 from tapeline.registry.registry import Registry
 from tapeline.repository import line_ends, submodules
-from tapeline.repository.dvc_lock import LOCK, Lock
+from tapeline.repository.dvc_lock import LOCK, Entry, Lock
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -33,6 +35,12 @@ def check_not_in_lfs(registry: Registry, commit: str, paths: Iterable[str]) -> N
             )
 
 
+def dvc_files(path: Path, top: Path) -> list[Path]:
+    """Return the `.dvc` files that may record a path: beside it, or beside a folder around it, below `top`."""
+    around = [one for one in (path, *path.parents) if one != top and one.is_relative_to(top)]
+    return [one.with_name(f"{one.name}.dvc") for one in around]
+
+
 def _check_chain(commit: str, recorded: Recorded) -> None:
     """Check that each stage read what the one before it made: one may have run alone, or a lock was merged by stage."""
     stages = [recorded.lock.stages[stage] for stage in recorded.chain()]
@@ -51,7 +59,7 @@ def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> 
     same_rules = (registry.repository.read(commit, rules.name) or "") == (
         rules.read_bytes().decode("utf-8", "replace").removesuffix("\n") if rules.is_file() else ""
     )
-    missing = []
+    missing: dict[str, None] = {}
     for dep, md5 in recorded.code().items():
         path = (folder / dep).resolve()
         if not path.is_relative_to(top):
@@ -64,11 +72,16 @@ def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> 
             continue
         within = sorted(name for name in tracked if name.startswith(f"{inside}/"))
         comparable = same_rules and _of_git_alone(within)
-        if comparable and _folder_digest(registry, commit, inside, within) != md5:
+        if comparable and _folder_digest(_files(registry, commit, inside, within)) != md5:
             check_not_in_lfs(registry, commit, within)
             raise _other(registry, commit, dep)
-        if not within and f"{inside}.dvc" not in tracked and not _made_elsewhere(registry, commit, path):
-            missing.append(f"{dep}.dvc" if path.with_name(f"{path.name}.dvc").is_file() else dep)
+        if within:
+            continue
+        if not (found := _recorded(registry, commit, path)):
+            beside = (os.path.relpath(file, folder.resolve()) for file in dvc_files(path, top) if file.is_file())
+            missing[next(beside, dep)] = None
+        elif not any(_is_same(registry, path, md5, place, out) for place, out in found):
+            raise _other(registry, commit, dep)
     if missing:
         submodules.check(folder, recorded.pipeline)
         are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
@@ -81,16 +94,16 @@ def _of_git_alone(within: list[str]) -> bool:
     return bool(within) and not any(PurePosixPath(name).suffix == ".dvc" or ".gitignore" in name for name in within)
 
 
-def _folder_digest(registry: Registry, commit: str, folder: str, within: list[str]) -> str:
-    """Return a folder's MD5 as DVC computes it: of the list of its files, without those in `.dvcignore`."""
-    repository = registry.repository
-    digests = repository.digests(commit, folder)
-    entries = [
-        {"md5": digests.get(name), "relpath": name.removeprefix(f"{folder}/")}
-        for name in within
-        if not registry.store.ignores(repository.top / name)
-    ]
-    listing = json.dumps(sorted(entries, key=lambda entry: str(entry["relpath"])), sort_keys=True)
+def _files(registry: Registry, commit: str, folder: str, within: list[str]) -> dict[str, str | None]:
+    """Return the MD5 of each of a folder's files, by path in it, without those in `.dvcignore`."""
+    digests, ignores = registry.repository.digests(commit, folder), registry.store.ignores
+    kept = [name for name in within if not ignores(registry.repository.top / name)]
+    return {name.removeprefix(f"{folder}/"): digests.get(name) for name in kept}
+
+
+def _folder_digest(found: Mapping[str, str | None]) -> str:
+    """Return a folder's MD5 as DVC computes it: of the list of its files, given by path in it."""
+    listing = json.dumps([{"md5": found[name], "relpath": name} for name in sorted(found)], sort_keys=True)
     return hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest() + ".dir"
 
 
@@ -105,19 +118,38 @@ def _stale(commit: str, what: str) -> InputError:
     return InputError(f"{what} of {commit[:10]} is not what made the model: its stage is stale; `dvc repro`")
 
 
-def _made_elsewhere(registry: Registry, commit: str, path: Path) -> bool:
-    """Return whether a committed lock of another folder in the repository has `path` as an output, or inside one."""
-    top = registry.repository.top
-    for lock in registry.repository.tracked(commit):
-        if PurePosixPath(lock).name != LOCK:
-            continue
-        try:
-            outs = Lock.read(registry.repository.git("show", f"{commit}:{lock}")).outs()
-        except InputError:
-            continue  # truncated or altered, so it records nothing
-        if any(path.is_relative_to((top / lock).parent / out.path) for out in outs):
-            return True
-    return False
+def _recorded(registry: Registry, commit: str, path: Path) -> list[tuple[Path, Entry]]:
+    """Return what a commit's `.dvc` files and locks record of a path, or of a folder around it, and where that is."""
+    repository, found = registry.repository, []
+    top, tracked = repository.top, repository.tracked(commit)
+    for file in dvc_files(path, top):
+        if (name := file.relative_to(top).as_posix()) in tracked:
+            content = repository.git("show", f"{commit}:{name}")
+            with suppress(ValueError, KeyError, TypeError):  # truncated or altered, so it records nothing
+                outs = Lock.parsed({"stages": {name: {"outs": yaml_text.parsed(content)["outs"]}}}).outs()
+                found += [(file.with_suffix(""), out) for out in outs]
+    for name in () if found else tracked:
+        if PurePosixPath(name).name == LOCK:
+            with suppress(InputError):
+                outs = Lock.read(repository.git("show", f"{commit}:{name}")).outs()
+                made = [((top / name).parent / out.path, out) for out in outs]
+                found += [(place, out) for place, out in made if path.is_relative_to(place)]
+    return found
+
+
+def _is_same(registry: Registry, path: Path, md5: str, place: Path, out: Entry) -> bool:
+    """Return whether a path has this MD5 in what is recorded of `place`, which is the same, or a folder around it.
+
+    True where that cannot be said: of a version in a cloud, or an MD5 as DVC 2 computed it.
+    """
+    if out.md5 is None or not out.is_of_bytes:
+        return True
+    if path == place:
+        return out.md5 == md5
+    below = path.relative_to(place).as_posix()
+    listing = registry.store.listing(Lock({}, place.name).md5(out))
+    inner = {name.removeprefix(f"{below}/"): one for name, one in listing.items() if name.startswith(f"{below}/")}
+    return md5 == (_folder_digest(inner) if inner else listing.get(below))
 
 
 def _check_parameters(registry: Registry, commit: str, recorded: Recorded) -> None:

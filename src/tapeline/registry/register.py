@@ -140,7 +140,7 @@ def _check_tree(registry: Registry, recorded: Recorded) -> None:
     repository, folder = registry.repository, registry.project.folder
     said = (PARAMS, "dvc.yaml", LOCK, engine_lock.LOCK, ".dvcignore", described.path(recorded.pipeline))
     concerned = [(folder / path).resolve() for path in (*said, *recorded.code())]
-    concerned += [path.with_name(f"{path.name}.dvc") for path in concerned]
+    concerned += [file for path in concerned for file in inputs.dvc_files(path, repository.top)]
     changed = [
         path
         for path in repository.changed()

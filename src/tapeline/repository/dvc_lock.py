@@ -30,6 +30,8 @@ class Entry:
     """With `.dir` for a folder; not validated, see `Lock.md5`."""
     has_size: bool = True
     """Whether the entry says how many bytes it has, as every complete one does."""
+    is_of_bytes: bool = True
+    """Whether a file's MD5 is that of its bytes: DVC 2 took line ends of texts for one."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def _entries(entries: Any, of: str) -> tuple[Entry, ...]:
 def _entry(entry: Any, of: str) -> Entry:
     if not isinstance(entry, dict) or not isinstance(entry.get("path"), str) or "\0" in entry["path"]:
         raise ValueError(f"one of {of} has no path")
-    return Entry(entry["path"], str(entry["md5"]) if "md5" in entry else None, "size" in entry)
+    return Entry(entry["path"], str(entry["md5"]) if "md5" in entry else None, "size" in entry, "hash" in entry)
 
 
 def _params(params: Any, name: str) -> Mapping[str, Mapping[str, Any]]:
