@@ -43,8 +43,10 @@ def test_an_input_that_git_ignores(project):
         "Git ignores data/raw/iris.csv, so clones will not have it",
         "Git ignores engine.lock, so clones will not have it",
     ]
-    (project / "data/raw/iris.csv.dvc").write_text("outs: []\n")
-    assert list(wanting(project)) == ["Git ignores engine.lock, so clones will not have it"]
+    for file in ("data/raw/iris.csv.dvc", "data/raw.dvc"):  # of a folder, too
+        (project / file).write_text("outs: []\n")
+        assert list(wanting(project)) == ["Git ignores engine.lock, so clones will not have it"]
+        (project / file).unlink()
 
 
 @pytest.mark.first(4)

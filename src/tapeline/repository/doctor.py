@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tapeline.config import engine_lock, schema
 from tapeline.config.params import Params
@@ -250,7 +250,8 @@ def _in_git(project: Project) -> Iterator[Finding]:
     made = ["..", *paths]  # what lies outside may be another project's output
     own = sorted({one for one in map(str, inputs) if not any(f"{one}/".startswith(f"{path}/") for path in made)})
     for path in left_out(project, own):
-        if not (project.folder / f"{path}.dvc").exists():  # DVC has it
+        around = (PurePosixPath(path), *PurePosixPath(path).parents)
+        if not any((project.folder / f"{one}.dvc").exists() for one in around if one.name):  # else DVC has it
             remedy = "change .gitignore, or `dvc add` it if it is data"
             yield Finding(MISSING, f"Git ignores {path}, so clones will not have it", remedy)
 
