@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tapeline.registry import inputs
+from tapeline.registry.repository import LINK
 from tapeline.repository.dvc_lock import Entry
 from tapeline.runtime.errors import InputError
 
@@ -64,6 +65,24 @@ def test_what_is_in_a_folder_of_raw_data(fresh):
     assert fresh.tags() == ["one@v1.0.0"]
 
 
+def depend_on_inputs(registry):
+    """Have the training depend on a folder, and make it with one file."""
+    pipeline = registry.folder / "dvc.yaml"
+    pipeline.write_text(pipeline.read_text().replace('"${item.recipe}"', '"${item.recipe}", inputs'))
+    (registry.folder / "inputs").mkdir()
+    (registry.folder / "inputs" / "own.py").write_text("x = 1\n")
+
+
+def test_a_link_in_a_folder(fresh):
+    """DVC reads what it leads to, and Git has only where that is."""
+    depend_on_inputs(fresh)
+    (fresh.folder / "shared.csv").write_text("a,b\n")
+    (fresh.folder / "inputs" / "rows.csv").symlink_to("../shared.csv")
+    fresh.build(5)
+    fresh("registry", "register", "one")
+    assert fresh.tags() == ["one@v1.0.0"]
+
+
 @pytest.mark.parametrize(
     ("files", "alone"),
     [
@@ -75,7 +94,8 @@ def test_what_is_in_a_folder_of_raw_data(fresh):
     ],
 )
 def test_a_folder_that_git_has_as_a_whole(files, alone):
-    assert inputs._of_git_alone(files) is alone
+    assert inputs._of_git_alone(dict.fromkeys(files, "100644")) is alone
+    assert not inputs._of_git_alone({**dict.fromkeys(files, "100644"), "code/link": LINK})
 
 
 def test_the_md5_of_a_folder_is_that_of_its_list_as_dvc_writes_it():
@@ -132,7 +152,7 @@ def test_what_a_lock_or_a_dvc_file_records():
     }
     repository = SimpleNamespace(
         top=Path("/top"),
-        tracked=lambda commit: ["a/dvc.lock.txt", *(name.partition(":")[2] for name in contents)],
+        tracked=lambda commit: dict.fromkeys(["a/dvc.lock.txt", *(name.partition(":")[2] for name in contents)]),
         git=lambda command, name: contents[name],
     )
     registry = SimpleNamespace(repository=repository)

@@ -58,7 +58,7 @@ def test_a_folder_whose_name_begins_with_a_dot(tmp_path, name):
 
 
 def test_the_md5_of_each_file_of_a_folder(repository, monkeypatch):
-    """DVC's, by few calls of Git: also of names with a line feed, of an empty file, and of a link."""
+    """DVC's, by few calls of Git: also of names with a line feed and of an empty file; none of a link."""
     folder = repository.git.folder / "code [1]"
     folder.mkdir()
     files = {"a": b"1\n", "b\nc": b"", "d": b"\n2 blob 7\n", "same": b"1\n"}
@@ -69,8 +69,12 @@ def test_the_md5_of_each_file_of_a_folder(repository, monkeypatch):
     repository.git("add", "--all")
     repository.git("-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "--message", "x")
     found = repository.digests("HEAD", "inside/code [1]")
-    expected = {f"inside/code [1]/{name}": hashlib.md5(content).hexdigest() for name, content in files.items()}
-    assert found == {**expected, "inside/code [1]/link": hashlib.md5(b"a").hexdigest()}
+    assert found == {f"inside/code [1]/{name}": hashlib.md5(content).hexdigest() for name, content in files.items()}
+    link = "inside/code [1]/link"
+    assert repository.tracked("HEAD") == {
+        **dict.fromkeys(["inside/code 1", "inside/dvc.lock", *found], "100644"),
+        link: module.LINK,
+    }
     assert all(repository.digest("HEAD", name) == md5 for name, md5 in found.items() if "\n" not in name)
     calls, read = [], repository.git.contents
     monkeypatch.setattr(repository.git, "contents", lambda names: calls.append(len(names)) or read(names))

@@ -11,6 +11,7 @@ from tapeline.config import engine_lock
 from tapeline.config.project import PARAMS
 from tapeline.parsing import dotted_key, yaml_text
 from tapeline.registry.registry import Registry
+from tapeline.registry.repository import LINK
 from tapeline.repository import line_ends, submodules
 from tapeline.repository.dvc_lock import LOCK, Entry, Lock
 from tapeline.repository.recorded import Recorded
@@ -66,11 +67,11 @@ def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> 
             raise InputError(f"{dep} is outside the repository, but the model depends on it: move it inside")
         inside = path.relative_to(top).as_posix()
         if inside in tracked:
-            if registry.repository.digest(commit, inside) != md5:
+            if tracked[inside] != LINK and registry.repository.digest(commit, inside) != md5:
                 check_not_in_lfs(registry, commit, [inside])
                 raise _other(registry, commit, dep)
             continue
-        within = sorted(name for name in tracked if name.startswith(f"{inside}/"))
+        within = {name: mode for name, mode in tracked.items() if name.startswith(f"{inside}/")}
         comparable = same_rules and _of_git_alone(within)
         if comparable and _folder_digest(_files(registry, commit, inside, within)) != md5:
             check_not_in_lfs(registry, commit, within)
@@ -89,12 +90,16 @@ def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> 
         raise InputError(f"{', '.join(missing)} {are} not committed, but the model depends on {them}: {way} {them}")
 
 
-def _of_git_alone(within: list[str]) -> bool:
-    """Return whether Git alone tracks a folder with these files: none is ignored by Git or tracked by DVC."""
-    return bool(within) and not any(PurePosixPath(name).suffix == ".dvc" or ".gitignore" in name for name in within)
+def _of_git_alone(within: Mapping[str, str]) -> bool:
+    """Return whether Git has all of a folder with these files: none is ignored, tracked by DVC, or a link to another.
+
+    within: the mode of each.
+    """
+    others = (PurePosixPath(name).suffix == ".dvc" or ".gitignore" in name for name in within)
+    return bool(within) and LINK not in within.values() and not any(others)
 
 
-def _files(registry: Registry, commit: str, folder: str, within: list[str]) -> dict[str, str | None]:
+def _files(registry: Registry, commit: str, folder: str, within: Iterable[str]) -> dict[str, str | None]:
     """Return the MD5 of each of a folder's files, by path in it, without those in `.dvcignore`."""
     digests, ignores = registry.repository.digests(commit, folder), registry.store.ignores
     kept = [name for name in within if not ignores(registry.repository.top / name)]

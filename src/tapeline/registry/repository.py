@@ -24,6 +24,8 @@ FIELDS = (
 )
 DAMAGED = "damaged object"
 """The kind of a tag whose object Git cannot read."""
+LINK = "120000"
+"""The mode of a link, of which Git has the text, and DVC reads what it leads to."""
 FEW = 50
 """How many tags are read by their names, and not all at once."""
 AT_ONCE = 64_000_000
@@ -79,9 +81,10 @@ class Repository:
             entry[3:] for entry in self.git("status", "--porcelain", "-z", "-uno", "--no-renames").split("\0") if entry
         ]
 
-    def tracked(self, commit: str) -> set[str]:
-        """Return all files of a commit, as paths from the root."""
-        return set(self.git("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).split("\0"))
+    def tracked(self, commit: str) -> dict[str, str]:
+        """Return all files of a commit with their modes, as paths from the root."""
+        listed = self.git("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
+        return {path: about.split()[0] for about, _, path in (entry.partition("\t") for entry in listed) if path}
 
     def read(self, commit: str, path: str) -> str | None:
         """Return the content of a file of the project's folder in a commit, without its last newline.
@@ -104,7 +107,7 @@ class Repository:
         return None if content is None else _md5(content)
 
     def digests(self, commit: str, folder: str) -> dict[str, str]:
-        """Return the MD5 that DVC has for each file of a commit's folder, by path from the root.
+        """Return the MD5 that DVC has for each file of a commit's folder, by path from the root; none of links.
 
         One call of Git reads files of `AT_ONCE` bytes, or one. Raises `RunError` if it cannot read one.
         """
@@ -112,8 +115,8 @@ class Repository:
         batches: list[dict[str, str]] = [{}]
         held = 0
         for about, _, path in (entry.partition("\t") for entry in tree.split("\0") if entry):
-            _, kind, name, size = about.split()
-            if kind != "blob":
+            mode, kind, name, size = about.split()
+            if kind != "blob" or mode == LINK:
                 continue
             length = int(size) if size.isdecimal() else 0  # BAD of one that is lost
             held += length
