@@ -35,7 +35,27 @@ def test_a_run_is_found_in_its_commit_whatever_a_log_shows_to_people(repository)
     signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n eA==\n -----END PGP SIGNATURE-----"
     raw = f"tree {git('rev-parse', 'HEAD^{tree}')}\nauthor t <t> 1 +0000\ncommitter t <t> 1 +0000\n{signature}\n\n"
     commit = git("hash-object", "-t", "commit", "-w", "--stdin", given=f"{raw}Run\n\nFlow-run: owl\nFlow-run-id: 1\n")
-    assert repository.run(commit, "dvc.lock") == {"name": "owl", "id": "1"}
+    assert repository.run(commit, "dvc.lock", "stages") == {"name": "owl", "id": "1"}
+
+
+def test_a_run_of_another_pipeline_made_another_model(repository):
+    git, lock = repository.git, repository.git.folder / "dvc.lock"
+
+    def write(text, *, run=""):
+        lock.write_text(text)
+        trailers = f"\n\nFlow-run: {run}\nFlow-run-id: 1" if run else ""
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        git(*who, "commit", "--quiet", "--all", "--message", f"x{trailers}")
+
+    write("one: 11\ntwo: 21\n", run="owl")
+    write("one: 12\ntwo: 21\n")
+    git("switch", "--quiet", "--create", "side")
+    write("one: 12\ntwo: 22\n", run="hen")
+    assert repository.run("HEAD", "dvc.lock", "12") == {}
+    assert repository.run("HEAD", "dvc.lock", "22") == {"name": "hen", "id": "1"}
+    assert repository.run("HEAD~2", "dvc.lock", "11") == {"name": "owl", "id": "1"}
+    write("one: 11\ntwo: 22\n")
+    assert repository.run("HEAD", "dvc.lock", "11") == {}, "made anew by hand"
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\n", "a\u2028b"])

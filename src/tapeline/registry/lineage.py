@@ -27,7 +27,7 @@ def lineage(registry: Registry, version: Version) -> dict[str, Any]:
         "revoked": str(revoked) if (revoked := found.revoked.get(version.number)) else None,
         "registered": {"by": version.tag.author, "email": version.tag.email, "at": moment(version.tag.time)},
         "model": {"path": f"models/{version.name}", "md5": recorded.model, "metrics": said.get("metrics", {})},
-        "run": {**registry.repository.run(version.commit, LOCK), "stages": recorded.chain()},
+        "run": {**registry.repository.run(version.commit, LOCK, recorded.model), "stages": recorded.chain()},
         "parameters": recorded.parameters(),
         "data": {**dataset, "outs": recorded.datasets()},
         "code": {"commit": version.commit, "files": recorded.code(), "engine": recorded.engine()},

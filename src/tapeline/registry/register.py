@@ -219,6 +219,6 @@ def _record(
         "code": recorded.code(),
         "engine": recorded.engine(),
         "environment": environment,
-        "run": registry.repository.run(commit, LOCK),
+        "run": registry.repository.run(commit, LOCK, recorded.model),
         "registered_by_flow_run": flow_run,
     }

@@ -130,10 +130,13 @@ class Repository:
             for path, content in zip(batch, self.git.contents(batch.values()), strict=True)
         }
 
-    def run(self, commit: str, path: str) -> dict[str, str]:
-        """Return the flow run that wrote a file of the project's folder, from its commit's trailers; else empty."""
+    def run(self, commit: str, path: str, text: str) -> dict[str, str]:
+        """Return the flow run that wrote a text into a file of the project's folder, from its commit's trailers.
+
+        Empty if it was no run: what a later one wrote of another model is not looked at.
+        """
         form = "%(trailers:key=Flow-run,valueonly)%x00%(trailers:key=Flow-run-id,valueonly)"
-        name, _, identifier = self.git("log", "-1", f"--format={form}", commit, "--", path).partition("\0")
+        name, _, identifier = self.git("log", "-1", f"-S{text}", f"--format={form}", commit, "--", path).partition("\0")
         return {"name": name.strip(), "id": identifier.strip()} if name.strip() else {}
 
     def identity(self) -> str:
