@@ -83,6 +83,27 @@ def test_a_link_in_a_folder(fresh):
     assert fresh.tags() == ["one@v1.0.0"]
 
 
+def test_a_file_in_a_folder_that_was_not_committed(fresh):
+    """`dvc repro` would find nothing to do."""
+    depend_on_inputs(fresh)
+    fresh.build(5)
+    for name in ("rows.csv", ".DS_Store", "left.pyc"):
+        (fresh.folder / "inputs" / name).write_text(name)
+    with (fresh.folder / ".git" / "info" / "exclude").open("a") as file:
+        file.write(".DS_Store\n*.pyc\n")
+    (fresh.folder / ".dvcignore").write_text("*.pyc\n")
+    fresh.git("add", ".dvcignore")
+    fresh.dvc("repro", "--quiet", "export@one")
+    fresh.git("commit", "--quiet", "--all", "--message", "not all")
+    said = "tapeline: inputs/.DS_Store is not committed (and 1 more), but the model depends on all of inputs: "
+    assert fresh("registry", "register", "one", status=2).stderr.startswith(said)
+    (fresh.folder / "inputs" / "own.py").write_text("x = 2\n")
+    fresh.git("commit", "--quiet", "--all", "--message", "stale, too")
+    head = fresh.git("rev-parse", "HEAD")[:10]
+    said = f"tapeline: inputs of {head} is not what made the model: {STALE}"
+    assert fresh("registry", "register", "one", status=2).stderr == said
+
+
 @pytest.mark.parametrize(
     ("files", "alone"),
     [

@@ -14,6 +14,8 @@ from tapeline.registry.registry import Registry
 from tapeline.registry.repository import LINK
 from tapeline.repository import line_ends, submodules
 from tapeline.repository.dvc_lock import LOCK, Entry, Lock
+from tapeline.repository.git import Git
+from tapeline.repository.objects import md5_of
 from tapeline.repository.recorded import Recorded
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError
@@ -73,8 +75,9 @@ def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> 
             continue
         within = {name: mode for name, mode in tracked.items() if name.startswith(f"{inside}/")}
         comparable = same_rules and _of_git_alone(within)
-        if comparable and _folder_digest(_files(registry, commit, inside, within)) != md5:
+        if comparable and _folder_digest(found := _files(registry, commit, inside, within)) != md5:
             check_not_in_lfs(registry, commit, within)
+            _check_all_committed(registry, inside, found, md5)
             raise _other(registry, commit, dep)
         if within:
             continue
@@ -104,6 +107,20 @@ def _files(registry: Registry, commit: str, folder: str, within: Iterable[str]) 
     digests, ignores = registry.repository.digests(commit, folder), registry.store.ignores
     kept = [name for name in within if not ignores(registry.repository.top / name)]
     return {name.removeprefix(f"{folder}/"): digests.get(name) for name in kept}
+
+
+def _check_all_committed(registry: Registry, folder: str, found: Mapping[str, str | None], md5: str) -> None:
+    """Raise `InputError` if a folder has this MD5 with the files that Git does not track. found: those that it does."""
+    top = registry.repository.top
+    others = Git(top)("--literal-pathspecs", "ls-files", "-z", "--others", "--", folder).split("\0")
+    left = [top / name for name in others if (top / name).is_file() and not registry.store.ignores(top / name)]
+    digests = {path.relative_to(top / folder).as_posix(): md5_of(path) for path in left}
+    if md5 == _folder_digest({**found, **digests}):
+        more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+        raise InputError(
+            f"{left[0].relative_to(top)} is not committed{more}, but the model depends on all of {folder}: `git add` "
+            "what is missing, or name it in .dvcignore and `dvc repro`"
+        )
 
 
 def _folder_digest(found: Mapping[str, str | None]) -> str:
