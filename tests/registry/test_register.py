@@ -205,6 +205,15 @@ def test_plain_gto_and_dvc_read_what_is_registered(fresh, tmp_path):
     assert (tmp_path / "got" / "model.json").read_bytes() == (fresh.folder / "models/one/model.json").read_bytes()
 
 
+def test_an_artifact_s_path_is_as_good_with_a_slash_at_its_end(fresh, tmp_path):
+    pipeline = fresh.folder / "dvc.yaml"
+    pipeline.write_text(pipeline.read_text().replace("path: models/one,", "path: ./models/one/,"))
+    fresh.git("commit", "--quiet", "--all", "--message", "a slash")
+    fresh("registry", "register", "one")
+    fresh.dvc("artifacts", "get", ".", "one", "--rev", "v1.0.0", "--out", str(tmp_path / "got"))
+    assert (tmp_path / "got" / "model.json").read_bytes() == (fresh.folder / "models/one/model.json").read_bytes()
+
+
 def test_a_version_that_plain_gto_made_is_a_version(fresh):
     fresh.gto("register", "one", "HEAD", "--version", "v3.0.0")
     fresh.gto("assign", "one", "--version", "v3.0.0", "--stage", "prod")

@@ -1,5 +1,6 @@
 """Register a model: tag the commit whose `dvc.lock` records it with `NAME@vX.Y.Z`."""
 
+import posixpath
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,7 @@ def _check_artifact(registry: Registry, commit: str, name: str) -> None:
     """Check that GTO and DVC can find the model: `dvc artifacts get` reads the commit's `dvc.yaml`."""
     text = registry.repository.read(commit, "dvc.yaml") or ""
     try:
-        path = yaml_text.parsed(text)["artifacts"][name]["path"]
+        path = posixpath.normpath(yaml_text.parsed(text)["artifacts"][name]["path"])
     except (yaml_text.NotYaml, KeyError, TypeError, IndexError):
         path = None
     if path != f"models/{name}":
