@@ -41,6 +41,24 @@ def changed(registry, name):
 
 
 @pytest.mark.slow
+def test_raw_data_that_are_links_to_the_cache(fresh):
+    fresh.dvc("config", "cache.type", "symlink")
+    (fresh.folder / "table").write_text("1")
+    fresh.dvc("add", "--quiet", "table")
+    assert (fresh.folder / "table").is_symlink()
+    pipeline = fresh.folder / "dvc.yaml"
+    pipeline.write_text(pipeline.read_text().replace('"${item.recipe}"', '"${item.recipe}", table'))
+    fresh.build(5)
+    recorded = (fresh.folder / "table.dvc").read_text()
+    (fresh.folder / "table.dvc").write_text("outs: []")
+    said = fresh("registry", "register", "one", status=2).stderr
+    assert said == "tapeline: table.dvc is not committed: a version is a commit; commit or restore it\n"
+    (fresh.folder / "table.dvc").write_text(recorded)
+    fresh("registry", "register", "one")
+    assert fresh.tags() == ["one@v1.0.0"]
+
+
+@pytest.mark.slow
 def test_what_is_in_a_folder_of_raw_data(fresh):
     """Of an earlier state of the data a model was registered, if it was not checked out; of a file in it, never one."""
     for name in ("raw/a.csv", "raw/b.csv", "raw/sub/c.csv"):

@@ -38,6 +38,12 @@ def check_not_in_lfs(registry: Registry, commit: str, paths: Iterable[str]) -> N
             )
 
 
+def located(folder: Path, dep: str) -> Path:
+    """Return where a dependency is; not what it links to, as to DVC's cache with `cache.type symlink`."""
+    path = folder / dep
+    return path.parent.resolve() / path.name
+
+
 def dvc_files(path: Path, top: Path) -> list[Path]:
     """Return the `.dvc` files that may record a path: beside it, or beside a folder around it, below `top`."""
     around = [one for one in (path, *path.parents) if one != top and one.is_relative_to(top)]
@@ -64,7 +70,9 @@ def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> 
     )
     missing: dict[str, None] = {}
     for dep, md5 in recorded.code().items():
-        path = (folder / dep).resolve()
+        path = located(folder, dep)
+        if path.is_relative_to(top) and tracked.get(path.relative_to(top).as_posix()) == LINK:
+            path = path.resolve()
         if not path.is_relative_to(top):
             raise InputError(f"{dep} is outside the repository, but the model depends on it: move it inside")
         inside = path.relative_to(top).as_posix()

@@ -141,7 +141,8 @@ def _check_tree(registry: Registry, recorded: Recorded) -> None:
     repository, folder = registry.repository, registry.project.folder
     said = (PARAMS, "dvc.yaml", LOCK, engine_lock.LOCK, ".dvcignore", described.path(recorded.pipeline))
     concerned = [(folder / path).resolve() for path in (*said, *recorded.code())]
-    concerned += [file for path in concerned for file in inputs.dvc_files(path, repository.top)]
+    beside = [inputs.located(folder, dep) for dep in recorded.code()]
+    concerned += [file for path in beside for file in inputs.dvc_files(path, repository.top)]
     changed = [
         path
         for path in repository.changed()
