@@ -83,9 +83,9 @@ def _check_dependencies(registry: Registry, commit: str, recorded: Recorded) -> 
             continue
         within = {name: mode for name, mode in tracked.items() if name.startswith(f"{inside}/")}
         comparable = same_rules and _of_git_alone(within)
-        if comparable and _folder_digest(found := _files(registry, commit, inside, within)) != md5:
+        if comparable and _folder_digest(digests := _files(registry, commit, inside, within)) != md5:
             check_not_in_lfs(registry, commit, within)
-            _check_all_committed(registry, inside, found, md5)
+            _check_all_committed(registry, inside, digests, md5)
             raise _other(registry, commit, dep)
         if within:
             continue
