@@ -17,7 +17,8 @@ from ruamel.yaml import YAML
 from tapeline.config.project import Project
 from tapeline.scaffold.init import init
 from tapeline.scaffold.proposal import template
-from tapeline.upgrade.run import upgrade
+from tapeline.upgrade import journal
+from tapeline.upgrade.run import JOURNAL, upgrade
 
 pytestmark = pytest.mark.slow
 FILES = ("params.yaml", "dvc.yaml", "engine.lock", "dvc.lock", ".gitignore", ".dvcignore")
@@ -142,6 +143,25 @@ def test_ignore_files_alone_need_no_rebuilding(tmp_path):
     assert (project.folder / ".gitignore").read_text() == IGNORED
     assert (tmp_path / ".dvcignore").read_text() == ".tapeline/\n.venv\n__pycache__\n*.pyc\n.*.partial\n"
     assert call(dry_run=False)[0].startswith("nothing to upgrade")
+
+
+def test_another_worktree_does_not_finish_what_was_killed_in_this_one(tmp_path):
+    """It has other files of the same names."""
+    main, other = tmp_path / "main", tmp_path / "other"
+    main.mkdir()
+    git(main, "init", "--quiet")
+    init(main, say=lambda line: None)
+    git(main, "add", "--all")
+    git(main, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "--message", "all")
+    git(main, "worktree", "add", "--quiet", str(other))
+    texts = {"params.yaml": "# Upgraded\n" + (main / "params.yaml").read_text()}
+    journal.write(Project.find(main).local / "upgrade" / JOURNAL, main, texts, removed=[], restored=[])
+    (other / "params.yaml").write_text(mine := "# Mine\n" + (other / "params.yaml").read_text())
+    for folder, first in ((other, "nothing to upgrade"), (main, "finished what an earlier call had started to write")):
+        upgrade(Project.find(folder), [], accept=[], dry_run=False, say=(said := []).append)
+        assert said[0].startswith(first)
+    assert (other / "params.yaml").read_text() == mine
+    assert (main / "params.yaml").read_text() == texts["params.yaml"]
 
 
 @pytest.mark.slow

@@ -63,8 +63,9 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
     Raises `InputError` for a project that cannot be upgraded as it is; nothing is written then.
     """
     work = project.shared / "upgrade"
+    pending = project.local / "upgrade" / JOURNAL
     with processes.exclusive(work / "lock", waiting=say):
-        _finish_earlier(project, work / JOURNAL, dry_run, say)
+        _finish_earlier(project, pending, dry_run, say)
         change = _change(project)
         chosen, accepted = _chosen(change, names, accept)
         recorded = dvc_lock.entries(change.before.get(dvc_lock.LOCK, ""))
@@ -95,7 +96,7 @@ def upgrade(project: Project, names: Iterable[str], *, accept: Iterable[str], dr
         if dry_run:
             say(f"would write {', '.join(written)}; nothing written")
         else:
-            _write(project, work / JOURNAL, change, written, restored, say)
+            _write(project, pending, change, written, restored, say)
             say(f"written: {', '.join(written)}; check `git diff` and commit")
         return _all_current(recorded, taken, say)
 
@@ -270,7 +271,7 @@ def _write(
         if files.read_bytes(project.folder / path).decode(errors="replace") != text:
             raise InputError(f"{path} was changed while stages were rebuilt: call `tapeline upgrade` again")
     _check_idle(project)
-    journal.write(place, written, removed=change.removed, restored=restored)
+    journal.write(place, project.folder, written, removed=change.removed, restored=restored)
     _finish(project, place, say)
 
 
