@@ -6,7 +6,10 @@ import shutil
 import pytest
 from keys import opened
 
+from tapeline.registry import alignment
+from tapeline.registry.sync import sync
 from tapeline.registry.tags import seen
+from tapeline.runtime import files
 
 
 def served(registry):
@@ -80,6 +83,34 @@ def test_the_first_promotion_of_all(signs):
     assert served(registry) is None
     signs(9)("registry", "promote", "one@v1.0.1", "prod")
     assert served(registry) == "v1.0.1"
+
+
+def test_ctrl_c_once_the_first_version_is_in_the_folder(fresh, monkeypatch):
+    """The folder's name is flushed to the disk last."""
+    fresh("registry", "register", "one")
+    registry, flushed = opened(fresh), files.sync
+
+    def interrupted(path):
+        if path == fresh.folder / "serving" / "one":
+            assert served(fresh) == "v1.0.0"
+            raise KeyboardInterrupt
+        flushed(path)
+
+    monkeypatch.setattr(files, "sync", interrupted)
+    with registry.alone(), pytest.raises(KeyboardInterrupt):
+        alignment.assign(registry, registry.version_numbered("one", "v1.0.0"), "prod", {"action": "promote"})
+    assert served(fresh) is None and fresh.tags() == ["one@v1.0.0"]
+
+
+def test_what_a_first_promotion_left_that_was_killed_before_its_tag_is_named(fresh):
+    fresh("registry", "register", "one")
+    registry = opened(fresh)
+    found = registry.contents(registry.version_numbered("one", "v1.0.0"))
+    alignment.serving(registry, "one").put("v1.0.0", found.md5, registry.store, sums=found.sums)
+    what = f"{fresh.folder}/serving/one has v1.0.0, but no tag ever put it into a stage"
+    assert sync(registry, "one") == f"one: nothing is live in prod, and {what}: promote a version, or remove it"
+    assert what in fresh("registry", "show").stderr
+    assert f"WRONG      {what}" in fresh("registry", "audit", status=1).stdout
 
 
 def test_without_a_policy_a_key_that_does_not_sign_is_told(registry, people, tmp_path):

@@ -65,10 +65,12 @@ def served_otherwise(registry: Registry, name: str) -> str:
     if not folder.exists:
         return ""
     found, stage = registry.state(name), registry.settings.served
-    if not any(event.stage == stage for event in found.assignments):
-        return ""  # a new stage, and the folder is still the former one's
     live, index = found.live(stage), folder.live()
     wanted, served = live.version if live else None, str(index["version"]) if index else None
+    if not any(event.stage == stage for event in found.assignments):
+        if served is None or any(event.version == served for event in found.assignments):
+            return ""  # a new stage, and the folder is still the former one's
+        return f"{folder.folder} has {served}, but no tag ever put it into a stage"
     if wanted == served and (index or not folder.integers()):
         return ""
     return f"{folder.folder} has {served or 'nothing complete'}, but by the tags {wanted or 'nothing'} is in {stage}"
@@ -106,8 +108,8 @@ def _served(registry: Registry, version: Version, stage: str) -> Iterator[None]:
         return
     folder = serving(registry, version.name)
     before = folder.integers()
-    _put(registry, version)
     try:
+        _put(registry, version)
         yield
     except BaseException:
         registry.forget(version.name)

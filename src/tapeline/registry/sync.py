@@ -26,6 +26,8 @@ def sync(registry: Registry, name: str) -> str:
         registry.note(name)
         if live is None:
             why = f"{name}@{standing.version} is {found.revoked[standing.version]}" if standing else "nothing is live"
+            if otherwise := alignment.served_otherwise(registry, name):
+                return f"{name}: {why} in {stage}, and {otherwise}: promote a version, or remove it"
             return f"{name}: {why}, so no version is served in {stage}"
         registry.tell_unverified()
         now = serving.integers()
