@@ -125,7 +125,12 @@ def later_tag(registry):
     environment = {**os.environ, "GIT_COMMITTER_DATE": f"@{int(time.time()) + 5000} +0000"}
     import subprocess
 
-    subprocess.run(["git", "tag", "-a", "x", "-m", "x"], cwd=registry.folder, env=environment, check=True)
+    subprocess.run(
+        ["git", "tag", "-a", "one#dev#7", "-m", "x", "one@v1.0.0^{commit}"],
+        cwd=registry.folder,
+        env=environment,
+        check=True,
+    )
 
 
 def anonymous(registry):

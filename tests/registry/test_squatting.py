@@ -195,14 +195,14 @@ def test_what_others_tagged_goes_and_the_chain_is_whole(registry, people):
 def test_a_tag_of_the_future(registry):
     """Nobody could register, promote, approve or revoke any more until somebody deleted it."""
     later = int(time.time()) + 365 * DAY
-    unsigned(registry, "anything", "HEAD", time=later)
+    unsigned(registry, "one@v8.0.0", "HEAD", time=later)
     unsigned(registry, "one#prod#2", "HEAD", time=later)
     one = opened(registry)
     revoked, _ = revoke(one, one.version_numbered("one", "v1.0.0"), "leaks names")
     assert revoked.tag.time < later and "v1.0.0" in opened(registry).state("one").revoked
-    tag(registry, "of-ana", "HEAD", "x\n", "--sign", time=later)
-    with pytest.raises(InputError, match="^the newest tag, of-ana, is 3153"):
-        tagging.make(one.repository, "x", "HEAD", "x\n", counts=making.counts(one))
+    tag(registry, "one@v9.0.0", "HEAD", "x\n", "--sign", time=later)
+    with pytest.raises(InputError, match="^the newest tag, one@v9.0.0, is 3153"):
+        tagging.make(one.repository, "one@v1.0.9", "HEAD", "x\n", counts=making.counts(one))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Tags of one repository are seconds apart, whatever the clock says; a killed process's lock does not stay."""
+"""Tags of one model are seconds apart, whatever the clock says; a killed process's lock does not stay."""
 
 import os
 import re
@@ -18,6 +18,8 @@ from tapeline.registry.tags.names import Artifact
 from tapeline.runtime.errors import InputError
 
 NOW = 1_000_000_000.5
+TAG = "one#dev#1"
+NEXT = "one#prod#2"
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def tagged(tmp_path):
         time = {"GIT_COMMITTER_DATE": f"@{int(NOW) + (seconds or 0)} +0000"}
         who = [("config", f"user.{key}", "Ann") for key in ("name", "email")]
         commands = [("init", "--quiet"), *who, ("commit", "--quiet", "--allow-empty", "-m", "x")]
-        for command in [*commands, *([("tag", "-a", "x", "-m", "x")] if seconds is not None else [])]:
+        for command in [*commands, *([("tag", "-a", TAG, "-m", "x")] if seconds is not None else [])]:
             subprocess.run(["git", *command], cwd=tmp_path, env={**os.environ, **time}, check=True)
         return Repository(tmp_path)
 
@@ -47,7 +49,7 @@ def tagged(tmp_path):
 
 @pytest.mark.parametrize(("ahead", "waits"), [(None, 0.0), (-1, 0.0), (0, 0.5), (1, 1.5), (5, 5.5)])
 def test_it_waits_until_a_later_second_than_the_newest_tags(tagged, clock, ahead, waits):
-    tagging.wait_for_next_second(tagged(ahead))
+    tagging.wait_for_next_second(tagged(ahead), NEXT)
     assert sum(clock) == pytest.approx(waits, abs=0.03)
 
 
@@ -55,8 +57,16 @@ def test_a_tag_more_than_five_seconds_ahead_is_a_clock_that_is_wrong(tagged, clo
     with pytest.raises(
         InputError, match="^the newest tag, [^ ]+, is 6 s in the future: set this machine's clock, or delete it$"
     ):
-        tagging.wait_for_next_second(tagged(6))  # 5.5
+        tagging.wait_for_next_second(tagged(6), NEXT)  # 5.5
     assert clock == []
+
+
+@pytest.mark.parametrize("tag", ["two#prod#2", "sub=one@v1.0.0", "tapeline/revoked/two/v1.0.0"])
+def test_a_tag_that_is_not_about_this_model_is_not_waited_for(tagged, clock, tag):
+    """A release of the application may be dated ahead."""
+    repository = tagged(5000)
+    tagging.make(repository, tag, "HEAD", "x\n")
+    assert tag in repository.tag_names() and clock == []
 
 
 def test_a_lock_is_waited_for_a_second_and_then_removed(tagged, clock):
@@ -79,7 +89,7 @@ YEAR_11000 = 284_990_000_000
 def test_a_tag_dated_beyond_the_years_is_no_newest_one(tagged, clock):
     """GTO fails on such a tag of a model before it does anything."""
     repository = tagged(YEAR_11000 - int(NOW))
-    repository.git("tag", "one@v1.0.8", "x")
+    repository.git("tag", "one@v1.0.8", TAG)
     message = "one v1.0.9\n\n# no comment\n{}\n"
     tagging.make(repository, "one@v1.0.9", repository.head, message)
     (made,) = (tag for tag in repository.tags() if tag.name == "one@v1.0.9")
@@ -124,7 +134,7 @@ def test_a_tag_that_git_cannot_read_hides_no_other(tagged):
     pushed_object(SimpleNamespace(folder=repository.top), "one@v1.0.1", b"")
     for read in (repository, Repository(repository.top)):
         kinds = {tag.name: tag.kind for tag in read.tags()}
-        assert kinds == {"x": "commit", "one@v1.0.0": "commit", "one@v1.0.1": "damaged object"}
+        assert kinds == {TAG: "commit", "one@v1.0.0": "commit", "one@v1.0.1": "damaged object"}
     found = state.read(repository.tags(), Artifact("one", ""))
     assert list(found.versions) == ["v1.0.0"] and [one.tag.name for one in found.quarantined] == ["one@v1.0.1"]
     tagging.make(repository, "one@v1.0.2", "HEAD", "z\n")

@@ -82,10 +82,11 @@ def assign(registry: Registry, version: Version, stage: str, record: dict[str, A
     Needs only this version's bytes, so that a rollback works even if the current version's bytes are lost. Where the
     tag cannot be made, or would not be in force, the folder is put back and the error raised.
     """
+    tag = making.next_tag(registry, version.name, stage)
     # First, so that folder and tag change close together.
-    tagging.wait_for_next_second(registry.repository, making.counts(registry))
+    tagging.wait_for_next_second(registry.repository, tag, making.counts(registry))
     tagging.check_stage(registry.repository, stage)
-    tagging.check_free(registry.repository, tag := making.next_tag(registry, version.name, stage))
+    tagging.check_free(registry.repository, tag)
     for line in registry.lost(version.name).values():
         say(line)
     record = {**record, "version_tag": version.tag.object, "before": making.latest(registry, version.name)}

@@ -150,12 +150,13 @@ class Repository:
         """Return the names of all tags, lightweight ones included. patterns: as of `git for-each-ref`."""
         return self.git.lines("for-each-ref", "--format=%(refname:strip=2)", *(patterns or ("refs/tags",)))
 
-    def tag_times(self) -> list[tuple[str, int]]:
-        """Return name and time of every annotated tag."""
+    def tag_times(self, *patterns: str) -> list[tuple[str, int]]:
+        """Return name and time of the annotated tags. patterns: as of `git for-each-ref`; all tags without one."""
+        form = "--format=%(refname:strip=2) %(taggerdate:unix)"
         try:
-            rows = self.git.lines("for-each-ref", "--format=%(refname:strip=2) %(taggerdate:unix)", "refs/tags")
+            rows = self.git.lines("for-each-ref", form, *(patterns or ("refs/tags",)))
         except RunError:  # a damaged object
-            return [(tag.name, tag.time) for tag in self.tags() if tag.kind != DAMAGED]
+            return [(tag.name, tag.time) for tag in self.tags(*patterns) if tag.kind != DAMAGED]
         return [(name, int(moment)) for name, _, moment in (row.rpartition(" ") for row in rows) if moment]
 
     def tag_objects(self, *patterns: str) -> list[tuple[str, str]]:

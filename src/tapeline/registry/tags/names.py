@@ -137,6 +137,15 @@ def artifact_of(name: str) -> str | None:
     return found["artifact"] if found else None
 
 
+def of_tag(tag: str) -> Artifact:
+    """Return the model that a tag is about. Raises `ValueError` for a tag about none."""
+    artifact = artifact_of(tag)
+    if artifact is None:
+        raise ValueError(f"{tag!r} is about no model")
+    folder, _, name = artifact.rpartition("=")
+    return Artifact(name, folder)
+
+
 def is_model(artifact: str) -> bool:
     """Return whether a tag's prefix ends in what may be a model's name: it becomes a folder's, and anybody may tag."""
     return bool(NAME.fullmatch(artifact.rpartition("=")[2]))

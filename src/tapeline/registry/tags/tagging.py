@@ -12,7 +12,7 @@ from pathlib import Path
 from tapeline.parsing import yaml_text
 from tapeline.registry.repository import Repository
 from tapeline.registry.tags import record
-from tapeline.registry.tags.names import EVENT, Artifact
+from tapeline.registry.tags.names import EVENT, Artifact, of_tag, patterns
 from tapeline.registry.trust import signing
 from tapeline.runtime import files
 from tapeline.runtime.errors import InputError, RunError
@@ -42,12 +42,12 @@ def check_stage(repository: Repository, stage: str) -> None:
 
 
 def make(repository: Repository, tag: str, commit: str, message: str, *, counts: Counts | None = None) -> None:
-    """Make an annotated tag, later than every other, signed if Git has a key.
+    """Make an annotated tag, later than every other of its model, signed if Git has a key.
 
     counts: by the trust policy, if there is one; then it must be signed. Raises `InputError` if a tag of that name
     exists, whatever it is, or one that leaves no room for it.
     """
-    wait_for_next_second(repository, counts)
+    wait_for_next_second(repository, tag, counts)
     write(repository, tag, commit, message, signed=counts is not None)
 
 
@@ -89,14 +89,16 @@ def _stages(path: Path) -> list[object] | None:
     return allowed if isinstance(allowed, list) else None
 
 
-def wait_for_next_second(repository: Repository, counts: Counts | None = None) -> None:
-    """Wait until later than every tag: GTO and DVC sort by whole seconds, so tags of the same second have no order.
+def wait_for_next_second(repository: Repository, tag: str, counts: Counts | None = None) -> None:
+    """Wait until later than every tag of a tag's model.
+
+    GTO and DVC sort them by whole seconds, so those of the same second have no order. Other tags do not matter.
 
     counts: by the trust policy; a tag of the future that does not count is not waited for. Raises `InputError` for
     another one of the future.
     """
     latest, now = 0, time.time()
-    for name, moment in filter(record.datable_at, repository.tag_times()):
+    for name, moment in filter(record.datable_at, repository.tag_times(*patterns(of_tag(tag)))):
         if moment - now <= AHEAD:
             latest = max(latest, moment)
         elif counts is None or counts(name):
