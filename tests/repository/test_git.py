@@ -9,6 +9,7 @@ import sys
 import pytest
 from damaged import lose
 
+from tapeline.config.project import Project
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import InputError, RunError
 
@@ -180,6 +181,7 @@ FULL = """
 import os
 import sys
 from pathlib import Path
+from tapeline.config.project import Project
 from tapeline.repository.git import Git
 from tapeline.runtime.errors import RunError
 
@@ -232,3 +234,23 @@ exec {shutil.which("git")} "$@"
     older.chmod(0o755)
     monkeypatch.setenv("PATH", f"{older.parent}:{os.environ['PATH']}")
     assert git.worktrees() == listed and len(listed) == 2
+
+
+def test_folders_are_found_by_a_git_that_lacks_the_option(git, tmp_path, monkeypatch):
+    """Git has `--path-format` since 2.31; Debian 11 has 2.30, which prints what it does not know."""
+    git("worktree", "add", "--quiet", "--detach", str(tmp_path / "two"), "HEAD")
+    for checkout in (tmp_path, tmp_path / "two"):
+        (checkout / "inner").mkdir()
+        (checkout / "inner" / "params.yaml").touch()
+    older = tmp_path / "bin" / "git"
+    older.parent.mkdir()
+    older.write_text(f"""#!/bin/bash
+for word in "$@"; do case $word in --path-format=*) echo "$word";; *) known+=("$word");; esac; done
+exec {shutil.which("git")} "${{known[@]}}"
+""")
+    older.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{older.parent}:{os.environ['PATH']}")
+    for checkout in (tmp_path, tmp_path / "two"):
+        inner = Git(checkout / "inner")
+        assert (inner.top(), inner.common()) == (checkout, tmp_path / ".git")
+        assert Project.find(inner.folder).shared == tmp_path / ".tapeline" / "inner"

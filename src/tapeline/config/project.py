@@ -89,16 +89,15 @@ def _shared_state(folder: Path) -> Path:
     Git does not say which checkout is the main one if its own folder is elsewhere, as for a bare repository: then each
     is one, and an isolated run's worktree belongs to the one that it is in.
     """
-    command = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
     try:
-        answer = git_call.called(folder, *command)
+        answer = git_call.called(folder, "rev-parse", "--show-toplevel", "--git-common-dir")
     except TapelineError:
         return folder / STATE
     said = os.fsdecode(answer.stdout).removesuffix("\n")
     top = next((one for one in (folder, *folder.parents) if said.startswith(f"{one}\n")), None)  # a path may have lines
     if answer.returncode or top is None:
         return folder / STATE
-    common = Path(said.removeprefix(f"{top}\n"))
+    common = (folder / said.removeprefix(f"{top}\n")).resolve()
     if common.name == ".git":
         return common.parent / STATE / folder.relative_to(top)
     if top.parent.name == WORKTREES and top.parents[1].name == STATE:

@@ -102,11 +102,11 @@ class Git:
 
     def top(self) -> Path:
         """Return the folder of the checkout, links resolved. Raises as a call does."""
-        return Path(self("rev-parse", "--path-format=absolute", "--show-toplevel")).resolve()
+        return Path(self("rev-parse", "--show-toplevel")).resolve()
 
     def common(self) -> Path:
-        """Return Git's own folder, one for all worktrees. Raises as a call does."""
-        return Path(self("rev-parse", "--path-format=absolute", "--git-common-dir"))
+        """Return Git's own folder, one for all worktrees, links resolved. Raises as a call does."""
+        return (self.folder / self("rev-parse", "--git-common-dir")).resolve()
 
     def raw(self, kind: str, name: str) -> bytes | None:
         """Return the bytes of an object of this kind (`tag`, `commit`), without following it; None if it is not one."""
