@@ -140,7 +140,11 @@ class Git:
             for one in listed.split("\0\0")
             if one.startswith("worktree ")
         )
-        return [(Path(one["worktree"]), commit if (commit := one.get("HEAD", "")).strip("0") else "") for one in fields]
+        return [
+            (Path(one["worktree"]), commit if (commit := one.get("HEAD", "")).strip("0") else "")
+            for one in fields
+            if "bare" not in one
+        ]
 
     def commit_of(self, ref: str) -> str:
         """Return the full id of the commit that a branch, tag or commit refers to. Raises `InputError`.

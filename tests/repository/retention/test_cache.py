@@ -9,33 +9,99 @@ from repositories import git
 from tapeline.repository.git import Git
 from tapeline.repository.retention.cache import Cache
 from tapeline.repository.retention.item import Limits
-from tapeline.runtime.errors import RunError
+from tapeline.runtime.errors import InputError, RunError
+
+AUTHOR = ("-c", "user.name=t", "-c", "user.email=t@example.org")
 
 
-def commit(folder, md5):
+def commit(folder, md5=""):
     (folder / "dvc.lock").write_text(f"md5: {md5}\n")
     git(folder, "add", "dvc.lock")
-    git(folder, "commit", "--quiet", "--message", md5)
+    git(folder, *AUTHOR, "commit", "--quiet", "--message", "x")
+
+
+def stored(cache, digits):
+    for digit in digits:
+        path = cache.folder / (2 * digit) / (30 * digit)
+        path.parent.mkdir(parents=True)
+        path.touch()
+
+
+def usual(folder, *arguments):
+    git(folder, "init", "--quiet", *arguments, "project")
+    commit(folder / "project")
+    return folder / "project"
+
+
+def bare(folder, name="origin.git"):
+    git(folder, "init", "--quiet", "--bare", name)
+    tree = git(folder / name, "mktree", "--missing").strip()
+    made = git(folder / name, *AUTHOR, "commit-tree", tree, "-m", "x")
+    git(folder / name, "worktree", "add", "--quiet", "--detach", str(folder / "a tree"), made.strip())
+    return folder / "a tree"
+
+
+def separate(folder):
+    return usual(folder, "--separate-git-dir", "elsewhere")
+
+
+def submodule(folder):
+    """In a repository that has a cache of its own."""
+    inner, outer = folder / "inner", folder / "outer"
+    for one in (inner, outer):
+        git(folder, "init", "--quiet", one.name)
+        commit(one)
+        with_dvc(one)
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
+    return outer / "sub"
+
+
+def with_dvc(folder):
+    (folder / ".dvc").mkdir()
+    (folder / ".dvc" / "config").touch()
+
+
+LAID_OUT = {
+    "usual": usual,
+    "bare": bare,
+    "a bare .git": lambda folder: bare(folder, ".git"),
+    "separate": separate,
+    "submodule": submodule,
+}
+
+
+@pytest.mark.parametrize("laid_out", LAID_OUT.values(), ids=LAID_OUT)
+def test_the_cache_is_the_checkout_s_wherever_git_s_folder_is(tmp_path, laid_out):
+    folder = laid_out(tmp_path)
+    with_dvc(folder)
+    cache = Cache.of(Git(folder))
+    assert (cache.git.folder, cache.folder) == (folder, folder / ".dvc" / "cache" / "files" / "md5")
+    (folder / "dvc.lock").write_text(f"md5: {'1' * 32}\n")
+    stored(cache, "12")
+    found = cache.items(without=(), worktrees=(), limits=Limits(), now=time.time())
+    assert [(item.name, bool(item.kept)) for item in found] == [("1 file", True), ("1 file", False)]
+
+
+def test_the_cache_of_the_repository_around_a_submodule_is_not_pruned_from_there(tmp_path):
+    folder = submodule(tmp_path)
+    with pytest.raises(InputError, match="is outside this repository and may be shared: not pruned"):
+        Cache.of(Git(folder))
 
 
 @pytest.mark.parametrize("shown", ["separate", "combined", "off"])
 def test_what_only_a_merge_records_is_in_use(tmp_path, shown):
     git(tmp_path, "init", "--quiet", "--initial-branch=main")
-    for name, value in (("user.name", "t"), ("user.email", "t@example.org"), ("log.diffMerges", shown)):
-        git(tmp_path, "config", name, value)
+    git(tmp_path, "config", "log.diffMerges", shown)
     commit(tmp_path, "1" * 32)
     git(tmp_path, "checkout", "--quiet", "-b", "side")
     commit(tmp_path, "2" * 32)
     git(tmp_path, "checkout", "--quiet", "-b", "merged", "main")
     commit(tmp_path, "3" * 32)
-    git(tmp_path, "merge", "--quiet", "--no-commit", "--strategy=ours", "side")
+    git(tmp_path, *AUTHOR, "merge", "--quiet", "--no-commit", "--strategy=ours", "side")
     commit(tmp_path, "4" * 32)
     git(tmp_path, "checkout", "--quiet", "main")
     cache = Cache(Git(tmp_path), tmp_path / ".dvc" / "cache" / "files" / "md5")
-    for digit in "12345":
-        path = cache.folder / (2 * digit) / (30 * digit)
-        path.parent.mkdir(parents=True)
-        path.touch()
+    stored(cache, "12345")
     found = cache.items(without=(), worktrees=(), limits=Limits(), now=time.time())
     assert [(item.name, bool(item.kept)) for item in found] == [("4 files", True), ("1 file", False)]
 

@@ -33,11 +33,15 @@ class Cache:
 
     @classmethod
     def of(cls, git: Git) -> "Cache":
-        """Return the cache of a repository. Raises `InputError` if other repositories may use it too."""
+        """Return the cache of the main checkout, or of this one where there is no main one, as in a bare repository.
+
+        Raises `InputError` without DVC, and if other repositories may use the cache too.
+        """
         from tapeline.repository.dvc.exceptions import NotDvcRepoError
         from tapeline.repository.dvc.repository import Dvc
 
-        top = git.common().parent
+        common = git.common()
+        top = common.parent if common.name == ".git" and (common.parent / ".dvc").is_dir() else git.top()
         with in_one_line():
             try:
                 with closing(Dvc(top)) as dvc:
@@ -137,9 +141,13 @@ def _counts(ref: str, without: Collection[str]) -> bool:
 
 
 def worktrees_of(git: Git, without: Collection[Path | None] = ()) -> tuple[list[str], list[Path]]:
-    """Return the commits and the folders of the worktrees, except those in `without`."""
+    """Return the commits and the folders of the checkout and its worktrees, except those in `without`.
+
+    Git lists its own folder, and not the checkout, where that one is elsewhere, as for a submodule.
+    """
     left = [(folder, head) for folder, head in git.worktrees() if folder not in without]
-    return [head for _, head in left if head], [folder for folder, _ in left]
+    folders = [folder for folder, _ in left if not folder.is_dir() or (folder / ".git").exists()]
+    return [head for _, head in left if head], list(dict.fromkeys((git.top(), *folders)))
 
 
 def _hashes(contents: Iterable[bytes]) -> Iterator[str]:
