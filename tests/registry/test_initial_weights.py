@@ -76,6 +76,24 @@ def test_a_version_is_brought_as_it_was_tagged(project):
     assert project.folder in found.parents
 
 
+def test_a_version_of_a_folder_that_has_moved_since(project, tmp_path):
+    """Or that a sparse checkout leaves out."""
+    copy = shutil.copytree(project.folder, tmp_path / "copy", symlinks=True)
+    (copy / "learning").mkdir()
+    shutil.copy(copy / "dvc.lock", copy / "learning")
+    steps = (
+        ("add", "-A"),
+        ("commit", "-qm", "x"),
+        ("tag", "learning=blobs@v1.0.0"),
+        ("rm", "-rq", "learning"),
+    )
+    for step in steps:
+        subprocess.run(["git", *step], cwd=copy, check=True, capture_output=True)
+    assert not (copy / "learning").exists()
+    found = initial_weights(Project.find(copy), "learning=blobs@v1.0.0")
+    assert (found / "weights.index").read_text() == "new"
+
+
 def test_weights_that_are_not_those_of_the_record_are_refused(project):
     md5 = hashlib.md5(b"old", usedforsecurity=False).hexdigest()
     cached = project.folder / ".dvc" / "cache" / "files" / "md5" / md5[:2] / md5[2:]

@@ -81,7 +81,7 @@ def _registered_sums(
     from tapeline.registry.repository import Repository
 
     here = Registry.open(project, Params.load_for(project.folder))
-    registry = replace(here, repository=Repository(here.repository.top / folder))
+    registry = replace(here, repository=Repository(project.folder, inside=folder))
     number = tag.rpartition("@")[2]
     registry.check_not_revoked(name, number)
     sums = None
@@ -97,10 +97,10 @@ def _registered_sums(
 def _tagged(project: Project, tag: str, folder: str, name: str) -> Recorded:
     from tapeline.registry.repository import Repository
 
-    here = Repository(project.folder)
-    if tag not in here.tag_names():
+    repository = Repository(project.folder, inside=folder)
+    if tag not in repository.tag_names():
         raise InputError("there is no such tag; `git tag` lists the existing ones")
-    return Repository(here.top / folder).recorded(here.git.commit_of(f"refs/tags/{tag}"), name)
+    return repository.recorded(repository.git.commit_of(f"refs/tags/{tag}"), name)
 
 
 def initial_classes(project: Project, source: str, weights: Path) -> dict[str, tuple[str, ...]] | None:

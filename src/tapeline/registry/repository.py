@@ -52,11 +52,15 @@ class Tag:
 class Repository:
     """The Git repository around a project's folder."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the repository. Raises `InputError` outside a repository and in one without a commit."""
+    def __init__(self, folder: Path, *, inside: str | None = None) -> None:
+        """Open the repository. Raises `InputError` outside a repository and in one without a commit.
+
+        inside: the folder of another project of the repository, which this checkout may lack.
+        """
         self.git = Git(folder)
         self.top, self.common = self.git.top(), self.git.common().resolve()
-        inside = folder.resolve().relative_to(self.top).as_posix()
+        if inside is None:
+            inside = folder.resolve().relative_to(self.top).as_posix()
         self.inside = "" if inside == "." else inside
         """The project's folder relative to the repository's root; empty for the root itself."""
         head = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
