@@ -43,3 +43,15 @@ def test_a_file_outside_the_project_is_refused_and_not_written(project, capsys):
     assert main(["lock"]) == 2
     assert "inside the project" in capsys.readouterr().err
     assert not (project.parent / "mnist.tfds").exists()
+
+
+def test_two_datasets_with_one_file_are_refused(project, capsys):
+    """Each `tapeline lock` wrote the other one's name."""
+    params = (project / "params.yaml").read_text()
+    entry = '  cifar: {source: tfds, needs: ./data/raw/mnist.tfds, name: "cifar10:3.0.2"}\n'
+    (project / "params.yaml").write_text(params.replace("\npipelines:", f"{entry}\npipelines:", 1))
+    for arguments in (["lock"], ["lock", "--check"]):
+        assert main(arguments) == 2
+        said = "datasets.mnist reads mnist:3.0.1 and datasets.cifar cifar10:3.0.2, but both need ./data/raw/mnist.tfds"
+        assert f"{said}: give each its own file\n" in capsys.readouterr().err
+    assert not (project / "data/raw/mnist.tfds").exists()

@@ -18,7 +18,10 @@ SUFFIX = ".tfds"
 
 
 def write(folder: Path, params: Params) -> list[Path]:
-    """Write the files of all datasets of the catalogue, and return those that were missing or had another name."""
+    """Write the files of all datasets of the catalogue, and return those that were missing or had another name.
+
+    Raises `InputError`, with nothing written, if two datasets of different names need the same file.
+    """
     other = list(_other(folder, params))
     for path, text in other:
         files.write_text(path, text)
@@ -26,7 +29,7 @@ def write(folder: Path, params: Params) -> list[Path]:
 
 
 def changed(folder: Path, params: Params) -> list[Path]:
-    """Return the files that `write` would write."""
+    """Return the files that `write` would write. Raises `InputError` as it does."""
     return [path for path, _ in _other(folder, params)]
 
 
@@ -41,8 +44,18 @@ def check(folder: Path, name: str, settings: IngestSettings) -> None:
 
 
 def _other(folder: Path, params: Params) -> Iterator[tuple[Path, str]]:
-    for settings in params.datasets.values():
-        if (found := _file(folder, settings)) and _content(found[0]) != found[1]:
+    first: dict[Path, tuple[str, str]] = {}
+    for name, settings in params.datasets.items():
+        if (found := _file(folder, settings)) is None:
+            continue
+        path, text = found
+        other, said = first.setdefault(path.resolve(), (name, text))
+        if said != text:
+            raise InputError(
+                f"datasets.{other} reads {said.strip()} and datasets.{name} {text.strip()}, but both need "
+                f"{settings.needs}: give each its own file"
+            )
+        if _content(path) != text:
             yield found
 
 
