@@ -93,6 +93,25 @@ def test_a_clone_has_the_dvc_repository_of_the_project(tmp_path, place):
     assert Cached(made).place("a" * 32) == Cached(folder).place("a" * 32)
 
 
+def test_a_clone_of_a_partial_and_sparse_one_is_whole(tmp_path):
+    """Git had nowhere to fetch the files from that the checkout leaves out."""
+    origin = tmp_path / "origin"
+    for name in ("sub/params.yaml", "sub/.dvc/config", "other/large"):
+        (origin / name).parent.mkdir(parents=True, exist_ok=True)
+        (origin / name).touch()
+    (origin / "other" / "large").write_text("large")
+    git(origin, "init", "--quiet")
+    git(origin, "config", "uploadpack.allowFilter", "true")
+    git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+    git(origin, "add", ".")
+    git(origin, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "--quiet", "--message", "one")
+    git(tmp_path, "clone", "--quiet", "--filter=blob:none", "--sparse", origin.as_uri(), "it")
+    git(tmp_path / "it", "sparse-checkout", "set", "sub")
+    assert not (tmp_path / "it" / "other").exists()
+    assert clone(Project.find(tmp_path / "it" / "sub"), tmp_path / "clone") == tmp_path / "clone" / "sub"
+    assert (tmp_path / "clone" / "other" / "large").read_text() == "large"
+
+
 # Another program's trainer: one process that the shell waits for, one beside it, one in a session of its own.
 TRAINER = "(sleep 1001 & setsid sleep 1002 & sleep 1003; true)"
 SOURCE = Path(__file__).parents[2] / "src"

@@ -32,7 +32,8 @@ class Out:
 def clone(project: Project, into: Path) -> Path:
     """Clone HEAD, have DVC there use the project's cache and remotes, and return the project's folder in the clone.
 
-    Raises `InputError` where there is no DVC, or one that Git does not have.
+    A partial clone fetches first what it lacks of HEAD. Raises `InputError` where there is no DVC, or one that Git does
+    not have, and `RunError` if that fails.
     """
     git = Git(project.folder)
     top, own = git.top(), dvc_top(project.folder)
@@ -40,6 +41,8 @@ def clone(project: Project, into: Path) -> Path:
         raise InputError(f"Git has the folder .dvc, but this checkout lacks it: {remedy}")
     if own is None or not own.resolve().is_relative_to(top):
         raise InputError(f"{project.folder} has no DVC repository inside its Git repository: `tapeline init` makes one")
+    if git.ask("config", "--get-regexp", r"^remote\..*\.promisor$"):  # from which the new clone could not fetch
+        git("diff-tree", "--shortstat", git("hash-object", "-t", "tree", "--stdin"), "HEAD")  # reads every file
     git("clone", "--quiet", "--no-hardlinks", str(top), str(into))
     with in_one_line():
         share_cache(own / ".dvc", into / own.resolve().relative_to(top) / ".dvc")
