@@ -90,6 +90,39 @@ def test_older_stages_become_todays_and_what_is_ones_own_stays():
     assert {"mine", "train"} <= YAML(typ="safe").load(new)["stages"].keys()
 
 
+COMMENTED = """\
+  # mine: on the large machine only
+
+  mine: {cmd: echo 1}
+
+  # two:
+  #   cmd: echo 2
+
+# Models that the team of Ana owns, see the wiki.
+
+artifacts:
+  one: {path: models/one, type: model}   # live since May
+
+  # two: {path: models/two, type: model}
+
+# for the weekly report
+
+plots:
+  - a.csv
+
+# the end
+"""
+
+
+def test_comments_stay_wherever_they_are():
+    header, older = STAGES.read_text().partition("stages:\n")[::2]
+    above = "  # Ana says: not on Fridays\n"
+    text = f"{header}stages:\n{older.replace('  train:', above + '  train:').rstrip()}\n\n{COMMENTED}"
+    assert forms.dvc(text) == template("dvc.yaml") + above + "\n" + COMMENTED
+    first = "# Ana's\n\nplots:\n  - a.csv\n"
+    assert forms.dvc(f"{first}\nstages:\n{older}# the end\n") == f"{template('dvc.yaml')}{first}\n# the end\n"
+
+
 def test_the_form_before_the_libraries_is_migrated_too():
     before = template("dvc.yaml").replace(", libraries]", "]").replace('params: ["', 'params: [environment, "')
     assert "libraries" not in before.partition("stages:")[2]

@@ -3,7 +3,7 @@
 Functions from text to text. What is the user's own stays as it is written: comments, order, quotes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -100,7 +100,7 @@ def _without_libraries(text: str) -> str:
     if OLD not in before:
         return text
     lines = text.splitlines(keepends=True)
-    first, last = _place(text, OLD)
+    [(first, last)] = [place for path, place in _entries(text) if path == (OLD,)]
     while lines[first - 1 : first] == [OLD_COMMENT + "\n"]:
         first -= 1
     after = lines[last:]
@@ -130,13 +130,7 @@ def dvc(text: str) -> str:
         raise InputError(
             f"{DVC_YAML} has its own vars, but the file is the same in every project: move them to another file"
         )
-    new = own.removesuffix("\n")
-    for name in stages:
-        if name not in STAGES:
-            new += "\n" + _cut(text, "stages", name)
-    for section in before:
-        if section not in ("stages", "vars"):
-            new += "\n" + _cut(text, section).rstrip("\n") + "\n"
+    new = "\n".join([own.removesuffix("\n"), *_kept(text)])
     after = yaml_text.parsed_or_none(new)
     kept = {key: value for key, value in before.items() if key not in ("stages", "vars")}
     if after != {**known, "stages": {**stages, **known["stages"]}, **kept}:
@@ -177,20 +171,43 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
     return content
 
 
-def _cut(text: str, *path: str) -> str:
-    """Return the lines of a section, with the comment above it."""
+def _kept(text: str) -> list[str]:
+    """Return the lines of the project's own stages, then of its own sections, then the comments that follow.
+
+    Comments go with the next of these below them. Those above and within Tapeline's entries are Tapeline's.
+    """
     lines = text.splitlines(keepends=True)
-    first, last = _place(text, *path)
-    while first and lines[first - 1].lstrip().startswith("#"):
-        first -= 1
-    return "".join(lines[first:last])
+    stages: list[str] = []
+    sections: list[str] = []
+    between: list[str] = []
+    end = 0
+    for path, (first, last) in _entries(text):
+        own = path[-1] not in STAGES if path[1:] else path[0] not in ("stages", "vars")
+        if own:
+            (stages if path[1:] else sections).append(_text([*between, *lines[end:last]]))
+            between = []
+        elif end:
+            between.append(_text(lines[end:first]))
+        end = last
+    return [*stages, *sections, *filter(None, [_text([*between, *lines[end:]])])]
 
 
-def _place(text: str, *path: str) -> tuple[int, int]:
-    """Return the first line of a section, counted from 0, and the one after its last."""
-    node: Any = YAML().compose(text)
-    first = 0
-    for name in path:
-        [(key, node)] = [pair for pair in node.value if pair[0].value == name]
+def _text(lines: list[str]) -> str:
+    """Return lines as text, without blank ones at either end."""
+    start = next((number for number, line in enumerate(lines) if line.strip()), len(lines))
+    return "".join(lines[start:]).rstrip("\n") + "\n" if lines[start:] else ""
+
+
+def _entries(text: str) -> Iterator[tuple[tuple[str, ...], tuple[int, int]]]:
+    """Yield the path of each section, and of each stage, with its first line, from 0, and the one after its last."""
+    for key, value in YAML().compose(text).value:
         first = key.start_mark.line
-    return first, max(first, last_line(node)) + 1
+        if key.value != "stages" or not isinstance(value, MappingNode):
+            yield (key.value,), (first, _end(key, value))
+        else:
+            yield (key.value,), (first, first + 1)
+            yield from (((key.value, name.value), (name.start_mark.line, _end(name, of))) for name, of in value.value)
+
+
+def _end(key: Any, value: Any) -> int:
+    return max(int(key.start_mark.line), last_line(value)) + 1
