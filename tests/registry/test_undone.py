@@ -107,7 +107,7 @@ def test_what_a_first_promotion_left_that_was_killed_before_its_tag_is_named(fre
     registry = opened(fresh)
     found = registry.contents(registry.version_numbered("one", "v1.0.0"))
     alignment.serving(registry, "one").put("v1.0.0", found.md5, registry.store, sums=found.sums)
-    what = f"{fresh.folder}/serving/one has v1.0.0, but no tag ever put it into a stage"
+    what = f"{fresh.folder}/serving/one has v1.0.0, but no tag that counts put it into a stage"
     assert sync(registry, "one") == f"one: nothing is live in prod, and {what}: promote a version, or remove it"
     assert what in fresh("registry", "show").stderr
     assert f"WRONG      {what}" in fresh("registry", "audit", status=1).stdout

@@ -70,7 +70,7 @@ def served_otherwise(registry: Registry, name: str) -> str:
     if not any(event.stage == stage for event in found.assignments):
         if served is None or any(event.version == served for event in found.assignments):
             return ""  # a new stage, and the folder is still the former one's
-        return f"{folder.folder} has {served}, but no tag ever put it into a stage"
+        return f"{folder.folder} has {served}, but no tag that counts put it into a stage"
     if wanted == served and (index or not folder.integers()):
         return ""
     return f"{folder.folder} has {served or 'nothing complete'}, but by the tags {wanted or 'nothing'} is in {stage}"
