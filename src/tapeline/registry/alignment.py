@@ -68,8 +68,8 @@ def served_otherwise(registry: Registry, name: str) -> str:
     live, index = found.live(stage), folder.live()
     wanted, served = live.version if live else None, str(index["version"]) if index else None
     if not any(event.stage == stage for event in found.assignments):
-        if served is None or any(event.version == served for event in found.assignments):
-            return ""  # a new stage, and the folder is still the former one's
+        if served is None or any(event.version == served for event in found.assignments) or registry.lost(name):
+            return ""  # a new stage, and the folder is still the former one's; or its tag is gone, which is told
         return f"{folder.folder} has {served}, but no tag that counts put it into a stage"
     if wanted == served and (index or not folder.integers()):
         return ""
