@@ -108,13 +108,16 @@ def _served(registry: Registry, version: Version, stage: str) -> Iterator[None]:
         yield
         return
     folder = serving(registry, version.name)
-    before = folder.integers()
+    before, done = folder.integers(), False
     try:
         _put(registry, version)
+        done = True
         yield
     except BaseException:
         registry.forget(version.name)
-        if before or registry.state(version.name).live(stage):
+        if not done and folder.integers() == before:
+            pass  # nothing to put back
+        elif before or registry.state(version.name).live(stage):
             _align_or_say(registry, version.name)
         else:
             folder.clear()
