@@ -93,6 +93,7 @@ def test_the_process_refuses_what_differs_and_passes_what_does_not(asked):
         compared(sum=SUMS, **{"class": at(CLASSES, 7, 0)})
 
 
+@pytest.mark.slow
 def test_the_batches_are_those_of_the_recorded_answers(tf, tmp_path):
     spec = tf.TensorSpec([None, 2], tf.float32, name="x")
     serve = tf.function(lambda x: {"rows": tf.fill(tf.shape(x)[:1], tf.shape(x)[0])}, input_signature=[spec])

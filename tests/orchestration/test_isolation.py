@@ -144,6 +144,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(repository, isolated):
     assert done.stderr.splitlines()[-1].startswith(f"training: not writable or readable ({locked}")
 
 
+@pytest.mark.slow
 def test_what_was_made_is_in_the_checkout_s_cache(repository, isolated):
     folder = repository(dirty=False)
     assert isolated(folder).returncode == 0

@@ -57,6 +57,7 @@ def test_the_loser_takes_the_next_number(tmp_path):
     assert loser.state() == before
 
 
+@pytest.mark.slow
 def test_a_folder_that_no_tag_can_name_is_said_before_the_training(tmp_path):
     registry = Registry.make(tmp_path / "project")
     inside = registry.folder / "my models"

@@ -114,7 +114,8 @@ def test_a_runner_that_does_not_stay_is_given_up_and_not_while_the_server_is_awa
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [(), pytest.param(("--worker",), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [(), ("--worker",)])
 def test_a_server_that_is_away_is_waited_for(project, until, arguments):
     process = started(project.folder, *arguments, server="http://127.0.0.1:9/api")
     try:

@@ -212,6 +212,7 @@ def bomb(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [("x", "it unpacks to 4.0 GB, but at most 1 GB is held in memory: save it in parts, or as .npy\n"), ("other", "")],

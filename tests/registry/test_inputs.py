@@ -101,6 +101,7 @@ def test_a_link_in_a_folder(fresh):
     assert fresh.tags() == ["one@v1.0.0"]
 
 
+@pytest.mark.slow
 def test_a_file_in_a_folder_that_was_not_committed(fresh):
     """`dvc repro` would find nothing to do."""
     depend_on_inputs(fresh)

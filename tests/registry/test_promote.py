@@ -229,6 +229,7 @@ def test_sync_brings_the_folder_in_line(registry, damage):
     assert not list(folder.glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_is_made_by_promoting_what_is_live(registry):
     """Neither a command that only shows nor a promotion to another stage makes one: not every machine serves."""
     shutil.rmtree(registry.folder / "serving" / "one")

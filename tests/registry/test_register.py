@@ -105,6 +105,7 @@ def depends_on(registry, dep, value):
     registry.build(value)
 
 
+@pytest.mark.slow
 def test_a_recipe_in_a_submodule_is_said(fresh, tmp_path):
     """It was said to `git add` what is committed, in the other repository."""
     other = Repository(tmp_path / "of others")

@@ -228,6 +228,7 @@ def test_numbers_after_which_there_is_no_room(registry, people):
     assert "v1.0.1 → v1.0.0 (one#prod#3)" in registry("registry", "rollback", "one", "prod").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "said"), [("one@v1.0.1/x';touch$IFS'pwned", "'one@v1.0.1/x'\"'\"';touch"), ("one@v1.0.1", "")]

@@ -90,6 +90,7 @@ def recorded_elsewhere(repository, bits):
     repository.commit()
 
 
+@pytest.mark.slow
 def test_the_record_of_another_machine_is_compared_too(tmp_path):
     repository = Repository(tmp_path)
     recorded_elsewhere(repository, "native")

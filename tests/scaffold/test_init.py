@@ -466,6 +466,7 @@ def test_a_repository_that_git_refuses_to_read_gets_none_inside(tmp_path, monkey
     assert {*repository.rglob("*")} == before
 
 
+@pytest.mark.slow
 @pytest.mark.first(1)
 @pytest.mark.parametrize("is_submodule", [True, False])
 def test_a_git_repository_inside_a_dvc_repository_gets_its_own(tmp_path, is_submodule):

@@ -297,6 +297,7 @@ def test_worktrees_of_failed_runs_go_and_one_that_runs_keeps_the_cache(repositor
     assert any(line.startswith("cache") and line.endswith("  -") for line in pruned(repository, apply=False))
 
 
+@pytest.mark.slow
 def test_a_run_of_another_project_of_the_repository_keeps_the_cache(repository):
     """It may have stored what no `dvc.lock` names yet."""
     run(repository, "old")
@@ -325,6 +326,7 @@ def test_nothing_is_removed_while_dvc_is_at_work(repository):
     assert "runs/old" in branches(repository)
 
 
+@pytest.mark.slow
 def test_the_data_of_many_tags(repository):
     """Their names are too long for a command line."""
     head = repository.git("rev-parse", "HEAD").strip()

@@ -199,6 +199,7 @@ def test_recipes_that_draw_their_data_draw_it_for_each_shard(tmp_path, tf, name,
         assert not np.array_equal(first, second), "each shard has a seed of its own"
 
 
+@pytest.mark.slow
 def test_how_many_are_computed_at_once_changes_no_bit(blobs):
     """Here an operation has several threads, whose number does not change either."""
     states = [blobs(steps=6, shards=4, at_once=at_once).state for at_once in (1, 2, 4)]
