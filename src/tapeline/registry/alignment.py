@@ -115,11 +115,10 @@ def _served(registry: Registry, version: Version, stage: str) -> Iterator[None]:
         yield
     except BaseException:
         registry.forget(version.name)
-        if not done and folder.integers() == before:
-            pass  # nothing to put back
-        elif before or registry.state(version.name).live(stage):
+        changed = done or folder.integers() != before
+        if changed and (before or registry.state(version.name).live(stage)):
             _align_or_say(registry, version.name)
-        else:
+        elif changed:
             folder.clear()
         raise
 
