@@ -95,6 +95,18 @@ def test_help_calls_a_default_by_its_name():
     assert [text for text in shown if "(default: %(default)" not in text] == []
 
 
+def test_help_explains_each_argument():
+    flows = [flow._parser("tapeline") for flow in (training, sweep, promotion, inference)]
+    found = [parser for top in (main._parser(), *flows) for parser in parsers(top)]
+    silent = [
+        (parser.prog, action.dest)
+        for parser in found
+        for action in parser._actions
+        if not action.help and not isinstance(action, argparse._SubParsersAction)
+    ]
+    assert silent == []
+
+
 def test_help_and_list_need_no_tensorflow(project):
     for arguments in (["--help"], ["--version"], ["train", "--help"], ["list"]):
         answer = project.call(*arguments)

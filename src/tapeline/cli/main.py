@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="tapeline",
         description="Custom TensorFlow training loops: fast, exactly resumable, repeatable, promotable.",
+        epilog='Exit status: 0 success, 1 failure or the verdict "no", 2 invalid input, 128 + n ended by signal n.',
     )
     parser.add_argument("--version", action="version", version=f"tapeline {metadata.version('tapeline')}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

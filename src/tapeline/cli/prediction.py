@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS, check_batch_size
+from tapeline.cli.prediction_options import BATCH_SIZE, FILES, MODEL, OUT, OUTPUTS, check_batch_size
 from tapeline.cli.standard_streams import fail, tell
 from tapeline.runtime.errors import InputError, Interrupted, RunError, TapelineError
 from tapeline.runtime.interruption import interruptible
@@ -27,10 +27,10 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     parser = commands.add_parser("predict", help=what, description=what)
     parser.add_argument(
         "model", metavar="NAME[@V|#STAGE]",
-        help="such as 'digits#prod' (default: the highest version), or an exported folder, such as models/digits",
+        help=f"the model, {MODEL}, or an exported folder, such as models/digits",
     )  # fmt: skip
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
-    parser.add_argument("--out", type=Path, help=f"{OUT} (default: standard output, as CSV)")
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help=FILES)
+    parser.add_argument("--out", metavar="FILE", type=Path, help=f"{OUT} (default: standard output, as CSV)")
     parser.add_argument("--outputs", metavar="NAME,...", help=OUTPUTS)
     parser.add_argument("--batch-size", metavar="N", type=int, help=BATCH_SIZE)
     parser.add_argument(

@@ -2,6 +2,8 @@
 
 from tapeline.runtime.errors import InputError
 
+MODEL = "such as 'digits#prod' (default: the highest version)"
+FILES = "a .npy, .npz, CSV, JSON lines or image file"
 OUT = "a .csv, .jsonl, .parquet, .npy or .npz file; with {name} in it, one per input FILE"
 OUTPUTS = "the outputs to write, by name or prefix (default: all but 'features' and 'logits')"
 BATCH_SIZE = "examples per call of the model (default: 256 to 4096, depending on their size)"

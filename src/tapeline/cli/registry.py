@@ -40,7 +40,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     gate = _command(
         inner, "gate", _gate, "check whether a version may go into a stage, without changing anything; status 1 if not"
     )
-    promote = _command(inner, "promote", _promote, "make a version live in a stage, if the gate allows it")
+    promote = _command(
+        inner, "promote", _promote, "make a version live in a stage, if the gate allows it; status 1 if not"
+    )
     for command in (gate, promote):
         command.add_argument("model", metavar="NAME[@V|#STAGE]", help="the version (default: the highest)")
         command.add_argument("stage", metavar="STAGE", help="a stage of params.yaml")
@@ -49,33 +51,37 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
     )
 
     rollback = _command(inner, "rollback", _rollback, "make the previously live version live again")
-    rollback.add_argument("name", metavar="NAME")
-    rollback.add_argument("stage", metavar="STAGE")
+    rollback.add_argument("name", metavar="NAME", help="the model")
+    rollback.add_argument("stage", metavar="STAGE", help="a stage of params.yaml")
     rollback.add_argument("--to", metavar="V", help="roll back to this version instead")
 
     _add_trust(inner)
     show = _command(inner, "show", _show, "list the versions, and the stages in which they are live")
     show.add_argument("name", metavar="NAME", nargs="?", help="one model (default: all)")
-    history = _command(inner, "history", _history, "list every registration, promotion and rollback of a model")
-    history.add_argument("name", metavar="NAME")
+    history = _command(
+        inner, "history", _history, "list every registration, promotion, rollback and revocation of a model"
+    )
+    history.add_argument("name", metavar="NAME", help="the model")
     lineage = _command(
         inner, "lineage", _lineage, "show where a version comes from: run, parameters, data, code, gates"
     )
-    lineage.add_argument("model", metavar="NAME[@V|#STAGE]")
+    lineage.add_argument("model", metavar="NAME[@V|#STAGE]", help="the version (default: the highest)")
     for command in (show, history, lineage):
         command.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_trust(inner: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the commands about trust."""
-    sync = _command(inner, "sync", _sync, "verify the tags, then update serving/ to match them (e.g. after a fetch)")
+    sync = _command(
+        inner, "sync", _sync, "verify the tags, then update serving/ to match them, such as after a `git fetch`"
+    )
     sync.add_argument("name", metavar="NAME", nargs="?", help="one model (default: all)")
     revoke = _command(inner, "revoke", _revoke, "withdraw a version for good; this cannot be undone")
-    revoke.add_argument("model", metavar="NAME@V")
+    revoke.add_argument("model", metavar="NAME@V", help="the version")
     revoke.add_argument("--because", metavar="WHY", required=True, help="the reason, which the tag records")
 
     approve = _command(inner, "approve", _approve, "sign, as a second person, that a version may go into a stage")
-    approve.add_argument("model", metavar="NAME@V")
+    approve.add_argument("model", metavar="NAME@V", help="the version")
     approve.add_argument("--stage", metavar="STAGE", required=True, help="a stage of params.yaml")
     vouch = _command(
         inner,
@@ -83,9 +89,14 @@ def _add_trust(inner: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         _vouch,
         "sign for a version registered before the trust policy, or with a key that no longer counts",
     )
-    vouch.add_argument("model", metavar="NAME@V")
+    vouch.add_argument("model", metavar="NAME@V", help="the version")
 
-    audit = _command(inner, "audit", _audit, "check the whole history: signatures, verdicts, bytes, branches, serving/")
+    audit = _command(
+        inner,
+        "audit",
+        _audit,
+        "check the whole history: signatures, verdicts, bytes, branches, serving/; status 1 if anything is wrong",
+    )
     audit.add_argument("--fetch", action="store_true", help="also fetch and check what is only in DVC's remote")
 
 

@@ -20,7 +20,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
         "--data",
         metavar="PATH",
         type=Path,
-        help="a CSV or Parquet file, a folder of images, or tfds:NAME (default: irises)",
+        help="a CSV or Parquet file, a folder of images, or tfds:NAME (default: the iris data set)",
     )
     starting.add_argument("--flows", action="store_true", help="also write a prefect.yaml with a nightly run")
     starting.set_defaults(command=_init)

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the four stages."""
     for stage, what in (
-        ("ingest", "read a dataset and write its columns to data/NAME/"),
+        ("ingest", "read a dataset, check it, and write its columns to data/NAME/"),
         ("train", "train a pipeline; resume from its checkpoint, if there is one"),
-        ("validate", "measure a trained pipeline on the test split and give a verdict"),
+        (
+            "validate",
+            "measure a trained pipeline, on the test split unless params.yaml names another, and give a verdict",
+        ),
         ("export", "write a SavedModel to models/NAME/, and check it in a fresh process"),
     ):
         command = commands.add_parser(stage, help=what, description=what)

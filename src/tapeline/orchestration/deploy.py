@@ -32,7 +32,7 @@ LONGEST = 300
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline deploy") -> int:
     """Deploy, and return the exit status."""
-    description = "Update a Prefect server that has workers to match prefect.yaml, and print what changed."
+    description = "update the server at PREFECT_API_URL to match prefect.yaml, and print what changed"
     Parser(prog=program, description=description).parse_args(argv)
     signal.signal(signal.SIGTERM, interrupt)
     return command.status("deploy", lambda: _deploy(Project.find()))

@@ -169,7 +169,7 @@ class Supervisor:
 
 def main(argv: Sequence[str] | None = None, *, program: str = "tapeline serve") -> int:
     """Serve until a signal comes, and return the exit status."""
-    parser = Parser(prog=program, description="Run the deployments in prefect.yaml on this machine.")
+    parser = Parser(prog=program, description="run the deployments in prefect.yaml on this machine, until Ctrl-C")
     parser.add_argument("--worker", action="store_true", help="run them through the work pool in prefect.yaml")
     parser.add_argument(
         "--port", type=int, default=PORT, help="the port for a server that it starts (default: %(default)d)"

@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from tapeline.cli.flows import COMMANDS
 from tapeline.cli.flows.terminal import show, status
-from tapeline.cli.prediction_options import BATCH_SIZE, OUT, OUTPUTS, check_batch_size
+from tapeline.cli.prediction_options import BATCH_SIZE, FILES, MODEL, OUT, OUTPUTS, check_batch_size
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
 from tapeline.prediction import inputs
@@ -25,13 +26,13 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline infer") 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(
         prog=program,
-        description="Run a registered model on files: .npy, .npz, CSV, JSON lines, images.",
+        description=COMMANDS["infer"][1],
     )
-    parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help="a model, such as 'digits#prod'")
+    parser.add_argument("--model", metavar="NAME[@V|#STAGE]", required=True, help=f"the model, {MODEL}")
     parser.add_argument("--out", metavar="FILE", required=True, help=OUT)
     parser.add_argument("--outputs", metavar="NAME,...", help=OUTPUTS)
     parser.add_argument("--batch-size", type=int, metavar="N", help=BATCH_SIZE)
-    parser.add_argument("files", metavar="FILE", nargs="+")
+    parser.add_argument("files", metavar="FILE", nargs="+", help=FILES)
     return parser
 
 

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
+from tapeline.cli.flows import COMMANDS
 from tapeline.cli.flows.terminal import show, status
 from tapeline.config.project import Project
 from tapeline.orchestration.connection.api import prefect_api
@@ -24,10 +25,10 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline promote"
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(
         prog=program,
-        description="Register a pipeline's model, gate it, get the approval its stage may require, and promote it.",
+        description=COMMANDS["promote"][1],
     )
-    parser.add_argument("--pipeline", metavar="NAME", required=True)
-    parser.add_argument("--stage", metavar="STAGE", required=True)
+    parser.add_argument("--pipeline", metavar="NAME", required=True, help="a pipeline of params.yaml")
+    parser.add_argument("--stage", metavar="STAGE", required=True, help="a stage of params.yaml")
     parser.add_argument(
         "--version", metavar="X.Y.Z", help="a registered version (default: that of HEAD, registered if needed)"
     )
@@ -38,7 +39,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help="which part of a new version to raise (default: %(default)s)",
     )
     parser.add_argument(
-        "--wait-seconds", type=int, default=86_400, help="how long to wait for the approval (default: %(default)d)"
+        "--wait-seconds",
+        type=int,
+        default=86_400,
+        metavar="N",
+        help="how long to wait for the approval (default: %(default)d)",
     )
     return parser
 

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from tapeline.cli.flows import COMMANDS
 from tapeline.cli.flows.terminal import show, status
 from tapeline.cli.flows.training import pairs
 from tapeline.config.project import Project
@@ -22,8 +23,8 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline sweep") 
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
-    parser = Parser(prog=program, description="Search over a pipeline's parameters with isolated runs.")
-    parser.add_argument("--pipeline", metavar="NAME", required=True)
+    parser = Parser(prog=program, description=COMMANDS["sweep"][1])
+    parser.add_argument("--pipeline", metavar="NAME", required=True, help="a pipeline of params.yaml")
     parser.add_argument(
         "--over",
         action="append",

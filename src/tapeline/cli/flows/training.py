@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tapeline.cli.flows import COMMANDS
 from tapeline.cli.flows.terminal import show, status
 from tapeline.config.project import Project
 from tapeline.orchestration.connection import discovery
@@ -39,21 +40,31 @@ def main(argv: Sequence[str] | None = None, *, program: str = "tapeline run") ->
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = Parser(
         prog=program,
-        description="Bring a pipeline up to date: run only what is stale. On a Prefect server each stage is a task.",
+        description=COMMANDS["run"][1],
     )
-    parser.add_argument("--pipeline", metavar="NAME", help="a pipeline in the working directory's params.yaml")
+    parser.add_argument("--pipeline", metavar="NAME", help="a pipeline of params.yaml")
     parser.add_argument(
         "--retries", type=int, default=2, metavar="N", help="retries of a stage that was killed (default: %(default)d)"
     )
-    parser.add_argument("--timeout", action="append", default=[], metavar="STAGE=SECONDS", help="time limit of a stage")
+    parser.add_argument(
+        "--timeout",
+        action="append",
+        default=[],
+        metavar="STAGE=SECONDS",
+        help="limit a stage's time, such as train=3600",
+    )
     parser.add_argument(
         "--isolated", action="store_true", help="run in a Git worktree; commit the result to runs/FLOW-RUN"
     )
     parser.add_argument(
-        "--ref", default="", help="the branch, tag or commit that an isolated run trains (default: the main branch)"
+        "--ref", default="", help="what an isolated run trains: a branch, tag or commit (default: the main branch)"
     )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting, such as train.epochs=3"
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="override a setting of an isolated run, such as train.epochs=3",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="also write the result to this file, as JSON")
     parser.add_argument("--no-page", action="store_true", help="write no report with plots to .tapeline/reports")
