@@ -22,7 +22,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
             "tune",
             "measure what trains a pipeline fastest on this machine: modes, precisions, fused kernels, shards, threads",
         ),
-        ("metric-names", "list the metrics that validation measures, one per line, without training"),
+        ("metric-names", "list the metrics that `best` and sweeps can use, one per line, without training"),
     ):
         command = commands.add_parser(tool, help=what, description=f"{what}; changes nothing in the project")
         command.add_argument("name", metavar="NAME", help="a pipeline of params.yaml")
@@ -34,7 +34,9 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
             command.add_argument(
                 "--metric", help="the metric of train_step to minimize (default: loss, else the first)"
             )
-            command.add_argument("--picture", type=Path, help="the PNG to write (default: .tapeline/lr-find/NAME.png)")
+            command.add_argument(
+                "--picture", metavar="FILE", type=Path, help="the PNG to write (default: .tapeline/lr-find/NAME.png)"
+            )
         elif tool == "tune":
             command.add_argument(
                 "--steps", type=int, default=50, help="compare losses after this many steps (default: %(default)d)"

@@ -115,7 +115,10 @@ def _linked(git: Git, commit: str, folder: PurePosixPath) -> Iterator[PurePosixP
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check once, and return the exit status."""
-    parser = Parser(prog="python -m tapeline.orchestration.data_changes", description="Report changed data.")
+    parser = Parser(
+        prog="python -m tapeline.orchestration.data_changes",
+        description="report changed data as events, which can start a training",
+    )
     parser.add_argument("--ref", default="", help="the branch to check (default: the main branch)")
     options = parser.parse_args(argv)
     return command.status("data_changes", lambda: _tell_all(options.ref))
