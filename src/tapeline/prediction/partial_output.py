@@ -176,8 +176,5 @@ def _make(folder: Path) -> None:
         found = folder.lstat()
     except FileNotFoundError:
         return
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():  # of an older Tapeline
-        folder.unlink(missing_ok=True)
-        folder.mkdir(mode=0o700)
-    elif not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise InputError(f"{folder}, where partial results go, is not a folder of yours: remove it")
