@@ -304,7 +304,7 @@ def tags(folder: Path) -> Parser:
             assert all(line.isprintable() for line in text.splitlines()), "escape codes"
         state.read(found, Artifact("one", "")).before("prod")
         for quarantined in states["one"].quarantined:
-            assert record.datable(quarantined.tag) or quarantined.why
+            assert record.datable(quarantined.tag.time) or quarantined.why
         for assigned in states["one"].assignments:
             lines = lineage.checks(assigned.record)
             assert all(line.isprintable() for line in lines), "escape codes"

@@ -67,7 +67,7 @@ def history(state: State) -> list[dict[str, str]]:
         rows[-1][1]["notes"] = ", ".join(rules.notes(event.record))
     for number, revoked in state.revoked.items():
         row = {"event": "revoke", "version": number, "stage": "", "notes": revoked.because}
-        if datable(revoked.tag):
+        if datable(revoked.tag.time):
             rows.append((revoked.tag, row))
     rows.sort(key=lambda row: row[0].time, reverse=True)
     return [

@@ -81,7 +81,7 @@ def of(tag: Tag) -> dict[str, Any]:
     """
     if tag.kind != "commit":
         raise ValueError(f"it is on a {tag.kind}, not on a commit")
-    if not datable(tag):
+    if not datable(tag.time):
         raise ValueError(f"its date, {tag.time} s after 1970, is in no year from 1 to 9999")
     try:
         content = json_text.mapping(tag.message.partition("\n")[2])
@@ -112,15 +112,10 @@ def message(subject: str, record: dict[str, Any]) -> str:
     return f"{subject}\n\n{json.dumps(record, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)}\n"
 
 
-def datable(tag: Tag) -> bool:
+def datable(seconds: int) -> bool:
     """Return whether a tag's time is a valid date, which GTO and DVC need too."""
-    return datable_at((tag.name, tag.time))
-
-
-def datable_at(tag: tuple[str, int]) -> bool:
-    """Return whether a tag with this name and time has a valid date."""
     try:
-        datetime.fromtimestamp(tag[1], UTC)
+        datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
         return False
     return True

@@ -98,7 +98,9 @@ def wait_for_next_second(repository: Repository, tag: str, counts: Counts | None
     another one of the future.
     """
     latest, now = 0, time.time()
-    for name, moment in filter(record.datable_at, repository.tag_times(*patterns(of_tag(tag)))):
+    for name, moment in repository.tag_times(*patterns(of_tag(tag))):
+        if not record.datable(moment):
+            continue
         if moment - now <= AHEAD:
             latest = max(latest, moment)
         elif counts is None or counts(name):
