@@ -19,7 +19,7 @@ from tapeline.runtime.errors import InputError, RunError, VerdictNo
 def check(registry: Registry, version: Version, stage: str, *, approved_by: str | None) -> Assignment | None:
     """Raise `InputError` for what no verdict could allow; return the assignment if the version is already live."""
     asked = registry.settings.stages[registry.stage(stage)]
-    registry.repository.identity()
+    registry.repository.check_identity()
     registry.check_usable(version)
     fetched.check(registry.repository, version.name)
     found = registry.state(version.name)

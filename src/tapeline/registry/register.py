@@ -42,7 +42,7 @@ def register(
     registry.params.pipeline(name)
     repository = registry.repository
     tagging.check_artifact(repository, registry.artifact(name))
-    repository.identity()
+    repository.check_identity()
     making.own(registry, "register")
     commit = repository.git.commit_of(revision) if revision else repository.head
     if revision:

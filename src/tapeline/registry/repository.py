@@ -22,6 +22,7 @@ FIELDS = (
     "contents:signature",
     "contents",
 )
+ALL = ("refs/tags",)
 DAMAGED = "damaged object"
 """The kind of a tag whose object Git cannot read."""
 LINK = "120000"
@@ -143,31 +144,27 @@ class Repository:
         name, _, identifier = self.git("log", "-1", f"-S{text}", f"--format={form}", commit, "--", path).partition("\0")
         return {"name": name.strip(), "id": identifier.strip()} if name.strip() else {}
 
-    def identity(self) -> str:
-        """Return the identity that would author a tag. Raises `InputError` if Git has none."""
-        who = self.git.ask("var", "GIT_COMMITTER_IDENT")
-        if who is None:
+    def check_identity(self) -> None:
+        """Raise `InputError` if Git has nobody who would author a tag."""
+        if self.git.ask("var", "GIT_COMMITTER_IDENT") is None:
             raise InputError("Git does not know who you are: set `git config user.name` and `user.email`")
-        return who.rsplit(" ", 2)[0]
 
     def tag_names(self, *patterns: str) -> list[str]:
         """Return the names of all tags, lightweight ones included. patterns: as of `git for-each-ref`."""
-        return self.git.lines("for-each-ref", "--format=%(refname:strip=2)", *(patterns or ("refs/tags",)))
+        return self.git.lines("for-each-ref", "--format=%(refname:strip=2)", *(patterns or ALL))
 
     def tag_times(self, *patterns: str) -> list[tuple[str, int]]:
         """Return name and time of the annotated tags. patterns: as of `git for-each-ref`; all tags without one."""
         form = "--format=%(refname:strip=2) %(taggerdate:unix)"
         try:
-            rows = self.git.lines("for-each-ref", form, *(patterns or ("refs/tags",)))
+            rows = self.git.lines("for-each-ref", form, *(patterns or ALL))
         except RunError:  # a damaged object
             return [(tag.name, tag.time) for tag in self.tags(*patterns) if tag.kind != DAMAGED]
         return [(name, int(moment)) for name, _, moment in (row.rpartition(" ") for row in rows) if moment]
 
     def tag_objects(self, *patterns: str) -> list[tuple[str, str]]:
         """Return name and object id of every tag, lightweight ones included; reads no object."""
-        rows = self.git.lines(
-            "for-each-ref", "--format=%(objectname) %(refname:strip=2)", *(patterns or ("refs/tags",))
-        )
+        rows = self.git.lines("for-each-ref", "--format=%(objectname) %(refname:strip=2)", *(patterns or ALL))
         return [(name, made) for made, _, name in (row.partition(" ") for row in rows)]
 
     def tags(self, *patterns: str) -> list[Tag]:
@@ -204,7 +201,7 @@ class Repository:
 
     def _tags(self, *patterns: str) -> list[Tag]:
         form = "".join(f"%({field})%00" for field in FIELDS)
-        cells = iter(self.git("for-each-ref", f"--format={form}", *(patterns or ("refs/tags",))).split("\0"))
+        cells = iter(self.git("for-each-ref", f"--format={form}", *(patterns or ALL)).split("\0"))
         rows = zip(*[cells] * len(FIELDS), strict=False)  # what follows the last one is a line's end
         return [
             Tag(

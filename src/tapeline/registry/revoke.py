@@ -16,7 +16,7 @@ def revoke(registry: Registry, version: Version, because: str) -> tuple[Revocati
     """
     if not because.strip():
         raise InputError("--because is empty: say why this version must not be used again")
-    registry.repository.identity()
+    registry.repository.check_identity()
     making.own(registry, "revoke")
     with registry.alone():
         found = registry.state(version.name)

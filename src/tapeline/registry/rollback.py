@@ -23,7 +23,7 @@ def rollback(registry: Registry, name: str, stage: str, *, to: str | None = None
     are missing, as in a shallow clone.
     """
     registry.stage(stage)
-    registry.repository.identity()
+    registry.repository.check_identity()
     registry.check_registered(name)
     making.own(registry, "promote", stage)
     fetched.check(registry.repository, name)

@@ -29,7 +29,7 @@ def check(tree: Worktree, pipeline: str, finished: Recorded | None, *, pushed: b
     if finished and registry.version_of(pipeline, commit_of(tree, finished.name)):
         return
     tagging.check_artifact(registry.repository, registry.artifact(pipeline))
-    registry.repository.identity()
+    registry.repository.check_identity()
     making.own(registry, "register")
     fetched.check(registry.repository, pipeline)
     storage = Settings.around(tree.project.folder).default_remote
